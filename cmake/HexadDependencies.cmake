@@ -7,7 +7,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # used only in sources: by fits, by oracles of tests, and by a benchmark
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)  # used by fits, reference results of tests, and a benchmark
 find_package(ZLIB REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
@@ -19,10 +19,10 @@ set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(dnnl 2.6 QUIET)
 if(dnnl_FOUND)
-  find_package(OpenMP REQUIRED COMPONENTS CXX)  # sets oneDNN's number of threads
-  message(STATUS "oneDNN ${dnnl_VERSION}: a row of hexad bench gemm")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)  # sets the number of threads of oneDNN
+  message(STATUS "oneDNN ${dnnl_VERSION} found: hexad bench gemm also measures it")
 else()
-  message(STATUS "oneDNN not found (Debian: libdnnl-dev): hexad bench gemm does without its row")
+  message(STATUS "oneDNN not found (Debian: libdnnl-dev): hexad bench gemm does not measure it")
 endif()
 if(HEXAD_TESTS)
   find_package(GTest REQUIRED)

@@ -14,10 +14,11 @@ target_compile_options(hexad_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
                             $<$<BOOL:${HEXAD_WERROR}>:-Werror>>)
 
-# Debug keeps -O1, because the tests are numerical and would take hours at -O0.
+# Debug builds use -O1, because the numerical tests would take hours at -O0.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
-# Contraction is off except in kernels that request it, so results do not depend on the chosen instruction set.
+# Contraction to fused multiply-add is off, except in kernels that request it. Results therefore do not depend on the
+# chosen instruction set.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 
 if(HEXAD_SANITIZE)

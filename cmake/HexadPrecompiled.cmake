@@ -1,10 +1,10 @@
-# Precompiled headers: the standard library, and the headers that most sources of a part of the code include. They take
-# most of the time that a small file needs to compile. A file still names every header it uses:
-# -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+# Precompiled headers: the standard library, and the headers that most sources of a part of the code include. These
+# headers take most of the time that a small file needs to compile. Files still include every header that they use, so
+# that they compile with -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON.
 #
 # There are four sets. Each set also contains the headers of the previous set. The libraries kernels, autograd and train
 # introduce the sets of the same names. A target uses the highest set that the target or one of its dependencies
-# introduces, and otherwise `standard`. Therefore no precompiled header declares anything from a layer above the target.
+# introduces, or `standard` if there is none. Therefore a target sees no declarations from a layer above it.
 set(HEXAD_PRECOMPILED_SETS standard kernels autograd train)
 set(HEXAD_PRECOMPILED_standard <algorithm> <array> <chrono> <cmath> <cstdint> <cstring> <filesystem> <fstream> <functional>
     <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string> <string_view> <thread>
@@ -16,7 +16,8 @@ set(HEXAD_PRECOMPILED_train ${HEXAD_PRECOMPILED_autograd} <fmt/format.h> <tools/
 set(HEXAD_EMPTY_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
-# Sets `out` to the set of headers for the target of library `name` (empty for a test) that depends on the other arguments.
+# Sets `out` to the set of headers for library `name` (empty for a test). The other arguments are the libraries on which
+# it depends.
 function(hexad_precompiled_set out name)
   set(highest 0)
   list(FIND HEXAD_PRECOMPILED_SETS "${name}" own)
@@ -36,14 +37,15 @@ function(hexad_precompiled_set out name)
   set(${out} ${set} PARENT_SCOPE)
 endfunction()
 
-# Makes the target `precompiled` that compiles the headers of `set` and others.
+# Makes the target `precompiled` compile the headers of `set`, and the headers in the other arguments.
 function(hexad_compile_headers precompiled set)
   target_precompile_headers(${precompiled} PRIVATE ${HEXAD_PRECOMPILED_${set}} ${ARGN})
   target_include_directories(${precompiled} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # -Wpedantic changes the predefined macros
+  target_link_libraries(${precompiled} PRIVATE hexad_warnings fmt::fmt)  # with the flags of the users of the headers
 endfunction()
 
-# Lets library `name` reuse the precompiled headers of its set; DEPENDS are the libraries below it.
+# Lets library `name` reuse the precompiled headers of its set. The other arguments are the libraries on which it
+# depends.
 function(hexad_precompiled name)
   hexad_precompiled_set(set ${name} ${ARGN})
   set_target_properties(hexad_${name} PROPERTIES HEXAD_PRECOMPILED_SET ${set})
@@ -54,14 +56,15 @@ function(hexad_precompiled name)
   target_precompile_headers(hexad_${name} REUSE_FROM hexad_precompiled_${set})
 endfunction()
 
-# Lets a test reuse the precompiled headers of its set and of googletest.
+# Lets a test reuse the precompiled headers of its set and of googletest. The other arguments are the libraries on which
+# it depends.
 function(hexad_precompiled_test target)
   hexad_precompiled_set(set "" ${ARGN})
-  if(NOT TARGET hexad_precompiled_test_${set})  # an executable like the tests, because -fPIE and -fPIC need different headers
+  if(NOT TARGET hexad_precompiled_test_${set})  # executable, because -fPIE and -fPIC need different headers
     add_executable(hexad_precompiled_test_${set} EXCLUDE_FROM_ALL ${HEXAD_EMPTY_SOURCE})
     hexad_compile_headers(hexad_precompiled_test_${set} ${set} <gtest/gtest.h>)
     target_link_libraries(hexad_precompiled_test_${set} PRIVATE GTest::gtest)
   endif()
   target_precompile_headers(${target} REUSE_FROM hexad_precompiled_test_${set})
-  target_link_libraries(${target} PRIVATE fmt::fmt)  # for the definitions with which the headers were compiled
+  target_link_libraries(${target} PRIVATE fmt::fmt)  # the headers were compiled with its definitions
 endfunction()

@@ -1,16 +1,17 @@
-# Kernels that one program contains for more than one instruction set.
+# Compilation of kernels for several instruction sets in the same program.
 #
 # hexad_simd_sources(TARGET a.cpp b.cpp) compiles each file twice into TARGET: with -march=x86-64-v3 (AVX2) and
 # -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. Such a file puts its exported functions into
 # `namespace hexad::...::HEXAD_ISA`. The caller, an ordinary file, chooses at run time (framework/kernels/cpu/simd/isa.h).
 #
-# Such a file must not instantiate an inline function with external linkage, from std:: or elsewhere. The linker keeps one
-# copy of such a function. If that is the AVX-512 copy, the program crashes on an older processor. Helpers belong in an
-# anonymous namespace. The test simd.TARGET checks the objects' symbols.
+# Such a file must not instantiate an inline function with external linkage, from std:: or elsewhere. The linker keeps
+# only one copy of such a function. If it keeps the AVX-512 copy, the program crashes on an older processor. Helpers
+# belong in an anonymous namespace. The test simd.TARGET checks the symbols of the objects.
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #
-# Contraction to fused multiply-add is on here. Both instruction sets have it, so results do not depend on the chosen one.
+# Contraction to fused multiply-add is on for these files. Both instruction sets have fused multiply-add, so results do
+# not depend on the chosen one.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)
@@ -25,7 +26,7 @@ function(hexad_isa_objects target isa flags)
   target_compile_definitions(${objects} PRIVATE HEXAD_ISA=${isa})
   target_compile_options(${objects} PRIVATE ${flags} -mtune=skylake-avx512 -mprefer-vector-width=512
                                             -ffp-contract=fast -fno-math-errno -fno-trapping-math -fopenmp-simd)
-  # Peeling for alignment is off, because it would make the order of a sum depend on the tensor's address.
+  # Peeling for alignment is off: with it, the order of a sum would depend on the address of the tensor.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${objects} PRIVATE --param=vect-max-peeling-for-alignment=0)
   endif()
@@ -35,8 +36,8 @@ function(hexad_isa_objects target isa flags)
   set_property(GLOBAL APPEND PROPERTY HEXAD_SIMD_TARGETS ${objects})
 endfunction()
 
-# hexad_simd_tests(): adds a test for each object library of this file. Sanitizers add symbols, so builds with a
-# sanitizer have no such test.
+# hexad_simd_tests() adds a test for each object library made by hexad_isa_objects(). Builds with a sanitizer have no
+# such tests, because sanitizers add symbols.
 function(hexad_simd_tests)
   if(HEXAD_SANITIZE)
     return()

@@ -1,5 +1,5 @@
-# hexad_library(framework/base SOURCES a.cpp DEPENDS device PRIVATE fmt::fmt)
-#   Makes one target for a folder: hexad_<last folder name>, alias hexad::<name>. DEPENDS names other hexad libraries.
+# hexad_library(comm SOURCES a.cpp DEPENDS tensor PRIVATE fmt::fmt) makes the static library hexad_comm, with the alias
+# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries.
 function(hexad_library name)
   cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
@@ -15,11 +15,11 @@ function(hexad_library name)
 endfunction()
 
 # hexad_test(tape_test.cpp FOLDER autograd DEPENDS autograd LABELS unit) makes one executable and the test
-# 'autograd.tape'. ANY_DEVICE: adds 'autograd.tape.emulated', which runs on the emulated device with random delays of
-# its queues. EMULATED_FILTER "*.First:*/Second": selects tests for 'autograd.tape.emulated' if the whole file takes too
-# long there, and adds the whole file as 'autograd.tape.emulated_whole', label slow. CUDA_FILTER "*.First": adds these
-# tests as 'autograd.tape.cuda_double', on the CUDA double where it is built. They are slow, because they run the card's
-# kernels on the CPU.
+# 'autograd.tape'. ANY_DEVICE adds the test 'autograd.tape.emulated', which runs on the emulated device with random
+# delays of its queues. EMULATED_FILTER "*.First:*/Second" selects tests for 'autograd.tape.emulated' if the whole file
+# would take too long, and adds the whole file as 'autograd.tape.emulated_whole' with the label slow. CUDA_FILTER
+# "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA double if it is built. These
+# tests are slow, because they run the card's kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -35,7 +35,7 @@ function(hexad_test source)
   endif()
   set_tests_properties(${A_FOLDER}.${name} PROPERTIES LABELS "${A_LABELS}" TIMEOUT ${A_TIMEOUT})
   if(A_ANY_DEVICE)
-    # The semicolons are escaped, because set_tests_properties takes the three variables as one value.
+    # The semicolons are escaped, because set_tests_properties expects the three variables as one value.
     set(late_queues ENVIRONMENT "HEXAD_TEST_DEVICE=emulated\\;HEXAD_DEVICE=emulated\\;HEXAD_EMULATED_JITTER=1")
     if(A_EMULATED_FILTER)
       add_test(NAME ${A_FOLDER}.${name}.emulated_whole COMMAND ${target})
@@ -58,11 +58,11 @@ function(hexad_test source)
   endif()
 endfunction()
 
-# Containers run as root, so root is allowed. Waiting ranks yield, because there are more ranks than cores.
+# Allows root, because containers run as root. Lets waiting ranks yield, because there may be more ranks than cores.
 set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
 # hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) makes the tests 'comm.mpi_group.2' and
-# 'comm.mpi_group.4', label dist. Both run one executable, which has its own main(), under mpirun.
+# 'comm.mpi_group.4' with the label dist. Both run one executable, which has its own main(), under mpirun.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

@@ -1,14 +1,14 @@
 #!/bin/sh
 # refuse_warnings.sh COMMAND...: runs COMMAND, a call of the CUDA compiler. Fails if one of the compiler's programs
-# (nvcc, cudafe++, ptxas, nvlink) warns. Also fails on the remark C7510, that it serialised products on tensor cores,
-# which makes them slow. CUTLASS without NDEBUG causes this remark.
+# (nvcc, cudafe++, ptxas, nvlink) warns. Also fails on the remark C7510, which says that products on tensor cores are
+# serialised and therefore slow. CUTLASS causes this remark if NDEBUG is not defined.
 said=$("$@" 2>&1)
 status=$?
 [ -z "$said" ] || printf '%s\n' "$said" >&2
 [ $status -eq 0 ] || exit $status
 case $said in
 *C7510*)
-  echo 'error: products on tensor cores are serialized (C7510)' >&2
+  echo 'error: products on tensor cores are serialised (C7510); expected -DNDEBUG in the flags' >&2
   exit 1
   ;;
 *[Ww]arning*)

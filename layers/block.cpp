@@ -1,6 +1,8 @@
 #include "layers/block.h"
 
 #include "framework/autograd/recomputation.h"
+#include "layers/dense/attention.h"
+#include "layers/dense/latent_attention.h"
 
 namespace hexad::layers {
 
@@ -8,7 +10,11 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
+std::unique_ptr<SelfAttention> make_attention(const Block::Spec& s, const Builder& b) {
+  if (s.model.attention == AttentionKind::grouped) return std::make_unique<Attention>(s.model, s.rotary, s.layer, b);
+  require(s.rotary != nullptr, "[block] latent attention has no rotary table");
+  return std::make_unique<LatentAttention>(s.model, *s.rotary, s.layer, b);
+}
 
 std::unique_ptr<FeedForward> make_mlp(const Block::Spec& s, const Builder& b) {
   const FeedForwardDeclaration& declared = s.registry.feed_forward_of(s.model);
@@ -33,15 +39,16 @@ Block::Block(const Spec& s, const Builder& b)
       mlp_name_(name_ + (s.model.is_moe(s.layer) ? ".moe" : ".mlp")),
       attention_norm_(norm_config(s.model), b / "attention_norm"),
       mlp_norm_(norm_config(s.model), b / "mlp_norm"),
-      attention_(s.model, s.rotary, s.layer, b / "attention") {
+      attention_(make_attention(s, b / "attention")) {
   if (s.model.is_moe(s.layer)) moe_ = make_moe(s, b / "moe");
   if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
 }
 
 Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const {
-  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch` must exist until backward.
+  // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch`, a reference, must be valid until
+  // then.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
-    return std::vector{attention_(tape, attention_norm_(tape, in[0]), pass)};
+    return std::vector{(*attention_)(tape, attention_norm_(tape, in[0]), pass)};
   };
   const auto with_attention = [&] {
     const Scope scope(t, x.device(), attention_name_);

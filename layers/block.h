@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "layers/dense/attention.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/rotary_table.h"
+#include "layers/dense/self_attention.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
 #include "layers/registry.h"
@@ -22,15 +24,18 @@ class Block {
     const RotaryTable* rotary;  // null: attention uses no rotary positions
     int64_t layer;              // index of the block in the model
     const Registry& registry;
-    const moe::MoeSchedule& schedule;  // schedule of the MoE layer, if the block has one
+    const moe::MoeSchedule& schedule;  // schedule of the MoE layer; ignored if the block is dense
   };
   Block(const Spec& s, const Builder& b);
+  /// Returns the settings of norms over the residual stream of a model.
+  static Norm::Config norm_config(const ModelConfig& c) { return {c.hidden, c.norm, c.norm_eps, c.bias}; }
 
   struct Output {
     Value x;
-    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; without data if the block has none
+    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; its data is undefined if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
+  const SelfAttention& attention() const { return *attention_; }
   /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
@@ -41,7 +46,7 @@ class Block {
   // mlp_name_ covers the MLP and the sum after it.
   const std::string name_, attention_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
-  Attention attention_;
+  std::unique_ptr<SelfAttention> attention_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;
 };

@@ -1,8 +1,8 @@
 #include "layers/model_size.h"
 
-#include <array>
+#include <map>
 #include <numeric>
-#include <optional>
+#include <utility>
 
 #include "framework/device/meta/meta_run.h"
 #include "layers/transformer.h"
@@ -13,12 +13,12 @@ namespace hexad::layers {
 using namespace autograd;
 namespace {
 
-// Assigns experts to tokens in turn. The counts of parameters and operations do not depend on this choice.
+// Assigns experts to tokens in turn. The numbers of parameters and operations do not depend on this choice.
 void choose_in_turn(std::span<int32_t> ids, const device::MetaRun::Choice& choice) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(static_cast<int64_t>(i) % choice.experts);
 }
 
-// Returns a part for each block, and one part for the final norm and the head.
+// Returns one part per layer, and one part for the final norm, the head and the prediction blocks.
 std::vector<ModelPart> parts_of(const ModelConfig& c) {
   std::vector<ModelPart> parts;
   for (int64_t l = 0; l < c.layers; ++l) parts.push_back({l, l + 1, l == 0, false});
@@ -38,7 +38,7 @@ class MetaModel {
 
   const ParameterSet& parameters() const { return parameters_; }
 
-  /// Returns the floating-point operations that forward and backward of one sequence take in parts()[part].
+  /// Returns the number of floating-point operations for one sequence in parts()[part], in forward and backward.
   double flops(size_t part) {
     run_->product_flops = run_->attention_flops = 0;
     const MicroBatch batch = one_sequence();
@@ -48,16 +48,24 @@ class MetaModel {
     const ModelPart& p = model_.parts()[part];
     const Value input =
         p.first ? Value{} : tape.leaf(Tensor::empty(model_.activation_shape(batch), model_.dtype(), context_));
-    const Value out = model_.forward(tape, pass, part, input, {}).value;
-    backward(tape, out, Tensor::like(out.data));
-    return run_->product_flops + run_->attention_flops;
+    const Transformer::PartOutput out = model_.forward(tape, pass, part, input, {});
+    std::vector<Replay::Root> roots{{out.value, Tensor::like(out.value.data)}};
+    if (out.prediction_loss.data.defined())
+      roots.push_back({out.prediction_loss, Tensor::like(out.prediction_loss.data)});
+    Replay(tape, roots).run();
+    // Attention pads the values to the size of keys. The padding is not counted.
+    const auto key = static_cast<double>(config_.size_of_head()), value = static_cast<double>(config_.size_of_value());
+    return run_->product_flops + run_->attention_flops * ((key + value) / (2 * key));
   }
 
  private:
   MicroBatch one_sequence() {
     MicroBatch b;
     b.sequences = 1, b.length = config_.context;
-    for (Tensor* t : {&b.ids, &b.positions, &b.targets}) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
+    b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
+    std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
+    for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});
+    for (Tensor* t : tensors) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
     return b;
   }
 
@@ -74,12 +82,12 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::array<std::optional<double>, 2> known;  // FLOPs of a dense block, and of a block with experts
+  std::map<std::pair<bool, int64_t>, double> known;  // FLOPs of a block, by is_moe() and window_of()
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
-    auto& of_block = known[c.is_moe(l)];
-    if (!of_block) of_block = model.flops(l) / tokens;
-    flops.layers.push_back(*of_block);
+    const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.window_of(l)});
+    if (is_new) of_block->second = model.flops(static_cast<size_t>(l)) / tokens;
+    flops.layers.push_back(of_block->second);
   }
   flops.head = model.flops(c.layers) / tokens;
   return flops;
@@ -89,7 +97,10 @@ ModelSize counts_of(const ModelConfig& c, const MetaModel& model) {
   ModelSize size;
   for (const auto& p : model.parameters()) {
     size.parameters += p->global_shape().numel();
-    if (p->placement().view == MeshView::expert) size.expert_parameters += p->global_shape().numel();
+    if (p->placement().view == MeshView::expert)
+      size.expert_parameters += p->global_shape().numel();
+    else if (p->spec().dtype == Dtype::f32)
+      size.accumulator_parameters += p->global_shape().numel();
   }
   size.active_parameters = size.parameters;
   if (c.moe.experts > 0)
@@ -106,6 +117,14 @@ PartFlops flops_by_part(const ModelConfig& c, const Registry& registry) {
 
 ModelSize parameter_counts(const ModelConfig& c, const Registry& registry) {
   return counts_of(c, MetaModel(c, registry));
+}
+
+std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry) {
+  const MetaModel model(c, registry);
+  std::vector<NamedSize> sizes;
+  for (const auto& p : model.parameters())
+    sizes.push_back({p->name(), p->global_shape().numel(), p->spec().stack.names, p->spec()});
+  return sizes;
 }
 
 ModelSize model_size(const ModelConfig& c, const Registry& registry) {

@@ -1,6 +1,7 @@
-// Numbers of parameters and operations of a model, counted in a run of the model on a meta device.
+// Numbers of parameters and operations of a model. A run of the model on a meta device counts them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "layers/registry.h"
@@ -9,25 +10,37 @@ namespace hexad::layers {
 
 struct ModelSize {
   int64_t parameters = 0;         // all parameters
-  int64_t active_parameters = 0;  // parameters that a token uses: of the routed experts, only the chosen ones
+  int64_t active_parameters = 0;  // parameters that a token uses, without routed experts that it does not choose
   int64_t expert_parameters = 0;  // parameters of routed experts, in all layers
+  // Parameters stored in the accumulator dtype, which need no main weights; none of them in a routed expert.
+  int64_t accumulator_parameters = 0;
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
-  /// that multiplies activations of the token counts 6; this includes the head but not the embedding. Causal attention
-  /// counts 12 head_size heads (context / 2) per layer, bidirectional attention twice that. Recomputation is not
-  /// counted.
+  /// that multiplies activations of the token counts 6. The head counts, the embedding does not. Each prediction block
+  /// uses the head once more. Causal attention counts 12 head_size heads (context / 2) per block, bidirectional
+  /// attention twice as much. If value heads and key heads differ in size, the mean of both sizes is used.
+  /// Recomputation is not counted.
   double flops_per_token = 0;
 };
 
-/// FLOPs per token of each part: one part for each block, and one for the final norm and the head. All blocks with
-/// experts are assumed to be equal, and so are all dense blocks.
+/// FLOPs per token of each part: one part for each layer, and one for the final norm, the head and the prediction
+/// blocks. All layers with experts are assumed to have the same cost, and so are all dense layers.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;
 };
 PartFlops flops_by_part(const ModelConfig& c, const Registry& registry);
 
-/// Counts only the parameters. Runs no pass.
+/// Counts only the parameters, without running the model.
 ModelSize parameter_counts(const ModelConfig& c, const Registry& registry);
 ModelSize model_size(const ModelConfig& c, const Registry& registry);
+
+struct NamedSize {
+  std::string name;
+  int64_t elements;
+  std::vector<std::string> parts;  // names of the separate tensors that older checkpoints contain instead of a stack
+  autograd::Parameter::Spec spec{};
+};
+/// Returns the parameters of the whole model, in order of creation, without running the model.
+std::vector<NamedSize> parameter_sizes(const ModelConfig& c, const Registry& registry);
 
 }  // namespace hexad::layers

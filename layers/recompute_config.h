@@ -8,7 +8,7 @@
 
 namespace hexad::layers {
 
-/// Activations that are recomputed.
+/// Kind of activations that are recomputed.
 ///   - none: no activation
 ///   - norms: outputs of norms
 ///   - attention: everything inside attention

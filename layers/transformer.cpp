@@ -1,7 +1,9 @@
 #include "layers/transformer.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "parallel/tp/regions.h"
-#include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
 
@@ -9,12 +11,12 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the placement of the embedding and the head. If the first and the last stage both hold the tied embedding,
-// each of them computes a part of its gradient.
-Placement vocabulary_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
+// Returns the placement of the embedding. If two pipeline ranks, those of the first and the last stage, hold it, each
+// computes an addend of its gradient.
+Placement embedding_placement(const ModelConfig& c, const Builder& b, const std::vector<ModelPart>& parts) {
   Placement p = b.shard(0);
   const bool both_ends = parts.front().first && parts.back().last;
-  if (c.tied_embedding && !both_ends) p.partial.push_back(Axis::pp);
+  if (c.embeds_at_the_end() && !both_ends) p.partial.push_back(Axis::pp);
   return p;
 }
 
@@ -24,26 +26,34 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
                          const Builder& b, std::vector<ModelPart> parts)
     : config_(c), dtype_(b.dtype()), tensor_(b.tensor_parallel()), parts_(std::move(parts)) {
   require(!parts_.empty(), "[transformer] there is no part, expected at least one");
-  const Builder::Options vocabulary{.init = {Init::Kind::normal, c.init_std},
-                                    .placement = vocabulary_placement(c, b, parts_)};
+  const Init random{Init::Kind::normal, c.init_std};
+  const Shape table{c.vocab, c.hidden};
+  const auto make_embedding = [&] {
+    if (embedding_) return;
+    const Placement placement = embedding_placement(c, b, parts_);
+    embedding_ = &b.parameter("embedding.weight", table, {.init = random, .placement = placement});
+  };
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, RotaryFrequencies::of(c), accumulator_dtype(dtype_), b.device());
   blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
-      embedding_ = &b.parameter("embedding.weight", {c.vocab, c.hidden}, vocabulary);
+      make_embedding();
       if (c.position == PositionKind::learned)
-        position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden},
-                                           {.init = {Init::Kind::normal, c.init_std}});
+        position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden}, {.init = random});
     }
+    const auto spec_of = [&](int64_t block) { return Block::Spec{c, rotary_.get(), block, registry, schedule}; };
     for (int64_t l = part.begin; l < part.end; ++l)
-      blocks_[l] = std::make_unique<Block>(Block::Spec{c, rotary_.get(), l, registry, schedule},
-                                           b / "layers" / std::to_string(l));
+      blocks_[l] = std::make_unique<Block>(spec_of(l), b / "layers" / std::to_string(l));
     if (part.last) {
-      norm_.emplace(Norm::Config{c.hidden, c.norm, c.norm_eps, c.bias}, b / "norm");
-      head_ = c.tied_embedding && embedding_ ? embedding_
-                                             : &b.parameter(c.tied_embedding ? "embedding.weight" : "head.weight",
-                                                            {c.vocab, c.hidden}, vocabulary);
+      if (c.prediction_blocks > 0) make_embedding();
+      for (int64_t k = 0; k < c.prediction_blocks; ++k)
+        predictions_.push_back(
+            std::make_unique<PredictionBlock>(spec_of(c.layers + k), b / "prediction" / std::to_string(k)));
+      norm_.emplace(Block::norm_config(c), b / "norm");
+      if (c.tied_embedding) make_embedding();
+      head_ =
+          c.tied_embedding ? embedding_ : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
     }
   }
 }
@@ -80,12 +90,42 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
                                              const TrainOptions& options, Tensor* row_losses) const {
   PartOutput out = blocks(t, pass, parts_[part], input, options.recompute);
   if (!parts_[part].last) return out;
-  const Scope scope(t, out.value.device(), "head and loss");
-  out.value = (*norm_)(t, out.value);
-  if (tensor_.sequence) out.value = tp::collect_rows(t, out.value, *tensor_.group);
-  out.value =
-      tp::vocab_cross_entropy(t, out.value, *head_, pass.batch.targets, *tensor_.group, options.loss, row_losses);
+  const auto normed_and_loss = [&] {
+    const Scope scope(t, out.value.device(), "head and loss");
+    const Value normed = (*norm_)(t, out.value);
+    return std::pair(normed, head_loss(t, normed, pass.batch.targets, options.loss, row_losses));
+  };
+  const auto [normed, loss] = normed_and_loss();
+  out.value = loss;
+  if (!pass.batch.further.empty()) predict_further(t, pass, normed, options, out);
   return out;
+}
+
+// Returns the summed cross-entropy of this rank's targets. `normed` contains normalised hidden states.
+Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+                             Tensor* row_losses) const {
+  if (tensor_.sequence) normed = tp::collect_rows(t, normed, *tensor_.group);
+  return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
+}
+
+// Runs the prediction blocks in order. Each block reads the hidden states of the previous block. The first block reads
+// `hidden`, the hidden states of the model after its last norm.
+void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
+                                  PartOutput& out) const {
+  require(pass.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",
+          pass.batch.further.size(), " prediction blocks, but the model has ", predictions_.size());
+  CrossEntropyOptions loss = options.loss;
+  loss.gradient_scale *= config_.prediction_share();
+  for (size_t k = 0; k < predictions_.size(); ++k) {
+    const MicroBatch::Further& further = pass.batch.further[k];
+    const Scope scope(t, hidden.device(), "prediction");
+    const Value token = tp::vocab_embedding(t, *embedding_, further.ids, tensor_);
+    PredictionBlock::Output y = (*predictions_[k])(t, token, hidden, pass, options.recompute);
+    hidden = y.hidden;
+    if (y.aux_losses.data.defined()) out.aux_losses.push_back(y.aux_losses);
+    const Value one = head_loss(t, hidden, further.targets, loss);
+    out.prediction_loss = k == 0 ? one : add(t, out.prediction_loss, one);
+  }
 }
 
 Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, const TrainOptions& options,
@@ -98,17 +138,33 @@ Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, c
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits need the whole model, but this rank has a part of it");
-  const Value x = (*norm_)(t, blocks(t, pass, parts_[0], {}, Recompute::none).value);
-  Tensor out = Tensor::empty({pass.batch.tokens(), config_.vocab}, accumulator_dtype(dtype_), x.device());
-  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
+  return own_logits(t, activations(t, pass, 0, {}), 0, pass.batch.tokens());
+}
+
+Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const {
+  return blocks(t, pass, parts_[part], input, Recompute::none).value;
+}
+
+Tensor Transformer::own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const {
+  Value x = (*norm_)(t, last);
+  if (tensor_.sequence) x = tp::collect_rows(t, x, *tensor_.group);
+  const tp::VocabularyPart ids = vocabulary();
+  Tensor out = Tensor::empty({end - begin, ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
+  kernels::kernels(x.device())
+      .matmul.forward(t.stream, out, x.data.slice(0, begin, end), head_->use(t.stream), kernels::Write::replace);
   return out;
+}
+
+tp::VocabularyPart Transformer::vocabulary() const {
+  require(head_ != nullptr, "[transformer] the head is on another rank of the pipeline");
+  return tp::vocabulary_part("logits", *head_, *tensor_.group);
 }
 
 KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
-  const Shape shape{length, config_.key_value_heads(), config_.size_of_head()};
+  cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    cache.layers.push_back({Tensor::empty(shape, dtype_, device), Tensor::empty(shape, dtype_, device)});
+    if (blocks_[l]) cache.layers[l] = blocks_[l]->attention().make_cache(length, dtype_, device);
   return cache;
 }
 
@@ -117,6 +173,10 @@ std::vector<Transformer::MoePlace> Transformer::moe_layers() const {
   for (int64_t l = 0; l < config_.layers; ++l)
     if (const auto& block = blocks_[l]; block && block->experts())
       places.push_back({static_cast<size_t>(config_.moe_layers_before(l)), block->experts()});
+  for (size_t k = 0; k < predictions_.size(); ++k)
+    if (moe::MoeLayer* experts = predictions_[k]->experts())
+      places.push_back(
+          {static_cast<size_t>(config_.moe_layers_before(config_.layers + static_cast<int64_t>(k))), experts});
   return places;
 }
 

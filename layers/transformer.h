@@ -5,14 +5,15 @@
 #include <optional>
 #include <vector>
 
-#include "layers/block.h"
+#include "layers/prediction_block.h"
+#include "parallel/tp/vocabulary.h"
 
 namespace hexad::layers {
 
 using autograd::CrossEntropyOptions;
 
 /// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part also has the embedding, before
-/// its blocks. The last part also has the final norm, head and loss, after its blocks.
+/// its blocks. The last part also has the final norm, head and loss, after its blocks, and then the prediction blocks.
 struct ModelPart {
   int64_t begin, end;
   bool first, last;
@@ -20,7 +21,9 @@ struct ModelPart {
   static ModelPart whole(const ModelConfig& c) { return {0, c.layers, true, true}; }
 };
 
-/// Model of embedding, blocks, norm and head: a decoder (next token) or an encoder (masked tokens).
+/// Model with embedding, blocks, norm and head: a decoder (predicts the next token) or an encoder (predicts masked
+/// tokens). A decoder may have prediction blocks, which share its embedding and its head. They run only if the
+/// micro-batch has further tokens (MicroBatch::further).
 class Transformer {
  public:
   /// Makes the whole model. `schedule` applies to all MoE layers.
@@ -35,26 +38,37 @@ class Transformer {
     CrossEntropyOptions loss;
   };
   struct PartOutput {
-    Value value;                    // activations [rows, D]; for the last part, the loss: [1] in the accumulator dtype
-    std::vector<Value> aux_losses;  // [1] each, one for every MoE layer with auxiliary losses
+    Value value;                    // activations [rows, D]; in the last part, the loss [1] in the accumulator dtype
+    std::vector<Value> aux_losses;  // one [1] for each MoE layer with auxiliary losses
+    /// Sum of the losses of all prediction blocks, [1] like the loss; without data if no prediction block ran. Its
+    /// gradient must be TrainOptions::loss.gradient_scale times ModelConfig::prediction_share().
+    Value prediction_loss{};
   };
-  /// Runs forward of a micro-batch through parts()[part]. `input` is the output of the previous part; the first part
-  /// ignores it. The loss is the sum of cross-entropy over this rank's targets, and is equal on all tp ranks.
-  /// `row_losses` (may be null) receives the losses [rows].
+  /// Runs the forward pass of a micro-batch through parts()[part]. `input` is the output of the previous part; the
+  /// first part ignores `input`. The loss is the sum of the cross-entropy over this rank's targets, and is equal on all
+  /// tp ranks. If `row_losses` is not null, it receives the loss of each row, [rows].
   PartOutput forward(Tape& t, const ForwardContext& pass, size_t part, const Value& input, const TrainOptions& options,
                      Tensor* row_losses = nullptr) const;
   /// Like forward(), for a model that is whole on this rank.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Returns the logits [T, V] in acc of all positions, for tests and generation. The model must be whole on this rank
-  /// and not split over tp.
+  /// Returns the logits [T, V] acc of all positions. This rank must have the whole model, with tp = 1.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
+
+  /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
+  /// activations after the last block.
+  Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
+  /// Returns the logits [end - begin, ids] acc of rows [begin, end) of the micro-batch, for the ids of vocabulary().
+  /// `last` is the result of activations() for the last part.
+  Tensor own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const;
+  /// Returns the token ids whose logits this tp rank computes. The rank must have the last part.
+  tp::VocabularyPart vocabulary() const;
 
   const std::vector<ModelPart>& parts() const { return parts_; }
   /// Returns the shape of the activation between two parts.
   Shape activation_shape(const MicroBatch& batch) const;
   Dtype dtype() const { return dtype_; }
 
-  /// Returns an empty cache for one sequence of up to `length` tokens.
+  /// Returns an empty cache for one sequence of up to `length` tokens, with the layers and heads of this rank.
   KeyValueCache make_cache(int64_t length, Device device) const;
 
   /// An MoE layer on this rank, and its index among the MoE layers of the whole model.
@@ -69,6 +83,10 @@ class Transformer {
   Value embed(Tape& t, const MicroBatch& batch) const;
   PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
                     Recompute recompute) const;
+  Value head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+                  Tensor* row_losses = nullptr) const;
+  void predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
+                       PartOutput& out) const;
   Tensor own_rows(const Tensor& of_rows) const;
 
   ModelConfig config_;
@@ -78,6 +96,7 @@ class Transformer {
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
   std::unique_ptr<RotaryTable> rotary_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
+  std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
   std::optional<Norm> norm_;
 };
 

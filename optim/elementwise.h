@@ -1,4 +1,4 @@
-// Update rules that are written as a function of one element. They run on every device.
+// Helper for update rules that are functions of one element. Such rules run on every device.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ using tensor::copy_to_host;
 using tensor::upload_from;
 namespace detail {
 
-/// Updates a slice in host memory. Does nothing if the gradients' factor is negative.
+/// Updates a slice in host memory. Skips the update if the factor of the gradients is negative.
 template <size_t States, class F>
 void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& f) {
   const double factor = factor_of_gradients.defined() ? *factor_of_gradients.data<double>() : 1;
@@ -45,8 +45,7 @@ void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& 
 
 /// Calls f(weight, gradient, states, weight_decay) for each element. The arguments have the types double&, double,
 /// std::array<double, States>& and double. Results are rounded to the dtypes of the slices. Device memory is copied to
-/// the host and back, which is correct on every device but slow. A rule that must be fast on a device should launch its
-/// own kernels.
+/// the host and back, which is slow. A rule that must be fast on a device should launch its own kernels.
 template <size_t States, class F>
 void elementwise(Stream& stream, std::span<const Slice> slices, const UpdateStep& step, const F& f) {
   for (const Slice& s : slices) {

@@ -10,7 +10,7 @@ void squared_gradient_norm(const Tensor& out, ParameterSet& parameters, const me
   for (const auto& p : parameters) {
     require(p->sharded() || mesh.world().size() == 1, "[norm] the shares of ", p->name(),
             " have not been assigned to the ranks");
-    if (!p->counts()) continue;
+    if (!p->counts() || !p->trainable()) continue;
     const FlatRange share = p->share(), owned = p->owned();
     const Tensor gradient = p->owned_gradient(stream);
     k.optimizer.squared_norm(stream, out, gradient.slice(0, share.begin - owned.begin, share.end - owned.begin),

@@ -36,6 +36,14 @@ constexpr auto enum_names(MomentDtype) {
       {{MomentDtype::f32, "f32"}, {MomentDtype::bf16, "bf16"}});
 }
 
+/// Storage of the f32 main weights of bf16 weights. f32: all 32 bits. rest: only the 16 bits that the bf16 weight does
+/// not contain (docs/adr/0014).
+enum class MainWeights : uint8_t { f32, rest };
+constexpr auto enum_names(MainWeights) {
+  return std::to_array<std::pair<MainWeights, std::string_view>>(
+      {{MainWeights::f32, "f32"}, {MainWeights::rest, "rest"}});
+}
+
 /// Storage of main weights and states between two updates.
 enum class StateOffload : uint8_t { none, file };
 constexpr auto enum_names(StateOffload) {
@@ -54,9 +62,15 @@ struct OptimConfig {
   double decay_fraction = 0.2;
   GradientDtype grad_dtype = GradientDtype::f32;
   MomentDtype moment_dtype = MomentDtype::f32;
+  MainWeights main_weights = MainWeights::f32;
+  double muon_momentum = 0.95;
+  int64_t muon_iterations = 5;
+  std::vector<std::string> muon_except;
+  std::vector<std::string> freeze;
 
   // The recipe has no keys for the members below. They are set when a recipe is loaded.
-  /// Number of values per element that the chosen optimizer stores in addition to the main weights. Used for estimates.
+  /// Minimum number of values per element that the chosen optimizer stores in addition to the main weights. Used for
+  /// lower bounds of memory.
   int64_t states = 2;
   /// Seed of the stochastic rounding of bf16 moments: train.seed.
   uint64_t seed = 1;
@@ -68,25 +82,38 @@ struct OptimConfig {
   void fields(V& v) {
     using config::at_least, config::less_than, config::positive, config::probability;
     v("name", name,
-      "optimizer: adamw, sgd (plain, without weight decay, for tests), or the name of a registered optimizer");
-    v("options", options, "options of a registered optimizer, each a name and a number");
+      "optimizer: adamw, sgd (plain, without weight decay, for tests), muon (orthogonal updates for matrices of hidden "
+      "layers, AdamW for other parameters), or the name of a registered optimizer");
+    v("options", options, "options of a registered optimizer, each with a name and a number");
     v("lr", lr, "peak learning rate", at_least(0));
-    v("beta1", beta1, "AdamW: decay of the first moment", at_least(0), less_than(1));
-    v("beta2", beta2, "AdamW: decay of the second moment", at_least(0), less_than(1));
-    v("eps", eps, "AdamW: constant added to the root of the second moment", positive());
-    v("weight_decay", weight_decay, "decoupled weight decay; norms and biases have none", at_least(0));
-    v("clip", clip, "largest global gradient norm; 0: no clipping", at_least(0));
+    v("beta1", beta1, "AdamW: decay rate of the first moment", at_least(0), less_than(1));
+    v("beta2", beta2, "AdamW: decay rate of the second moment", at_least(0), less_than(1));
+    v("eps", eps, "AdamW: constant added to the square root of the second moment", positive());
+    v("weight_decay", weight_decay, "decoupled weight decay; not applied to norms and biases", at_least(0));
+    v("clip", clip, "maximum global gradient norm, to which larger gradients are scaled; 0: no clipping", at_least(0));
     v("schedule", schedule,
       "learning rate after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");
-    v("warmup", warmup, "steps of linear warm-up", at_least(0));
+    v("warmup", warmup, "number of steps of linear warm-up", at_least(0));
     v("min_lr_ratio", min_lr_ratio, "learning rate at the end, as a share of lr", probability());
     v("decay_fraction", decay_fraction, "wsd: share of all steps in which the learning rate decays", probability());
     v("grad_dtype", grad_dtype,
-      "dtype of the gradients of bf16 weights: f32, or bf16 for half the memory and traffic; gradients of other "
-      "weights have the weights' dtype");
+      "dtype of the gradients of bf16 weights: f32, or bf16, which halves their memory and traffic; gradients of other "
+      "weights have the dtype of the weights");
     v("moment_dtype", moment_dtype,
-      "AdamW: dtype of both moments: f32 (f64 in an f64 run), or bf16, rounded at random, for half their memory and "
-      "traffic");
+      "AdamW: dtype of both moments: f32 (f64 in an f64 run), or bf16 with stochastic rounding, which halves their "
+      "memory and traffic");
+    v("main_weights", main_weights,
+      "AdamW: storage of the f32 main weights of bf16 weights: f32, or rest, which stores only the 16 bits that the "
+      "bf16 weight does not contain: half the memory, bitwise identical results");
+    v("muon_momentum", muon_momentum, "Muon: decay rate of the momentum", at_least(0), less_than(1));
+    v("muon_iterations", muon_iterations, "Muon: number of Newton-Schulz iterations that orthogonalise an update",
+      at_least(1));
+    v("muon_except", muon_except,
+      "Muon: matrices that AdamW updates in addition to embeddings, head and routers: shell patterns of parameter "
+      "names; each pattern must match a parameter");
+    v("freeze", freeze,
+      "parameters that are not trained: shell patterns of parameter names, such as embedding.weight or layers.0.*; "
+      "each pattern must match a parameter; []: all parameters are trained");
   }
 };
 

@@ -4,6 +4,9 @@
 
 #include "framework/base/block_sizes.h"
 #include "framework/base/philox.h"
+#include "framework/device/meta/meta_run.h"
+#include "framework/device/meta/meta_stream.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::optim {
 
@@ -12,7 +15,8 @@ using namespace base;
 
 namespace {
 
-// A state, or a piece of one, in memory where it can be updated.
+// Copy of an offloaded state, or of a piece of it, in device memory. A state that is already in device memory is not
+// copied.
 class Resident {
  public:
   Resident(Stream& stream, const Tensor& home) : home_(home), tensor_(home) {
@@ -30,16 +34,56 @@ class Resident {
   Tensor home_, tensor_;
 };
 
+// Slice whose main weights and states are Resident.
+class ResidentSlice {
+ public:
+  ResidentSlice(Stream& stream, const Slice& home) : slice_(home) {
+    tensors_.emplace_back(stream, home.main);
+    slice_.main = tensors_.back().tensor();
+    for (Tensor& state : slice_.states) {
+      tensors_.emplace_back(stream, state);
+      state = tensors_.back().tensor();
+    }
+  }
+  const Slice& slice() const { return slice_; }
+  void put_back(Stream& stream) const {
+    for (const Resident& t : tensors_) t.put_back(stream);
+  }
+
+ private:
+  Slice slice_;
+  std::vector<Resident> tensors_;
+};
+
+// Returns the log of operations on the meta device; null on other devices, or if the run has no log.
+device::IssueLog* log_of(const Tensor& t) {
+  device::MetaRun* run = t.device().context().meta();
+  return run ? run->issues() : nullptr;
+}
+
+// Returns the bytes that an update moves: it reads and writes `main` and the states, reads the gradient, and writes the
+// weights. If `main` contains rests, which are bf16, the update also reads the weights.
+int64_t bytes_of(const Slice& s) {
+  int64_t bytes = 2 * s.main.bytes() + s.gradient.bytes();
+  for (const Tensor& state : s.states) bytes += 2 * state.bytes();
+  if (s.weights.storage() == s.main.storage()) return bytes;
+  return bytes + (s.main.dtype() == Dtype::bf16 ? 2 : 1) * s.weights.bytes();
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload,
-                     const UpdateRules& rules)
+                     const UpdateRules& rules, const mesh::Mesh* mesh)
     : rule_(rules.make(config)),
-      state_names_(rule_->states()),
       weight_decay_(config.weight_decay),
       seed_(config.seed),
       rounds_states_(config.moment_dtype == MomentDtype::bf16),
       offload_(offload) {
+  if (config.main_weights == MainWeights::rest) {
+    const std::vector<std::string> names = rule_->states();
+    marked_state_ =
+        static_cast<size_t>(std::ranges::find(names, rules.find(config.name)->marked_state) - names.begin());
+  }
   const auto& k = kernels::kernels(parameters.device()).pointwise;
   Stream& stream = parameters.device().context().compute();
   const auto make = [&](const Tensor& weights, Dtype dtype) {
@@ -47,16 +91,29 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
                                          : Tensor::empty(weights.shape(), dtype, weights.device(), Category::optimizer);
   };
   for (const auto& p : parameters) {
-    if (p->owned().empty()) continue;
+    if (!p->trainable()) continue;
+    const bool matrices = rule_->takes_matrices(p->spec()), owns = !p->owned().empty();
+    if (matrices)
+      matrices_.push_back({dp::WholeMatrices(*p, mesh), owns ? std::optional(owned_.size()) : std::nullopt});
+    if (!owns) continue;
     const Tensor weights = p->owned_weights();
     const Dtype acc = accumulator_dtype(weights.dtype());
-    Owned owned{p.get(), weights, weights, {}};
+    Owned owned{.parameter = p.get(),
+                .weights = weights,
+                .main = weights,
+                .names = rule_->states_of(p->spec()),
+                .states = {},
+                .matrices = matrices};
     if (rounds_states_) owned.place = global_index(p->global_shape(), p->region(), p->owned().begin);
-    if (acc != weights.dtype()) {
+    if (config.main_weights == MainWeights::rest && weights.dtype() == Dtype::bf16) {
+      owned.rests = true;
+      owned.main = make(weights, Dtype::bf16);
+      k.fill(stream, owned.main, 0.0);
+    } else if (acc != weights.dtype()) {
       owned.main = make(weights, acc);
       k.copy(stream, owned.main, weights);
     }
-    for (size_t i = 0; i < state_names_.size(); ++i) {
+    for (size_t i = 0; i < owned.names.size(); ++i) {
       owned.states.push_back(make(weights, config.state_dtype(acc)));
       k.fill(stream, owned.states.back(), 0.0);
     }
@@ -64,63 +121,105 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// Skips tensors without memory, because a rule (possibly a user's own) could not read or write them.
+// On a device without memory, calls the rule only if it does not access tensors itself. Otherwise, logs an estimate.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
-  if (slices.front().main.device().has_memory()) rule_->update(stream, slices, step);
+  if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
+    rule_->update(stream, slices, step);
+  else if (device::IssueLog* log = log_of(slices.front().main))
+    for (const Slice& s : slices)
+      log->add("optimizer", "update", device::lane_of(stream), device::MemoryWork{bytes_of(s), s.main.dtype()});
 }
 
 void Optimizer::update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const {
   const int64_t n = whole.weights.numel(), piece = base::block_sizes().optimizer_elements;
   for (int64_t begin = 0; begin < n; begin += piece) {
     const auto part = [&](const Tensor& t) { return t.slice(0, begin, std::min(n, begin + piece)); };
-    std::vector<Resident> residents{{stream, part(whole.main)}};
-    for (const Tensor& state : whole.states) residents.emplace_back(stream, part(state));
-    Slice here{.main = residents.front().tensor(),
+    Slice here{.main = part(whole.main),
                .weights = part(whole.weights),
                .gradient = part(whole.gradient),
                .weight_decay = whole.weight_decay,
                .place = whole.place.from(begin),
                .rounding_key = whole.rounding_key};
-    for (size_t i = 1; i < residents.size(); ++i) here.states.push_back(residents[i].tensor());
-    update(stream, {&here, 1}, step);
-    for (const Resident& r : residents) r.put_back(stream);
-    // A device without memory only counts, and further pieces would count like the first one.
-    if (!whole.weights.device().has_memory() && begin > 0) return;
+    for (const Tensor& state : whole.states) here.states.push_back(part(state));
+    const ResidentSlice resident(stream, here);
+    update(stream, {&resident.slice(), 1}, step);
+    resident.put_back(stream);
+    // A device without memory only counts memory unless it logs operations. Two pieces are enough to count the memory,
+    // because further pieces need no more.
+    if (!whole.weights.device().has_memory() && begin > 0 && !log_of(whole.main)) return;
+  }
+}
+
+Slice Optimizer::slice_of(Stream& stream, const Owned& o, int64_t step) const {
+  const uint32_t key =
+      rounds_states_ ? Philox(seed_, Purpose::round, o.parameter->name(), static_cast<uint64_t>(step)).bits(0) : 0;
+  return {.main = o.main,
+          .states = o.states,
+          .weights = o.weights,
+          .gradient = o.parameter->owned_gradient(stream),
+          .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0,
+          .place = o.place,
+          .rounding_key = key};
+}
+
+// Parameters are in the same order on all ranks that share them. These ranks therefore also run the collectives in the
+// same order.
+void Optimizer::update_matrices(Stream& stream, const UpdateStep& step) const {
+  if (matrices_.empty()) return;
+  const bool known = step.factor.defined() && step.factor.device().has_memory();
+  const double factor = known ? tensor::read_to_host("optimizer: factor", step.factor, stream).scalar() : 1;
+  if (factor < 0) return;  // the factor is equal on all ranks
+  for (const Matrices& m : matrices_) {
+    if (!m.owned) {
+      rule_->update_matrices(stream, {}, {step.lr, factor}, m.whole);
+      continue;
+    }
+    const ResidentSlice resident(stream, slice_of(stream, owned_[*m.owned], step.step));
+    rule_->update_matrices(stream, resident.slice(), {step.lr, factor}, m.whole);
+    resident.put_back(stream);
   }
 }
 
 void Optimizer::step(Stream& stream, double lr, const Tensor& factor, int64_t step) {
   const UpdateStep now{lr, step, factor};
-  const auto rounding_key = [&](const Owned& o) {
-    return rounds_states_ ? Philox(seed_, Purpose::round, o.parameter->name(), static_cast<uint64_t>(step)).bits(0) : 0;
-  };
   std::vector<Slice> slices;
   for (const Owned& o : owned_)
-    slices.push_back({.main = o.main,
-                      .states = o.states,
-                      .weights = o.weights,
-                      .gradient = o.parameter->owned_gradient(stream),
-                      .weight_decay = o.parameter->spec().decay ? weight_decay_ : 0.0,
-                      .place = o.place,
-                      .rounding_key = rounding_key(o)});
+    if (!o.matrices) slices.push_back(slice_of(stream, o, step));
   if (offload_ == StateOffload::file)
     for (const Slice& s : slices) update_in_pieces(stream, s, now);
   else if (!slices.empty())
     update(stream, slices, now);
+  update_matrices(stream, now);
 }
 
 std::vector<Optimizer::State> Optimizer::states() const {
   std::vector<State> out;
   for (const Owned& o : owned_) {
-    out.push_back({o.parameter, "main", o.main});
-    for (size_t i = 0; i < state_names_.size(); ++i) out.push_back({o.parameter, state_names_[i], o.states[i]});
+    const Rests rests = o.rests ? Rests{o.weights, o.main, o.states[marked_state_]} : Rests{};
+    out.push_back({o.parameter, "main", o.main, rests});
+    for (size_t i = 0; i < o.names.size(); ++i)
+      out.push_back({o.parameter, o.names[i], o.states[i], i == marked_state_ ? rests : Rests{}});
   }
   return out;
 }
 
+Dtype Optimizer::State::dtype() const { return rests.defined() && kind == "main" ? Dtype::f32 : tensor.dtype(); }
+
+Tensor Optimizer::State::values(int64_t begin, int64_t end) const {
+  if (!rests.defined()) return tensor.slice(0, begin, end);
+  return kind == "main" ? main_weights(rests.slice(begin, end)) : unmarked_moments(rests.slice(begin, end));
+}
+
+void Optimizer::State::load(const std::function<void(const Tensor& target)>& read) const {
+  if (!rests.defined()) return read(tensor);
+  const Tensor main = main_weights(rests);
+  read(kind == "main" ? main : tensor);
+  store_main_weights(main, rests);  // also sets the marks, which newly read moments do not have
+}
+
 void Optimizer::main_changed(Stream& stream) {
   for (Owned& o : owned_)
-    if (o.main.storage() != o.weights.storage())
+    if (!o.rests && o.main.storage() != o.weights.storage())  // State::load has set the weights of rests
       kernels::kernels(o.main.device()).pointwise.copy(stream, o.weights, o.main);
 }
 

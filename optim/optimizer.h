@@ -1,12 +1,15 @@
-// Update of weights from their gradients.
+// Optimizer, which updates weights from their gradients.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "framework/autograd/parameter.h"
+#include "optim/rests.h"
 #include "optim/update_rule.h"
 
 namespace hexad::optim {
@@ -15,47 +18,71 @@ using autograd::Parameter;
 using autograd::ParameterSet;
 
 /// Stores the main weights and the states of the update rule, for the elements of each parameter that this rank owns.
-/// They are flat, in the accumulator dtype; states may be bf16 (optim.moment_dtype). If the model's weights have the
-/// accumulator dtype, they are themselves the main weights.
+/// They are flat tensors in the accumulator dtype. States may instead be bf16 (optim.moment_dtype), and main weights
+/// may be stored as rests (optim.main_weights). If the model's weights have the accumulator dtype, they serve as the
+/// main weights. Frozen parameters have neither main weights nor states.
 class Optimizer {
  public:
-  /// Uses the rule of `rules` named by config.name. With StateOffload::file, the states are in the device's offload
-  /// memory, and an update loads them piece by piece. The results are bitwise identical.
+  /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states are in the device's
+  /// offload memory. An update loads them piece by piece, or one parameter at a time if the rule takes matrices. The
+  /// results are bitwise identical. A rule that takes matrices needs `mesh` if parameters are divided among ranks.
+  /// `mesh` must outlive the optimizer.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
-            const UpdateRules& rules = {});
+            const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 
   /// Updates all owned weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for clipping. Skips
   /// the update if the factor is negative. The first `step` is 1. A parameter without a gradient is updated with a zero
-  /// gradient.
+  /// gradient. Collective if the rule takes matrices; the host then reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
-  /// A tensor that a checkpoint must contain. Its kind is "main" or the name of a state of the rule, such as "moment1".
+  /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // flat elements parameter->owned() of the local weights; never empty
+    Tensor tensor;  // elements parameter->owned() of the local weights, flat and as stored; never empty
+    Rests rests{};  // defined for main weights stored as rests, and for the state that stores their marks
+
+    /// Returns the dtype of the values.
+    base::Dtype dtype() const;
+    /// Returns elements [begin, end) as a checkpoint contains them: f32 main weights, and states without marks. The
+    /// result shares the memory of `tensor` or is a copy in host memory.
+    Tensor values(int64_t begin, int64_t end) const;
+    Tensor values() const { return values(0, tensor.numel()); }
+    /// Calls read(target), which writes new values to `target`. Elements that `read` does not write keep their values.
+    void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;
-  /// Writes the main weights, rounded, to the owned weights of the model. Call it after loading main weights.
+  /// Writes the rounded main weights to the owned weights of the model. Call this function after loading main weights.
   void main_changed(Stream& stream);
 
  private:
   struct Owned {
     Parameter* parameter;
     Tensor weights, main;
+    std::vector<std::string> names;  // names of the states
     std::vector<Tensor> states;
     base::GlobalIndex place{};  // position in the model, used to round bf16 states
+    bool rests = false;         // true if `main` contains rests
+    bool matrices = false;      // true if the rule updates whole matrices of this parameter
   };
+  // Parameter of which the rule updates whole matrices. This rank takes part in the update even if it owns no element.
+  struct Matrices {
+    dp::WholeMatrices whole;
+    std::optional<size_t> owned;  // index in owned_
+  };
+  Slice slice_of(Stream& stream, const Owned& owned, int64_t step) const;
   void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const;
   void update_in_pieces(Stream& stream, const Slice& whole, const UpdateStep& step) const;
+  void update_matrices(Stream& stream, const UpdateStep& step) const;
 
   std::unique_ptr<UpdateRule> rule_;
-  std::vector<std::string> state_names_;
   double weight_decay_;
   uint64_t seed_;
   bool rounds_states_;
+  size_t marked_state_ = 0;  // index of the state that stores the marks of rests
   StateOffload offload_;
   std::vector<Owned> owned_;
+  std::vector<Matrices> matrices_;
 };
 
 }  // namespace hexad::optim

@@ -5,6 +5,7 @@
 
 #include "framework/config/words.h"
 #include "framework/kernels/kernel_table.h"
+#include "optim/muon.h"
 
 namespace hexad::optim {
 
@@ -27,6 +28,7 @@ class Adamw final : public UpdateRule {
         .optimizer.adamw(stream, all, {.lr = s.lr, .beta1 = beta1_, .beta2 = beta2_, .eps = eps_, .step = s.step},
                          s.factor);
   }
+  bool only_launches_kernels() const override { return true; }
 
  private:
   double beta1_, beta2_, eps_;
@@ -38,9 +40,10 @@ class Sgd final : public UpdateRule {
     const auto& k = kernels::kernels(slices.front().main.device()).optimizer;
     for (const Slice& slice : slices) k.sgd(stream, slice.main, slice.weights, slice.gradient, s.lr, s.factor);
   }
+  bool only_launches_kernels() const override { return true; }
 };
 
-void check_states(const std::string& rule, std::vector<std::string> names) {
+void check_states(const std::string& rule, std::vector<std::string> names, const std::string& marked) {
   const auto refuse = [&](const std::string& why) {
     base::fail(base::ExitCode::usage, "optim.name (", rule, "): ", why);
   };
@@ -52,16 +55,36 @@ void check_states(const std::string& rule, std::vector<std::string> names) {
                  "' is not a legal name of a state: expected letters, digits and underscores, but not main, parameter "
                  "or state"));
   }
+  if (!marked.empty() && std::ranges::find(names, marked) == names.end())
+    refuse(cat("marked_state is '", marked, "'; expected the state of the rule that stores the marks of rests: ",
+               config::nearest_first(marked, names)));
   std::ranges::sort(names);
   if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-    refuse(cat("two of its states are named ", *twice));
+    refuse(cat("two states have the name ", *twice));
 }
 
 }  // namespace
 
+void UpdateRule::update_matrices(Stream&, const Slice&, const MatrixStep&, const dp::WholeMatrices&) const {
+  base::fail_invariant("[optimizer] takes_matrices() is true, but the rule does not override update_matrices()");
+}
+
+std::string misplaced_muon_key(const OptimConfig& config) {
+  const OptimConfig unset;
+  if (config.name == "muon") return {};
+  if (config.muon_momentum != unset.muon_momentum) return "optim.muon_momentum";
+  if (config.muon_iterations != unset.muon_iterations) return "optim.muon_iterations";
+  return config.muon_except.empty() ? "" : "optim.muon_except";
+}
+
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared) {
   if (config.moment_dtype == MomentDtype::f32 || declared.reads_moment_dtype) return {};
   return cat("must be f32 for the optimizer ", config.name, ", whose states are never in bf16");
+}
+
+std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared) {
+  if (config.main_weights == MainWeights::f32 || !declared.marked_state.empty()) return {};
+  return cat("must be f32 for the optimizer ", config.name, ", which cannot update main weights stored as rests");
 }
 
 config::OptionsOwner rule_options(const OptimConfig& config) {
@@ -69,11 +92,14 @@ config::OptionsOwner rule_options(const OptimConfig& config) {
 }
 
 UpdateRules::UpdateRules()
-    : Named(
-          "optimizers",
-          {{"adamw",
-            {.reads_moment_dtype = true, .make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
-           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}}}) {}
+    : Named("optimizers", {{"adamw",
+                            {.reads_moment_dtype = true,
+                             .marked_state = "moment2",
+                             .make = [](const RuleSpec& s) { return std::make_unique<Adamw>(s.config); }}},
+                           {"sgd", {.make = [](const RuleSpec&) { return std::make_unique<Sgd>(); }}},
+                           {"muon", {.make = [](const RuleSpec& s) {
+                              return std::make_unique<Muon>(s.config, std::make_unique<Adamw>(s.config));
+                            }}}}) {}
 
 std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
   const RuleDeclaration* declared = find(config.name);
@@ -82,8 +108,10 @@ std::unique_ptr<UpdateRule> UpdateRules::make(const OptimConfig& config) const {
                ") is not a registered optimizer; registered: ", config::nearest_first(config.name, names()));
   if (const std::string problem = moment_dtype_problem(config, *declared); !problem.empty())
     base::fail(base::ExitCode::usage, "optim.moment_dtype (bf16) ", problem);
+  if (const std::string problem = main_weights_problem(config, *declared); !problem.empty())
+    base::fail(base::ExitCode::usage, "optim.main_weights (rest) ", problem);
   auto rule = declared->make(RuleSpec{config, *declared});
-  check_states(config.name, rule->states());
+  check_states(config.name, rule->states(), declared->marked_state);
   return rule;
 }
 

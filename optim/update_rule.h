@@ -7,23 +7,27 @@
 #include <string>
 #include <vector>
 
+#include "framework/autograd/parameter.h"
 #include "framework/base/global_index.h"
 #include "framework/base/named.h"
 #include "framework/tensor/tensor.h"
 #include "optim/optim_config.h"
+#include "parallel/dp/whole_matrices.h"
 
 namespace hexad::optim {
 
+using autograd::Parameter;
 using device::Stream;
 using tensor::Tensor;
 
-/// Part of a parameter that one update changes on this rank: flat tensors of the same length. main and states are in
-/// the accumulator dtype. The gradient is in that dtype or in bf16. If optim.moment_dtype is bf16, the states are in
-/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice).
+/// Part of a parameter that one update changes on this rank: flat tensors of the same length. `main` and `states` are
+/// in the accumulator dtype, `gradient` in this dtype or in bf16. If optim.moment_dtype is bf16, the states are in
+/// bf16, and `place` and `rounding_key` determine their rounding (kernels::AdamwSlice). If optim.main_weights is rest
+/// and the weights are bf16, `main` contains the rests of f32 main weights (optim/rests.h).
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
   std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states(), in that order
-  Tensor weights;                // weights of the model, to which the rule writes main, rounded; may be main itself
+  Tensor weights;  // weights of the model, to which the rule writes the rounded `main`; may be `main` itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
   base::GlobalIndex place{};
@@ -36,9 +40,15 @@ struct UpdateStep {
   Tensor factor{};   // [1] f64: factor of the gradients (clipping); negative: nothing is written; undefined: 1
 };
 
-/// A rule that works elementwise: the new value of a weight depends only on its own value, gradient and states.
-/// Therefore updates are bitwise identical for whole tensors, for the shards of ZeRO, and for pieces of offloaded
-/// states.
+/// Parameters of an update of whole matrices.
+struct MatrixStep {
+  double lr = 0;
+  double factor = 1;  // factor of the gradients (clipping); never negative
+};
+
+/// Rule that computes new weights. A rule is elementwise unless takes_matrices() is true: the new value of a weight
+/// depends only on the weight's own value, gradient and states. Therefore updates are bitwise identical for whole
+/// tensors, for the shards of ZeRO, and for pieces of offloaded states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
@@ -46,26 +56,51 @@ class UpdateRule {
   /// initially zero. Checkpoints use these names. A name consists of letters, digits and underscores, and must not be
   /// "main", "parameter" or "state".
   virtual std::vector<std::string> states() const { return {}; }
-  /// Appends the update to `stream`. The stream of a device accepts only kernels; elementwise() (elementwise.h) works
+  /// Returns the subset of states() that is stored for the elements of a parameter, in the order of Slice::states.
+  virtual std::vector<std::string> states_of(const Parameter::Spec&) const { return states(); }
+  /// Returns the minimum number of states that a parameter may have.
+  virtual int64_t fewest_states() const { return std::ssize(states()); }
+  /// Appends the update to `stream`. The stream of a device accepts only kernels. elementwise() (elementwise.h) works
   /// on every device.
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
+  /// True if update() only launches kernels of the kernel table and never accesses a tensor itself. Such an update can
+  /// be recorded on a device without memory. For other rules, Optimizer records an estimate on such a device: an update
+  /// that reads and writes each slice once.
+  virtual bool only_launches_kernels() const { return false; }
+
+  /// True if the rule updates the parameter by update_matrices() instead of update(). Only for parameters with at least
+  /// two dimensions. The answer must be the same on all ranks.
+  virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
+  /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
+  /// tensors are undefined if there are none. Collective: every rank must call `matrices.gather()` the same number of
+  /// times. Launches only kernels and collectives.
+  virtual void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
+                               const dp::WholeMatrices& matrices) const;
 };
 
 struct RuleSpec;
 using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 
-/// An optimizer that a recipe may choose: the options that its rule reads, and a function that makes the rule. A recipe
-/// with any other option is rejected before a rule is made.
+/// Declaration of an optimizer that a recipe may choose: the options that its rule reads, and a function that makes the
+/// rule. A recipe that sets any other option is rejected before a rule is made.
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
   bool reads_moment_dtype = false;  // true if the rule can store its states in bf16
+  /// If the rule can update main weights stored as rests: the name of a state that is never negative, whose signs store
+  /// the marks (framework/base/main_weight.h). Empty: the rule needs f32 main weights.
+  std::string marked_state{};
   RuleFactory make;
 };
 
 /// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
+/// Returns a key optim.muon_... that is set although the optimizer is not muon; empty if there is none.
+std::string misplaced_muon_key(const OptimConfig& config);
+/// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
+std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);
 
-/// Returns the recipe key that contains the options, and the name of the optimizer to which they belong.
+/// Returns the recipe key that holds the options of the optimizer named by `config`, and the optimizer's name for error
+/// messages.
 config::OptionsOwner rule_options(const OptimConfig& config);
 
 /// Arguments of the function that makes a rule.
@@ -80,13 +115,13 @@ struct RuleSpec {
   config::Options options{rule_options(config), declared.options, config.options};
 };
 
-/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), and the rules that a
-/// program adds.
+/// Rules that a recipe may choose by optim.name: adamw (Loshchilov & Hutter 2019), sgd (plain), muon (optim/muon.h),
+/// and the rules that a program adds.
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an
-  /// unsupported dtype of the moments, or invalid names of states.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, invalid names
+  /// of states, or unsupported values of optim.moment_dtype and optim.main_weights.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Writes about 10 MB of English text as plain .txt files into FOLDER, from packages of Debian: the King James Bible, the
-# six novels of Jane Austen, and the Jargon File. Packages that are not installed are downloaded and unpacked to a
-# temporary folder, which does not need root. The files depend only on the packages. A second run does nothing.
+# Writes about 10 MB of English text as plain .txt files to FOLDER: the King James Bible, the six novels of Jane Austen,
+# and the Jargon File. The texts come from Debian packages. Packages that are not installed are downloaded and unpacked
+# to a temporary folder, which does not need root. The files depend only on the packages. A second run does nothing.
 set -euo pipefail
 
 if [ $# -ne 1 ] || [[ $1 == -* ]]; then
@@ -29,7 +29,7 @@ locate() {
   if [ ! -e "$work/root$file" ]; then
     echo "corpus: fetching $package" >&2
     (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download "$package" >&2 && dpkg-deb -x "$package"_*.deb root) || {
-      echo "corpus: cannot fetch the Debian package $package; install it, or run 'apt-get update' as root first" >&2
+      echo "corpus: cannot download the Debian package $package; install it, or run 'apt-get update' as root and try again" >&2
       exit 4
     }
   fi
@@ -47,9 +47,9 @@ bible=$(locate bible-kjv /usr/bin/bible)
 text=$(locate bible-kjv-text /usr/lib/bible.data)
 "$bible" -p "$(dirname "$text")" -l100000 'gen1:1-rev22:21' </dev/null | sed 's/^ *//' | put bible-kjv.txt
 
-# Writes the novels from an R database, which is a sequence of zlib streams. The length of a stream precedes it (32
-# bits, big-endian). Each stream holds one serialised vector of lines: "X\n", versions and encoding, then type 16
-# (character vector) and the number of lines. Every line is a word of flags, a length (-1: missing) and the bytes.
+# Writes the novels from an R database, which is a sequence of zlib streams. Each stream is preceded by its length (32
+# bits, big-endian) and contains one serialised vector of lines: "X\n", versions and encoding, then type 16 (character
+# vector) and the number of lines. Every line consists of a word of flags, a length (-1: missing) and the bytes.
 novels=$(locate r-cran-janeaustenr /usr/lib/R/site-library/janeaustenr/data/Rdata.rdb)
 perl -MCompress::Zlib -e '
   use strict; use warnings;
@@ -86,7 +86,7 @@ for novel in "$work"/austen-*.txt; do
   put "$(basename "$novel")" <"$novel"
 done
 
-# Writes the Jargon File, without the lines drawn around its tables.
+# Writes the Jargon File without the drawn lines of its tables.
 jargon=$(locate jargon-text /usr/share/doc/jargon-text/jargon.txt.gz)
 gunzip -c "$jargon" | LC_ALL=C.UTF-8 sed -E '/^[[:space:]─═│├┼┤┌┐└┘┬┴]*[─═][[:space:]─═│├┼┤┌┐└┘┬┴]*$/d' | put jargon.txt
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Shows Hexad in ten minutes, on two emulated nodes of four ranks each (tools/testbed/two_nodes.sh):
-# - predicted times beside measured ones;
-# - a run that continues on fewer ranks in another layout after a rank was killed;
-# - a wrong gradient that `hexad verify` finds;
-# - a slower network, for which `auto` chooses another schedule.
+# Demonstrates Hexad in ten minutes, on two emulated nodes of four ranks each (tools/testbed/two_nodes.sh):
+# - predicted times next to measured times
+# - a run that continues on fewer ranks in another layout after a rank was killed
+# - a wrong gradient that `hexad verify` finds
+# - a slower network, for which `auto` chooses another schedule
 #
 #   tools/demo.sh
 #
-# Exit code: 0 if every act showed its claim, 1 if an act did not, 77 if the demo cannot run here. It needs root,
-# iproute2, openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). All output files are in runs/demo.
+# Exit code: 0 if every act showed its claim, 1 if an act did not, 77 if the demo cannot run on this machine. It needs
+# root, iproute2, openmpi-bin, and build/release/bin/hexad (tools/test.sh builds it). All output files are in runs/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -gt 0 ]; then
@@ -41,15 +41,15 @@ run() {
 nodes=(tools/testbed/two_nodes.sh --nodes 2)
 eight=("${nodes[@]}" --ranks 4 --rate $rate "$hexad")
 six=("${nodes[@]}" --ranks 3 --rate $rate "$hexad")
-# measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with measured links and the kernels of an
-# example. Kernels are not measured, because ranks that share a core would measure each other's time slices.
+# measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with measured links and the kernels of an example
+# file. Kernels are not measured, because ranks that share a core would measure each other's time slices.
 measure() {
   local example=recipes/clusters/two-nodes-200mbit.yaml
   run 0 profile-$1.log "${@:2}" profile --quick --seconds 20 --out "$out/$1-wire.yaml"
   { sed '/^products:/,$d' "$out/$1-wire.yaml" && sed -n '/^products:/,$p' $example; } >"$out/$1.yaml"
   echo "  # with products, copies and slowdowns of $example: runs/demo/$1.yaml"
 }
-# losses RUN: prints "STEP LOSS" for each step. For a step that was computed twice, prints its last loss.
+# losses RUN: prints "STEP LOSS" for each step. If a step was computed twice, prints its later loss.
 losses() {
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl" |
     awk '{last[$1] = $2} END {for (step in last) print step, last[step]}' | sort
@@ -62,7 +62,7 @@ skip() {
 }
 code=0
 tools/testbed/two_nodes.sh --ranks 1 true >/dev/null || code=$?
-[ $code -eq 0 ] || skip 'tools/testbed/two_nodes.sh, which it needs, cannot run here'
+[ $code -eq 0 ] || skip 'it needs tools/testbed/two_nodes.sh, which cannot run on this machine'
 [ -x "$hexad" ] || skip "there is no $hexad; tools/test.sh builds it"
 job=
 trap '[ -z "$job" ] || kill $job 2>/dev/null || true' EXIT
@@ -72,7 +72,7 @@ mkdir -p "$out"
 act 'Hexad prepares its own documentation as training data.'
 run 0 prepare.log "$hexad" prepare --input docs --output "$out/data" --tokenizer bpe --vocab 512
 
-act 'Act 1. Eight ranks on two nodes train; the predicted time of a step is printed beside the measured one.'
+act 'Act 1. Eight ranks on two nodes train; predicted step times are printed next to measured ones.'
 measure eight "${eight[@]}"
 run 0 whole.log "${eight[@]}" train $recipe run.dir="$out/whole" schedule.trace=10 schedule.profile="$out/eight.yaml"
 for pass in forward backward; do
@@ -81,10 +81,10 @@ for pass in forward backward; do
   showed "$line"
 done
 [ -s "$out/whole/trace.json.gz" ] || fail 'there is no trace'
-showed "the lanes of all eight ranks, predicted under measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
+showed "the lanes of all eight ranks, predicted below measured: runs/demo/whole/trace.json.gz (ui.perfetto.dev)"
 
-act 'Act 2. A rank is killed; six ranks go on from the checkpoint, in another layout.'
-# Uses f64. In f32, a different order of summation may route a token to another expert, which changes losses visibly.
+act 'Act 2. A rank is killed; six ranks continue from the checkpoint in another layout.'
+# Uses f64. In f32, another order of summation may route a token to another expert, which changes the losses visibly.
 recipe64=($recipe train.precision=f64)
 run 0 unbroken.log "${eight[@]}" train "${recipe64[@]}" run.dir="$out/unbroken"
 say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
@@ -94,7 +94,7 @@ say_command "${eight[@]}" train "${recipe64[@]}" run.dir="$out/broken"
 job=$!
 for ((i = 0; i < 1200; i++)); do
   [ ! -f "$out/broken/metrics.jsonl" ] || [ "$(grep -c '"loss"' "$out/broken/metrics.jsonl")" -lt 22 ] || break
-  kill -0 $job 2>/dev/null || fail "the run ended early: $out/broken.log"
+  kill -0 $job 2>/dev/null || fail "the run ended before its rank was killed; see $out/broken.log"
   sleep 0.1
 done
 victim=$(cat "$out/rank-5")
@@ -104,11 +104,11 @@ kill -9 $victim
 code=0
 wait $job || code=$?
 job=
-[ $code -ne 0 ] || fail 'the job without a rank ended with 0'
+[ $code -ne 0 ] || fail 'the job that lost a rank ended with 0'
 showed "the job ended with exit code $code after step $(last_step "$out/broken") of $steps"
 # Removes the lock of the run directory, which rank 0 could not release before it ended. The next emulated hosts have
-# other names and would watch the lock for 20 seconds before they take it over. The removal is safe, because all ranks
-# have ended.
+# other names, so they would watch the lock for 20 seconds before they take it over. Removing the lock is safe, because
+# all ranks have ended.
 if [ -e "$out/broken/lock" ]; then
   say_command rm "$out/broken/lock" '# saves 20 seconds'
   rm "$out/broken/lock"
@@ -120,10 +120,10 @@ difference=$(join <(losses "$out/unbroken") <(losses "$out/broken") | awk -v fro
   $1 > from {d = ($2 - $3) / $2; if (d < 0) d = -d; if (d > most) most = d; n++} END {print n + 0, most + 0}')
 awk -v steps=$((steps - resumed)) '{exit !($1 == steps && $2 <= 1e-9)}' <<<"$difference" ||
   fail "steps compared, largest relative loss difference: $difference; expected $((steps - resumed)), at most 1e-9"
-showed "six ranks (pp 2 x dp 3, ep 3) repeat the losses of the unbroken run on eight (dp 4 x tp 2, ep 8)"
-showed "in ${difference% *} steps the largest relative difference is ${difference#* }, in f64"
+showed "six ranks (pp 2 x dp 3, ep 3) repeat the losses of the uninterrupted run on eight (dp 4 x tp 2, ep 8)"
+showed "over ${difference% *} steps, the largest relative difference is ${difference#* } in f64"
 
-act 'Act 3. A gradient is scaled wrongly; hexad verify names it and the smallest layout that shows it.'
+act 'Act 3. A gradient is scaled wrongly; hexad verify names it and the smallest layout with the error.'
 layouts='dp=2,cp=2,tp=2,ep=4;pp=2,dp=2,tp=2,ep=4,etp=1,moe=returns_last'
 run 0 right.log "$hexad" verify recipes/verify-moe.yaml --world 8 --steps 1 --layouts "$layouts"
 tensor=layers.3.moe.experts.down.weight
@@ -131,9 +131,9 @@ run 5 wrong.log env HEXAD_FAULT=gradient@0,1,$tensor \
   "$hexad" verify recipes/verify-moe.yaml --world 8 --steps 1 --layouts "$layouts"
 found=$(grep "^dp=2,ep=2: step 1: gradient $tensor: off by" "$out/wrong.log") ||
   fail "verify did not name $tensor in the layout dp=2,ep=2"
-showed "planted: the gradient of $tensor times ep; verify reduces these layouts of 8 ranks to: ${found%%;*}"
+showed "injected error: the gradient of $tensor times ep; verify reduces these layouts of 8 ranks to: ${found%%;*}"
 
-act 'Act 4. The wire becomes four times slower; auto chooses another schedule.'
+act 'Act 4. The network becomes four times slower; auto chooses another schedule.'
 auto=(schedule.moe.duplicates=auto schedule.moe.overlap=auto schedule.moe.chunk_by=auto schedule.moe.chunks=auto
   schedule.moe.trial_share=0 model.hidden=256 model.moe.expert_hidden=512 parallel.ep=4 batch.micro=12
   train.steps=3 checkpoint.at_end=false)
@@ -142,13 +142,13 @@ choose() {
   local four=("${nodes[@]}" --ranks 2 --rate "$1" "$hexad")
   measure "$1" "${four[@]}"
   run 0 auto-$1.log "${four[@]}" train $recipe run.dir="$out/auto-$1" schedule.profile="$out/$1.yaml" "${auto[@]}"
-  choice=$(sed -nE 's/.*the fastest is predicted to be ([^:]*): .*/\1/p' "$out/auto-$1.log")
+  choice=$(sed -nE 's/.*predicted fastest of [0-9]+ schedules: ([^:]*): .*/\1/p' "$out/auto-$1.log")
   [ -n "$choice" ] || fail "no choice in $out/auto-$1.log"
   showed "at $1: $choice"
 }
 choose 800mbit
 before=$choice
 choose 200mbit
-[ "$choice" != "$before" ] || fail 'the choice is the same'
+[ "$choice" != "$before" ] || fail 'auto chose the same schedule for both rates'
 
-act 'All four acts showed what they claim.'
+act 'All four acts showed their claims.'

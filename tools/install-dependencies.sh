@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Hexad needs and that are missing. Requires root or sudo only if a package is missing.
+# Installs the missing Debian packages that Hexad needs. Requires root or sudo only if a package is missing.
 #
 #   tools/install-dependencies.sh              packages for building, testing and the quickstart
 #   tools/install-dependencies.sh --dev        also git, clang-format and oneDNN, for CI's checks of the sources
 #   tools/install-dependencies.sh --bench      also PyTorch and oneDNN, for comparisons in tools/bench and hexad bench
 #   tools/install-dependencies.sh --golden     also PyTorch, which computes tests/golden
 #   tools/install-dependencies.sh --slurm      also packages for tools/testbed/slurm_cluster.sh and its test
-#   tools/install-dependencies.sh --cuda       also files from PyPI for the preset cuda: headers in build/headers, a
-#                                              disassembler in build/cuda-tools. Install NVIDIA's CUDA toolkit first.
+#   tools/install-dependencies.sh --cuda       also files from PyPI for the preset cuda: headers in build/headers and
+#                                              disassemblers in build/cuda-tools. Needs NVIDIA's CUDA toolkit.
 set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache pkg-config
   libopenmpi-dev openmpi-bin
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev zlib1g-dev libzstd-dev
-  libpcre2-dev libicu-dev libsentencepiece-dev  # for tokenizers of models: regular expressions, Unicode, SentencePiece
-  libeigen3-dev                   # for least squares, as an oracle of tests, and for a line of `hexad bench gemm`
+  libpcre2-dev libicu-dev libsentencepiece-dev  # for tokenizers: regular expressions, Unicode, SentencePiece
+  libeigen3-dev                   # for least squares, reference results of tests, and a line of `hexad bench gemm`
   libboost-context-dev            # for two micro-batches that take turns on one thread
-  libjs-chart.js                  # draws the charts of report.html, into which it is copied
+  libjs-chart.js                  # draws the charts of report.html and is copied into it
   perl libreadline8               # for tools/corpus.sh, which reads an R database and runs bible(1)
   libgtest-dev patch
 )
@@ -31,7 +31,7 @@ for option in "$@"; do
   # shares the threads of PyTorch.
   --bench) packages+=(python3-torch libopenblas0-openmp time "${peers[@]}") ;;
   --golden) packages+=(python3-torch) ;;
-  # Slurm loads PMIx by a file name that only libpmix-dev contains. The daemons of Slurm are not started.
+  # Slurm loads PMIx by a file name that only libpmix-dev contains. Slurm's daemons are not started.
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   *)
     sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
@@ -40,8 +40,8 @@ for option in "$@"; do
   esac
 done
 
-# wheel_package NAME VERSION TARGET FOLDER...: copies the contents of the given folders of a PyPI wheel to TARGET,
-# unless TARGET exists.
+# wheel_package NAME VERSION TARGET FOLDER...: copies the contents of the given folders of a PyPI wheel to TARGET. Does
+# nothing if TARGET exists.
 wheel_package() {
   local name=$1 version=$2 target=$3 scratch folder
   [ ! -d "$target" ] || return 0
@@ -49,7 +49,7 @@ wheel_package() {
   scratch=$(mktemp -d)
   if ! python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$name==$version"; then
     rm -r "$scratch"
-    echo "install-dependencies: pip could not download $name==$version (Debian: python3-pip)" >&2
+    echo "install-dependencies: pip could not download $name==$version; are pip (python3-pip) and a network available?" >&2
     return 1
   fi
   python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"
@@ -82,7 +82,7 @@ if ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-# Ignores failures of dpkg-query, which only mean that a package is unknown and thus not installed.
+# Ignores failures of dpkg-query, which only mean that a package is unknown and therefore not installed.
 installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package} ' "${packages[@]}" 2>/dev/null || true)"
 missing=()
 for package in "${packages[@]}"; do
@@ -107,6 +107,6 @@ echo "install-dependencies: installing ${missing[*]}"
 apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"; }
 apt update || echo "install-dependencies: 'apt-get update' failed; continuing with the existing package lists" >&2
 apt install --yes --no-install-recommends "${missing[@]}" >/dev/null || {
-  echo "install-dependencies: apt-get could not install: ${missing[*]}" >&2
+  echo "install-dependencies: apt-get could not install ${missing[*]}; see its messages above" >&2
   exit 1
 }

@@ -6,7 +6,7 @@
   hexad prepare --input texts --output data/mine
 
 Each row becomes one object in one line. NAME.parquet becomes OUTPUT/NAME.jsonl.gz. Rows are converted in batches, so
-memory does not grow with the file. A file that exists is not replaced, so an interrupted conversion can be continued.
+memory does not grow with the file. Existing files are not replaced, so an interrupted conversion can be continued.
 """
 
 import argparse
@@ -23,29 +23,29 @@ except ImportError:
 
 
 def chosen_columns(path, file, wanted):
-    """Returns the columns to convert. Exits if the file lacks one."""
+    """Returns the columns to convert. Exits if the file lacks a wanted column."""
     there = file.schema_arrow.names
     for name in wanted:
         if name not in there:
-            sys.exit(f"{path}: has no column {name!r}; its columns: {', '.join(there)}")
+            sys.exit(f"{path}: has no column {name!r}, expected one of: {', '.join(there)}")
     return wanted or there
 
 
 def write_rows(path, file, columns, out):
-    """Writes all rows of a file. Returns their number."""
+    """Writes all rows of a file. Returns the number of rows."""
     rows = 0
     for batch in file.iter_batches(batch_size=1024, columns=columns):
         for row in batch.to_pylist():
             try:
                 out.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
             except (TypeError, ValueError) as error:
-                sys.exit(f"{path}: row {rows}: {error}; choose columns of text with --columns")
+                sys.exit(f"{path}: row {rows}: {error}; choose text columns with --columns")
             rows += 1
     return rows
 
 
 def convert(path, target, wanted):
-    """Converts one file. The target exists completely or not at all."""
+    """Converts one file. The target appears only when it is complete."""
     part = target + ".part"
     try:
         file = pyarrow.parquet.ParquetFile(path)
@@ -64,8 +64,8 @@ def convert(path, target, wanted):
 def main():
     parser = argparse.ArgumentParser(description="Converts Parquet files to JSON lines for `hexad prepare`.")
     parser.add_argument("files", nargs="+", help="Parquet files")
-    parser.add_argument("--output", required=True, help="folder to write")
-    parser.add_argument("--columns", nargs="+", default=[], help="columns to take; all without this option")
+    parser.add_argument("--output", required=True, help="output folder")
+    parser.add_argument("--columns", nargs="+", default=[], help="columns to convert; default: all")
     options = parser.parse_args()
     os.makedirs(options.output, exist_ok=True)
     targets = {}
@@ -73,11 +73,11 @@ def main():
         name = os.path.splitext(os.path.basename(path))[0] + ".jsonl.gz"
         target = os.path.join(options.output, name)
         if target in targets:
-            sys.exit(f"{path}: would be written to {target}, as {targets[target]} is; convert it to another --output")
+            sys.exit(f"{path}: has the same target {target} as {targets[target]}; convert it to another --output")
         targets[target] = path
     for target, path in targets.items():
         if os.path.exists(target):
-            print(f"{target}: exists already")
+            print(f"{target}: exists already; skipped")
         else:
             convert(path, target, options.columns)
 

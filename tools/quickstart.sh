@@ -16,7 +16,7 @@ hexad=build/release/bin/hexad
 recipe=recipes/quickstart.yaml
 data=data/quickstart
 run=runs/quickstart
-done_stamp=$run/.quickstart  # digests of the recipe and the data of the last completed run
+done_stamp=$run/.quickstart  # digests of the recipe and data of the last completed run
 
 heading='starting'
 step() {
@@ -37,7 +37,7 @@ trap on_exit EXIT
 trap 'interrupted=yes; exit 130' INT
 trap 'interrupted=yes; exit 143' TERM
 
-step 'installing what is missing'
+step 'installing missing packages'
 tools/install-dependencies.sh
 
 step 'building'
@@ -50,7 +50,7 @@ cmake --build --preset release --parallel "$(nproc)" --target hexad
 
 step 'preparing the text'
 tools/corpus.sh data/corpus
-# Documents are pieces of 16 KiB, so that the two percent of documents that are held out come from every book.
+# Splits the text into documents of 16 KiB, so that the held-out two percent of the documents come from every book.
 "$hexad" prepare --input data/corpus --output "$data" --tokenizer bpe --vocab 4096 --split-bytes 16384
 
 step 'training'
@@ -58,7 +58,7 @@ if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --stat
   echo "$run is complete, nothing to do"
 else
   mpi=(mpirun -np 2 --oversubscribe --bind-to none)
-  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often forbid processes to read each other's memory
+  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often do not allow processes to read each other's memory
   mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL
   if [ "$(id -u)" -eq 0 ]; then
     mpi+=(--allow-run-as-root)

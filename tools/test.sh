@@ -3,8 +3,8 @@
 #
 #   tools/test.sh [release|debug|tsan] [--all] [-- CMAKE_OPTION...]
 #
-# debug: AddressSanitizer and UndefinedBehaviorSanitizer; tsan: ThreadSanitizer. --all also runs the tests labelled slow
-# and gpu. CMake options stay in effect for the build folder until they are changed.
+# debug: with AddressSanitizer and UndefinedBehaviorSanitizer. tsan: with ThreadSanitizer. --all: also runs the tests
+# labelled slow and gpu. CMake options remain in effect for the build folder until they are changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "framework/base/block_sizes.h"
+#include "framework/base/name_pattern.h"
 #include "framework/base/philox.h"
 #include "framework/kernels/cpu/parallel.h"
 
@@ -188,6 +189,7 @@ GradientTarget Parameter::next_gradient_target(int64_t contributions) {
 
 Parameter& ParameterSet::add(Parameter::Spec spec) {
   for (const auto& p : all_) require(p->name() != spec.name, "[parameters] two parameters are named ", spec.name);
+  spec.frozen |= matches_any(frozen_, spec.name);
   return *all_.emplace_back(std::make_unique<Parameter>(std::move(spec), device_));
 }
 

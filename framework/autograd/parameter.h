@@ -46,7 +46,7 @@ class HeldWeight {
       : weights_(weights), gathered_(std::move(gathered)) {}
 
   bool defined() const { return weights_.defined(); }
-  /// Returns the weights, which `stream` may read from now on. Not collective.
+  /// Makes `stream` wait until the weights are gathered, and returns them. Not collective.
   Tensor on(Stream& stream) const;
 
  private:
@@ -64,6 +64,7 @@ class Parameter {
     Init init;
     bool decay = true;  // true if weight decay applies (not to norms and biases)
     Stack stack{};
+    bool frozen = false;  // true if training does not change the weights; they then have no gradient
   };
 
   Parameter(Spec spec, Device device);
@@ -77,10 +78,14 @@ class Parameter {
   /// Returns the shape of the local weights.
   const Shape& shape() const { return shape_; }
   Dtype dtype() const { return spec_.dtype; }
+  Device device() const { return device_; }
+  /// True if training changes the weights. An op computes no gradient of a frozen parameter. If an op does so
+  /// nevertheless, the gradient has temporary memory, and nothing reads it.
+  bool trainable() const { return !spec_.frozen; }
 
   /// Returns the local weights and keeps them in memory while the result exists. Call it if the weights are read more
-  /// than once, or in an order that depends on data. Starts to gather the weights, in the order of `stream`, if they
-  /// are not in memory. hold() and use() are then collective: all ranks that share the parameters must call them for
+  /// than once, or in an order that depends on data. If the weights are not in memory, starts to gather them in the
+  /// order of `stream`. hold() and use() are then collective: all ranks that share the parameters must call them for
   /// the same parameters in the same order.
   HeldWeight hold(Stream& stream);
   /// Returns the local weights for one read on `stream`. Ops call this in every pass and must not store the result,
@@ -165,7 +170,9 @@ class Parameter {
 /// All parameters of a model on this rank, in order of creation, which is the same on all ranks of a pipeline stage.
 class ParameterSet {
  public:
-  explicit ParameterSet(Device device) : device_(device) {}
+  /// Makes an empty set. Parameters whose names match a shell pattern of `frozen` are not trained.
+  explicit ParameterSet(Device device, std::vector<std::string> frozen = {})
+      : device_(device), frozen_(std::move(frozen)) {}
   /// Adds a parameter. Throws std::logic_error if another parameter has the same name.
   Parameter& add(Parameter::Spec spec);
   Parameter& find(const std::string& name) const;
@@ -177,6 +184,7 @@ class ParameterSet {
 
  private:
   Device device_;
+  std::vector<std::string> frozen_;
   std::vector<std::unique_ptr<Parameter>> all_;
 };
 

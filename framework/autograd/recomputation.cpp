@@ -29,7 +29,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
     for (size_t i = 0; i < tensors.size(); ++i)
       leaves.push_back(wants[i] ? second->leaf(tensors[i]) : Value{tensors[i], -1});
     const std::vector<Value> results = segment(*second, leaves);
-    require(results.size() == count, "[checkpoint] ", name, " gave ", count, " values, but ", results.size(),
+    require(results.size() == count, "[checkpoint] ", name, " returned ", count, " values, but ", results.size(),
             " when recomputed");
     std::vector<Replay::Root> roots;
     for (size_t o = 0; o < count; ++o)

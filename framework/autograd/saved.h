@@ -52,7 +52,7 @@ std::unique_ptr<SavePolicy> keep_policy();
 /// device memory.
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
-/// The saved tensors of an op, as its pullback sees them.
+/// The saved tensors of an op, as they are passed to its pullback.
 class Saved {
  public:
   Saved() = default;

@@ -81,7 +81,7 @@ void Backward::accumulate(size_t index, const Shape& shape, Dtype dtype,
   check_not_replayed(index);
   Tensor& sum = replay_.sum_of(inputs_[index]);
   require(!sum.defined() || (sum.shape() == shape && sum.dtype() == dtype), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", shape, " ", dtype, " of one value; expected one shape and dtype");
+          sum.dtype(), " and ", shape, " ", dtype, " of one value; expected the same shape and dtype");
   // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
   const Tensor out = sum.defined() && sum.sole_owner() ? sum : Tensor::empty(shape, dtype, output_device());
   write(out, sum);
@@ -155,7 +155,8 @@ void Replay::accumulate(int32_t id, Tensor gradient) {
     return;
   }
   require(sum.shape() == gradient.shape() && sum.dtype() == gradient.dtype(), "[tape] gradients ", sum.shape(), " ",
-          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(), " of one value; expected one shape and dtype");
+          sum.dtype(), " and ", gradient.shape(), " ", gradient.dtype(),
+          " of one value; expected the same shape and dtype");
   // An op may pass `dout` on to two inputs. A tensor that another object also refers to must not be modified.
   const Tensor target = sum.sole_owner() ? sum : Tensor::like(sum);
   kernels::kernels(sum.device()).pointwise.add(tape_.stream, target, sum, gradient);
@@ -196,6 +197,7 @@ void Replay::run_node(size_t index) {
   if (node.pullback) node.pullback(b, douts[0], saved);
   if (node.recomputed) node.recomputed->release();
   if (node.weight_pullback.parameters.empty()) return;
+  if (!node.weight_pullback.trains()) node.weight_pullback.run = {};
   if (weights_ == Weights::at_once) {
     if (node.weight_pullback.run) node.weight_pullback.run(b, douts[0], saved);
     finish(node.weight_pullback.parameters);

@@ -2,6 +2,7 @@
 // stage owns its own tape; there is no global state.
 #pragma once
 
+#include <algorithm>
 #include <any>
 #include <deque>
 #include <functional>
@@ -53,14 +54,14 @@ class Backward {
   /// Returns the gradient of output `index` of an op with several outputs; undefined if no later result depends on that
   /// output.
   const Tensor& output_gradient(size_t index) const;
-  /// In a pullback: passes `value` to this op's weight pullback. The replay owns the value until the weight pullback
-  /// runs.
+  /// Passes `value` to this op's weight pullback. Call it only in a pullback. The replay owns the value until the
+  /// weight pullback runs.
   template <class T>
   void hand_to_weights(T value) {
     handed_ = std::move(value);
   }
-  /// In a weight pullback: returns the value of type T that this op's pullback passed to hand_to_weights(). Throws
-  /// std::logic_error if there is none.
+  /// Returns the value of type T that this op's pullback passed to hand_to_weights(). Call it only in a weight
+  /// pullback. Throws std::logic_error if there is no such value.
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
@@ -101,7 +102,10 @@ using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)
 /// pullback. The pullback may pass it a value (Backward::hand_to_weights).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
-  Pullback run;
+  Pullback run;  // not called if all parameters are frozen
+
+  /// True if at least one parameter is trainable.
+  bool trains() const { return std::ranges::any_of(parameters, &Parameter::trainable); }
 };
 
 class Tape {
@@ -249,7 +253,7 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // uses of each parameter without a gradient so far
+  std::unordered_map<Parameter*, int> remaining_;  // number of uses of each parameter whose gradients are still missing
   device::SpanLog* log_ = nullptr;                 // null: no node has run
   std::string_view scope_, what_;
   std::optional<device::Span> span_;

@@ -1,4 +1,4 @@
-// Files that exist under their name completely or not at all, even if writing fails midway.
+// Files that appear under their name only once they are complete, even if writing fails midway.
 #pragma once
 
 #include <cstdint>

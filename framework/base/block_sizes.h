@@ -20,6 +20,10 @@ struct BlockSizes {
   // matters more than bandwidth. For larger tensors, message_bytes is the minimum bytes of a message; it is a multiple
   // of 64.
   int64_t whole_bytes = 8192, message_bytes = 16384;
+  // parallel/comm: in groups of at most direct_ranks ranks, every rank sends small tensors to every other rank. In
+  // larger groups, a rank sends small tensors to few ranks, which pass them on, and all buffers of a sum together have
+  // at most about scratch_bytes.
+  int64_t direct_ranks = 16, scratch_bytes = int64_t{8} << 20;
   // framework/kernels/cpu:
   // total_elements: number of elements that one thread sums for a total over a tensor, such as a norm. cached_elements:
   // number of elements that are computed at a time in a sum of several tensors; they fit into the first-level cache. At

@@ -5,8 +5,8 @@
 
 namespace hexad::base {
 
-/// Detects that other threads need the core of this thread. The sign is that the operating system gave the core to
-/// another thread although this thread did not sleep. Not thread-safe.
+/// Detects that other threads need the core of this thread: the operating system gave the core to another thread
+/// although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
   /// Returns true if other threads have needed the core since the previous call. For 50 ms after that, returns true

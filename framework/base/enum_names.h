@@ -1,4 +1,4 @@
-// Names of enumerators. Each enumeration lists them in a function enum_names(E) next to it, in the same namespace.
+// Names of enumerators. Each enumeration E lists its names in a function enum_names(E), in the same namespace.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Fast generation of normal numbers. Initial weights need hundreds of millions of them, and they must not delay the
-// start of a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes,
-// which the compiler vectorises. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes results
-// bitwise identical on every machine.
+// Fast generation of normal numbers. A large model needs billions of initial weights, which must not delay the start of
+// a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes, which the
+// compiler vectorises. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes results bitwise
+// identical on every machine.
 #include <bit>
 #include <cmath>
 

@@ -19,7 +19,8 @@ enum class Purpose : uint32_t {
   sample = 6,
   synthetic = 7,
   route = 8,
-  round = 9
+  round = 9,
+  noise = 10
 };
 
 /// Returns the block of four 32-bit words for `counter` under `key`.

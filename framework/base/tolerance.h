@@ -32,8 +32,8 @@ inline double tolerance(Dtype dtype, int64_t reduction_length) {
 
 /// Returns the permitted relative error between two runs of one training step, in units of a tensor's root mean square.
 /// It is the error of a sum over the tokens of the step, multiplied by 1024 per layer for products, normalisations and
-/// softmaxes. 1024 is an order of magnitude above the errors of correct layouts; wrong layouts have errors of at least
-/// 1e-3.
+/// softmaxes. The factor 1024 is an order of magnitude above the errors of correct layouts. Wrong layouts have errors
+/// of at least 1e-3.
 inline double step_tolerance(Dtype dtype, int64_t tokens, int64_t layers) {
   return 1024 * static_cast<double>(layers > 1 ? layers : 1) * tolerance(dtype, tokens);
 }

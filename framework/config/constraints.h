@@ -1,7 +1,9 @@
-// Limits on the values of recipe keys. The fields() of a struct passes them after the doc text: v("top_k", top_k,
-//     "experts a token visits", at_least(1), at_most(64));
+// Limits on the values of recipe keys. The fields() of a struct passes them after the doc text:
+//
+//     v("top_k", top_k, "number of experts per token", at_least(1), at_most(64));
+//
 // Limits apply to a number, to each element of a list, and to an optional that is set.
-// NaN and infinities are always rejected, without a constraint.
+// NaN and infinities are always rejected, even without a limit.
 #pragma once
 
 #include <cstddef>

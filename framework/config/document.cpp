@@ -111,7 +111,7 @@ class Loader {
       roots_.push_back(folder_of(path));  // the files that this file includes may be in its folder
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
-           "; use an absolute path, or name a folder that holds both with --include-root");
+           "; use an absolute path, or name a folder that contains both with --include-root");
     }
     if (std::ranges::find(open_, real) != open_.end())
       fail(ExitCode::usage, mentioned, ": includes itself: ", chain(real));
@@ -141,7 +141,7 @@ class Loader {
   }
 
   fs::path recipe_;
-  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is that of the recipe
+  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is the recipe's folder
   std::vector<fs::path> open_;   // canonical paths of the files that are being read, outermost first
   Budget budget_;
 };

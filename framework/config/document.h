@@ -1,4 +1,4 @@
-// A recipe as it is written: a tree of text values, each with its file and line.
+// A recipe as a tree of text values, each with its file and line.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ struct Budget {
 ///
 /// `include: other.yaml` (or a list of files) at the top level reads other recipes first, in order. Maps are merged,
 /// and other values replace the values of earlier files. The including file comes last. An empty section replaces
-/// nothing. Relative paths are relative to the including file and must stay inside the folder of `recipe`. Overrides
+/// nothing. Relative paths are relative to the including file. They must be inside the folder of `recipe`. Overrides
 /// are merged in the same way. The value of an override is a list or map in brackets, a quoted text, or a plain text. A
 /// number in the path is an index in a list.
 ///

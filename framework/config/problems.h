@@ -36,7 +36,7 @@ class Problems {
   /// True if the key was given on the command line, as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The members below are only for the reader and for nearest.h.
+  // The members below are only for the reader, for nearest.h and for searches of legal values.
 
   struct Problem {
     Position at;
@@ -46,6 +46,10 @@ class Problems {
     bool missing = false;  // true for add_missing()
   };
   const std::vector<Problem>& list() const { return list_; }
+  /// Removes all problems of list() except the first `count`.
+  void keep_first(size_t count) {
+    if (count < list_.size()) list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(count), list_.end());
+  }
   /// Replaces the lines of list(). `lines` must have one line for each problem, in the order of list().
   void replace_lines(std::vector<std::string> lines);
 

@@ -12,7 +12,7 @@
 namespace hexad::config {
 namespace {
 
-/// A key that no struct declares. It is reported at the end, when all keys that could be suggested are known.
+/// A key that no struct declares. It is reported at the end, when all possible suggestions are known.
 struct Unknown {
   const Node* node;
   std::string section;

@@ -17,8 +17,8 @@ std::string read_scalar(const Node& node, void* value, const Type& type);
 /// texts are quoted if necessary, and byte sizes have the largest binary unit that divides them.
 std::string scalar_text(const void* value, const Type& type);
 
-/// Returns the value of an integer, byte size or real, the size of a text, or the first value of a curve; 0 for other
-/// kinds.
+/// Returns the number to which limits apply: the value of an integer, byte size or real, the size of a text, or the
+/// first y of a curve. Returns 0 for other kinds.
 long double magnitude(const void* value, const Type& type);
 
 /// Returns the value that is written in the recipe, for messages: its text, or "nothing", "a list" or "a section".

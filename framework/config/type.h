@@ -124,9 +124,9 @@ struct TypeMaker {
     } else if constexpr (std::is_integral_v<T>) {
       return with_range<T, T>(Kind::integer);
     } else {
-      static_assert(
-          std::is_class_v<T>,
-          "recipes hold bool, integers, byte sizes, double, std::string, enums, curves, optionals, vectors, structs");
+      static_assert(std::is_class_v<T>,
+                    "recipe members must be bool, integer, ByteSize, double, std::string, enum, Curve, optional, "
+                    "vector or struct");
       Type type{Kind::section};
       type.fields = [](void* p, Visitor& v) { static_cast<T*>(p)->fields(v); };
       return type;

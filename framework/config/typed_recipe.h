@@ -13,12 +13,12 @@
 //
 //     template <class V> void fields(V& v) {
 //       v("experts", experts, "routed experts of a layer", config::at_least(0));
-//       v("score", score, "how the router turns logits into weights");
-//       v("capacity_factor", capacity_factor, "tokens an expert takes, over the mean; none: all", config::positive());
+//       v("score", score, "function that converts router logits to weights");
+//       v("capacity_factor", capacity_factor, "maximum tokens per expert / mean; none: no limit", config::positive());
 //     }
 //   };
 //
-// The struct needs only constraints.h. The program then reads, checks and writes it:
+// The struct needs only the header constraints.h. The program then reads, checks and writes the struct:
 //
 //   Problems problems;
 //   Recipe recipe = read<Recipe>(load(path, overrides), problems);

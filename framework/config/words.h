@@ -21,8 +21,8 @@ std::string join(std::span<const std::string_view> words);
 /// Returns the words as a text "a, b, c", sorted by similarity to `word`, most similar first.
 std::string nearest_first(std::string_view word, std::vector<std::string> words);
 
-/// Returns `text`, a part of a recipe, in a form that is safe to print: control characters are escaped, invalid UTF-8
-/// becomes U+FFFD, and the text is truncated after 60 bytes.
+/// Returns `text`, a part of a recipe, in a form that is safe to print. Control characters are escaped, and invalid
+/// UTF-8 becomes U+FFFD. The text is truncated after 60 bytes.
 std::string shown(std::string_view text);
 
 /// True if `path` equals `above` or is below it. No path is below the empty path.

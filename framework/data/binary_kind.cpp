@@ -14,7 +14,7 @@ struct Magic {
   size_t offset;
   std::string_view bytes;
   BinaryKind kind;
-  bool is_word = false;  // true: these first bytes are also letters, so a control character must follow
+  bool is_word = false;  // true: `bytes` could also begin a text, so the file must also contain a control character
 };
 
 constexpr std::string_view columns = "convert to JSON lines (.jsonl)";
@@ -99,7 +99,7 @@ bool is_safetensors(std::string_view head) { return head.size() > 9 && head.subs
 
 std::string BinaryKind::with_article() const {
   const bool vowel = std::string_view("aeioAEIO").find(name.front()) != name.npos;
-  // Abbreviations that take the article "an", because the name of their first letter begins with a vowel.
+  // Abbreviations that take the article "an", because the spoken name of their first letter begins with a vowel.
   constexpr std::array<std::string_view, 5> spelled{"MP", "RPM", "HDF", "xz", "lz"};
   const bool an = vowel || std::ranges::any_of(spelled, [&](std::string_view s) { return name.starts_with(s); });
   return base::cat(an ? "an " : "a ", name);

@@ -1,4 +1,4 @@
-// Detection of binary files by their first bytes. Their names do not matter.
+// Detection of binary files by their first bytes. File names are ignored.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ class BpeTokenizer final : public Tokenizer {
     for (const Merge& m : merges_) {
       const auto id = static_cast<int32_t>(bytes_.size());
       require(m.left >= 0 && m.left < id && m.right >= 0 && m.right < id, "[bpe] merge of ids ", m.left, " and ",
-              m.right, " makes id ", id, ", expected smaller ids");
+              m.right, " makes id ", id, "; expected ids smaller than ", id);
       merged_id_.emplace(key_of(m.left, m.right), id);
       bytes_.push_back(bytes_[m.left] + bytes_[m.right]);
     }
@@ -52,8 +52,8 @@ class BpeTokenizer final : public Tokenizer {
   TokenizerContents contents() const override { return {"bpe", merges_}; }
 
  private:
-  // Repeatedly applies the merge that was learned first. A piece has at most longest_piece bytes, so a linear search
-  // suffices.
+  // Repeatedly applies the possible merge that was learned first. A piece has at most longest_piece bytes, so a linear
+  // search suffices.
   std::vector<int32_t> merge_all(std::string_view piece) const {
     std::vector<int32_t> ids(reinterpret_cast<const unsigned char*>(piece.data()),
                              reinterpret_cast<const unsigned char*>(piece.data()) + piece.size());

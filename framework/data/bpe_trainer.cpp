@@ -15,7 +15,8 @@ struct Word {
 };
 
 // The words, and for each pair of adjacent ids its count and the words that contain it. A merge changes only the words
-// that contain its pair, so training takes time proportional to the occurrences of merged pairs, not to words x merges.
+// that contain its pair. Training therefore takes time proportional to the occurrences of merged pairs, not to words x
+// merges.
 class PairIndex {
  public:
   explicit PairIndex(std::vector<Word> words) : words_(std::move(words)) {
@@ -57,8 +58,7 @@ class PairIndex {
  private:
   struct Pair {
     int64_t count = 0;
-    std::vector<uint32_t> words;  // may contain a word twice, or a word that no longer contains the pair; merging does
-                                  // not change such a word
+    std::vector<uint32_t> words;  // may contain duplicates and words that no longer contain the pair; both are harmless
   };
   struct Candidate {
     int64_t count;

@@ -128,7 +128,7 @@ class ZstdStream final : public ByteStream {
       if (::ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge) file_.needs_large_window();
       if (::ZSTD_isError(code) != 0) file_.damaged(in_.size - in_.pos, ::ZSTD_getErrorName(code));
       in_frame_ = code != 0;
-      holds_output_ = in_frame_ && to.pos == to.size;  // the decompressor may then hold bytes that `to` had no room for
+      holds_output_ = in_frame_ && to.pos == to.size;  // the decompressor may hold bytes that did not fit into `to`
     }
     return to.pos;
   }

@@ -19,10 +19,11 @@ class ByteStream {
   virtual ~ByteStream() = default;
 
   /// Fills `out` with the next bytes of the contents. Returns fewer than `bytes` only at the end of the contents.
-  /// Throws Error(data) that names the file and the last sound byte of the file if the file is unreadable, damaged or
-  /// truncated.
+  /// Throws Error(data) that names the file and the position of the last undamaged byte if the file is unreadable,
+  /// damaged or truncated.
   virtual size_t read(char* out, size_t bytes) = 0;
-  /// Returns the number of bytes of the file, as it is on disk, that have been used so far.
+  /// Returns the number of bytes on disk that have been used so far. If the file is compressed, these are compressed
+  /// bytes.
   virtual int64_t position() const = 0;
 };
 
@@ -30,7 +31,7 @@ class ByteStream {
 /// Throws Error(data) if the file cannot be opened.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 
-/// Returns `path` without a final .gz or .zst, in any case.
+/// Returns `path` without a final .gz or .zst, in upper or lower case.
 std::string_view without_compression(std::string_view path);
 
 /// Returns the first `bytes` bytes of the contents, or all of them if they are fewer.

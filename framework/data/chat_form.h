@@ -1,4 +1,5 @@
-// Written forms of conversations: the marks that each family of models puts around the turns.
+// Chat forms (also called chat templates): the marks that each family of models puts around the turns of a
+// conversation.
 #pragma once
 
 #include <span>
@@ -10,8 +11,8 @@ namespace hexad::data {
 struct ChatRole {
   std::string_view role;    // system, user, assistant or tool
   std::string_view before;  // written before the text of a turn
-  std::string_view end;     // written after the text; models learn to write the end of an assistant's turn
-  std::string_view after;   // written after `end`; no model learns it
+  std::string_view end;     // written after the text; a training target in an assistant's turn
+  std::string_view after;   // written after `end`; never a training target
 };
 
 struct ChatForm {

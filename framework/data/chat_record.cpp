@@ -21,7 +21,7 @@ struct Turn {
 struct Turns {
   std::vector<Turn> turns = {};
   std::string problem = {};
-  size_t systems = 0;  // number of turns before the first that the object lists: 1 if it has a key "system"
+  size_t systems = 0;  // number of turns taken from a key "system", 0 or 1; they come first
 };
 
 std::string role_of(const std::string& name) {
@@ -47,7 +47,7 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
     return {};
   }
   if (!found->is_array()) return cat("\"", key, "\" is ", found->type_name(), ", expected a string");
-  for (const Json& part : *found) {  // a list of parts, as programs write it that also have pictures
+  for (const Json& part : *found) {  // a list of parts, the format of programs that also support images
     const bool is_text =
         part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
     if (!is_text)
@@ -65,7 +65,7 @@ std::string read_turn(const Json& message, const char* role_key, const char* tex
   return read_text(message, text_key, turn.text);
 }
 
-// Adds the system text that some objects have beside the turns.
+// Adds the system text that some objects have next to the turns.
 void add_system(const Json& object, Turns& found) {
   const auto system = object.find("system");
   if (system == object.end() || system->is_null()) return;
@@ -122,7 +122,7 @@ Turns turns_of(const Json& object) {
   if (object.contains("instruction")) return instruction_turns(object);
   if (object.contains("prompt")) return completion_turns(object);
   return {.problem =
-              "is no conversation: expected \"messages\", \"conversations\", \"instruction\" with \"output\", or "
+              "is not a conversation: expected \"messages\", \"conversations\", \"instruction\" with \"output\", or "
               "\"prompt\" with \"completion\""};
 }
 
@@ -159,7 +159,7 @@ std::string write_conversation(const Json& object, const ChatForm& form, Documen
     append(out, role->end, true, answer);
     append(out, role->after, true, false);
   }
-  if (!answered) return "has no answer to learn: expected a turn of the assistant with text";
+  if (!answered) return "has no answer to train on: expected an assistant turn with text";
   return {};
 }
 

@@ -1,4 +1,4 @@
-// Conversations in JSON objects. Only sources that include nlohmann/json.hpp include this header.
+// Conversations in JSON objects. Include this header only in .cpp files that include nlohmann/json.hpp.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace hexad::data {
 /// "prompt" with "completion".
 bool is_conversation(const nlohmann::json& object);
 
-/// Writes the conversation of `object` in `form` to `out`. Returns an empty text, or a problem that completes
-/// "FILE:LINE: ", for example: turn 2 has role "critic", expected ...
+/// Writes the conversation of `object` in `form` to `out`. Returns an empty text on success. Otherwise returns a
+/// problem to print after "FILE:LINE: ", for example `turn 2 has role "critic", expected ...`.
 std::string write_conversation(const nlohmann::json& object, const ChatForm& form, Document& out);
 
 }  // namespace hexad::data

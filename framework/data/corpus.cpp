@@ -43,7 +43,7 @@ class FileProblems {
   int64_t count_ = 0;
 };
 
-// Returns the rule for the documents with these hashes, of which there is at least one.
+// Returns the rule for documents with these hashes. `hashes` must not be empty.
 HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOptions& options) {
   if (options.heldout == 0) return {};
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
@@ -87,7 +87,7 @@ CorpusScan Corpus::scan() {
       scan_file(file, done, state);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
-      state.problems.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});
+      state.problems.add(error.code(), error.what(), {"--exclude PATTERN skips files and folders"});
     }
     done += file.bytes;
     report("reading", done);
@@ -124,11 +124,11 @@ void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
     if (is_unnamed_json(file.form, contents, rules_.records)) state.result.unnamed_json.push_back(file.path);
     if (rules_.records.chat != nullptr && file.form == TextForm::text)
       fail(ExitCode::data, file.path,
-           ": is text, but --chat-form takes conversations, which are JSON objects (.jsonl)");
+           ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");
     reader = std::make_unique<DocumentReader>(file, rules_, take, [&](const std::string& text) { of_file.add(text); });
   };
   const bool whole = form_needs_contents(file.path);
-  std::string kept;  // contents so far of a file whose form depends on all of them
+  std::string kept;  // contents so far, if the form of the file depends on all of its contents
   TextCheck check;
   TextProblem problem;
   StreamingDigest digest;
@@ -143,7 +143,7 @@ void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
       kept += block;
       if (static_cast<int64_t>(kept.size()) > largest_document)
         fail(ExitCode::data, file.path, ": has more than ", largest_document,
-             " bytes, the most that fits of a .json file; expected JSON lines (.jsonl)");
+             " bytes, the maximum for a .json file; expected JSON lines (.jsonl)");
     } else {
       if (!reader) begin(block);
       reader->add(block);
@@ -163,7 +163,7 @@ void Corpus::scan_file(InputFile& file, int64_t done_bytes, ScanState& state) {
   const Digest of_contents = digest.value();
   contents_.push_back(of_contents);
   state.inputs.add(&of_contents, sizeof of_contents);
-  if (file.form != TextForm::text) {  // the same bytes in another form contain other documents
+  if (file.form != TextForm::text) {  // the same bytes contain different documents in different forms
     const Digest key = digest_of(options_.text_key);
     state.inputs.add(&key, sizeof key);
   }
@@ -183,10 +183,9 @@ void Corpus::for_each_document(std::string_view stage, const TakeDocument& f) {
     const Digest contents =
         read_documents(file, rules_, take, [&](int64_t position) { report(stage, done + position); });
     if (contents != contents_[i])
-      fail(
-          ExitCode::data, file.path,
-          ": has changed while the dataset was made, expected the contents that were read first; prepare it again once "
-          "the file no longer changes");
+      fail(ExitCode::data, file.path,
+           ": has changed since it was first read, expected the same contents; run `hexad prepare` again when the file "
+           "no longer changes");
     done += file.bytes;
     report(stage, done);
   }

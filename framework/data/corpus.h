@@ -14,8 +14,8 @@
 namespace hexad::data {
 
 /// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-/// of all hashes. If one part would be empty, because a small corpus has few documents, the threshold is moved just
-/// enough.
+/// of all hashes. If one of the two parts would be empty, as in a small corpus, the threshold changes by as little as
+/// necessary.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -39,11 +39,11 @@ class Corpus {
   Corpus(const PrepareOptions& options, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }
-  /// Reads all files, checks them, and notes the form of each. Must be called first. Throws a single Error(data) with
-  /// the problems of all files.
+  /// Reads all files, checks them, and sets the form of each file. Must be called first. Throws a single Error(data)
+  /// with the problems of all files.
   CorpusScan scan();
   /// Calls `f` for each document that is not empty, in order. Throws Error(data) if a file has changed since scan(),
-  /// because the result would not be the dataset that was asked for.
+  /// because the dataset would not match the scanned text.
   void for_each_document(std::string_view stage, const TakeDocument& f);
 
  private:

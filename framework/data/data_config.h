@@ -63,11 +63,11 @@ struct DataConfig {
   template <class V>
   void fields(V& v) {
     v("dataset", dataset, "folder written by `hexad prepare`, or an index NAME.idx of Megatron-LM", config::file_path);
-    v("mixture", mixture, "several datasets with one tokenizer, each with a weight; instead of `dataset`");
+    v("mixture", mixture, "several datasets with the same tokenizer, each with a weight; replaces `dataset`");
     v("synthetic", synthetic, "random tokens instead of a dataset, for benchmarks");
-    v("source", source, "name of a registered source, used instead of a dataset, such as synthetic");
+    v("source", source, "name of a registered source, such as synthetic; replaces `dataset`");
     v("source_options", source_options, "options of the registered source, each a name and a text or number");
-    v("packing", packing, "isolated: tokens attend only to their own document; joined: a sequence is one run of text");
+    v("packing", packing, "isolated: tokens attend only to their own document; joined: a sequence is one document");
     v("shuffle", shuffle,
       "units that are reshuffled in every epoch: sequences (packed sequences) or documents (a long document then "
       "fills consecutive steps); auto: sequences, or the units with which a resumed run began",

@@ -1,4 +1,4 @@
-// Amounts of each dataset that a run sees.
+// Number of sequences and epochs that a run takes from each dataset.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace hexad::data {
 
-/// The use of one dataset by a run.
+/// Share of one dataset in a run.
 struct DatasetUse {
   OpenedDataset dataset;
-  int64_t sequences = 0;  // number of training sequences drawn from it
-  double share = 1;       // its share of all sequences of a long run
-  double epochs = 0;      // number of times that the run passes over it
+  int64_t sequences = 0;  // number of training sequences drawn from the dataset
+  double share = 1;       // limit of (sequences from this dataset) / (all sequences) in a long run
+  double epochs = 0;      // number of passes over the dataset
 };
 
 /// Returns the use of each dataset in the first `sequences` training sequences, in the order of the recipe; empty for a

@@ -30,7 +30,8 @@ struct DatasetHeader {
   Digest contents;  // digest of all bytes after the header
   Digest header;    // digest of the members above, including `contents`; identifies the whole file
 };
-static_assert(sizeof(DatasetHeader) == 96, "no padding: the header is written as it lies in memory");
+static_assert(sizeof(DatasetHeader) == 96,
+              "DatasetHeader must have no padding, because its memory is written to the file");
 
 /// Returns the correct value of header.header for this header.
 inline Digest header_digest(const DatasetHeader& header) {

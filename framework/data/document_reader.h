@@ -1,4 +1,4 @@
-// Documents of one input file, whatever its form.
+// Reader of the documents of one input file, which may have any form.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ using TakeDocument = std::function<void(Document&& document)>;
 /// Divides the contents of a file, which arrive in blocks, into documents.
 class DocumentReader {
  public:
-  /// Calls `take` with each document of `file`, whose form must be set, also with empty ones. If an object of a JSON
-  /// file gives no document, calls `bad` and continues.
+  /// Calls `take` with each document of `file`, including empty documents. The form of `file` must be set. If an object
+  /// of a JSON file is not a valid document, calls `bad` and continues.
   DocumentReader(const InputFile& file, const ReadRules& rules, TakeDocument take, TakeProblem bad);
 
   void add(std::string_view block);
@@ -37,8 +37,8 @@ class DocumentReader {
 };
 
 /// Reads all documents of a file. After each block, calls `progress` with the position in the file. Throws Error(data)
-/// that names the file if it is damaged or if an object gives no document. Returns the digest of the contents, without
-/// a byte order mark.
+/// that names the file if it is damaged or if an object is not a valid document. Returns the digest of the contents,
+/// without a byte order mark.
 Digest read_documents(const InputFile& file, const ReadRules& rules, const TakeDocument& take,
                       const std::function<void(int64_t position)>& progress);
 

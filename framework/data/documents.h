@@ -27,9 +27,9 @@ struct DocumentSplit {
   DocumentRule rule = DocumentRule::file;
   std::string separator;
   /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
-  /// document. As a result, a few long books also give a representative held-out part. A piece ends at a blank line in
-  /// its second half or, if there is none, at the end of a line, at a space, or between two characters. Together, the
-  /// pieces contain every byte.
+  /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends at a
+  /// blank line in its second half. If there is no blank line, it ends at the end of a line, otherwise at a space,
+  /// otherwise between two characters. Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 
@@ -42,7 +42,8 @@ using TakeText = std::function<void(std::string_view document)>;
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty
-  /// document. `name` begins the message if a document that is not cut is longer than largest_document: Error(data).
+  /// document. If a document is longer than largest_document and is not divided, add() throws Error(data) whose message
+  /// begins with `name`.
   DocumentSplitter(std::string name, DocumentSplit split, TakeText take);
 
   void add(std::string_view block);

@@ -15,7 +15,7 @@ EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& documen
   EncodedDocument encoded{.text_bytes = static_cast<int64_t>(document.text.size())};
   const auto first = tokenizer.beginning_of_document();
   const auto append = [&](const std::vector<int32_t>& ids, bool answer) {
-    // A chat form may itself write the mark with which documents begin.
+    // The marks of a chat form may already contain the beginning-of-document token.
     const bool begins = encoded.ids.empty() && first && (ids.empty() || ids.front() != *first);
     if (begins) encoded.ids.push_back(*first);
     encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());

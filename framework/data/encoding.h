@@ -17,15 +17,16 @@
 namespace hexad::data {
 
 struct EncodedDocument {
-  std::vector<int32_t> ids = {};        // with a beginning-of-document, if the tokenizer has it, and an end-of-document
+  std::vector<int32_t> ids = {};        // with end-of-document and, if the tokenizer has it, beginning-of-document
   std::vector<uint8_t> loss_mask = {};  // 1: the token is a target; empty without a mask
   int64_t text_bytes = 0;
   bool held_out = false;
 };
 
 /// Converts a document. Parts of a conversation are converted one by one; special tokens are recognised only in marks
-/// of the chat form. With `with_mask`, makes a loss mask: tokens of answers are targets, and the end-of-document is one
-/// after a last answer. All tokens of plain text are targets. Errors of the tokenizer name the place of the document.
+/// of the chat form. If `with_mask` is true, makes a loss mask. Tokens of answers are targets. The end-of-document is a
+/// target if the last turn is an answer. All tokens of plain text are targets. Errors of the tokenizer name the
+/// location of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 /// Applies a function to documents on several threads. Results arrive in the order of the documents, on the thread of
@@ -37,16 +38,16 @@ class EncodingPool {
 
   /// Starts `workers` threads, at least 1. `encode` must be thread-safe. `take` receives the results during add() and
   /// finish(). Documents are passed to the threads in batches of about `batch_bytes` of text. Throws Error(resource) if
-  /// the system cannot start so many threads.
+  /// the system cannot start that many threads.
   EncodingPool(int workers, int64_t batch_bytes, Encode encode, TakeEncoded take);
   /// Stops the threads. Results that have not been taken are lost.
   ~EncodingPool();
   EncodingPool(const EncodingPool&) = delete;
   EncodingPool& operator=(const EncodingPool&) = delete;
 
-  /// Adds a document. Waits while the threads have too many documents to do. Throws what `encode` or `take` has thrown.
+  /// Adds a document. Waits while too many documents are pending. Rethrows exceptions of `encode` and `take`.
   void add(Document&& document);
-  /// Waits for all documents.
+  /// Waits until all documents are encoded and passed to `take`. Rethrows like add().
   void finish();
 
  private:

@@ -33,7 +33,7 @@ std::string without_slash(std::string path) {
   return path;
 }
 
-/// The patterns of one option. Records which of them have matched.
+/// The patterns of one option, and a record of the patterns that have matched.
 class Patterns {
  public:
   Patterns(std::string option, const std::vector<std::string>& patterns) : option_(std::move(option)) {
@@ -137,7 +137,7 @@ class Finder {
     if (S_ISDIR(status.st_mode)) return enter({number, path, "", true}, status);
     if (S_ISREG(status.st_mode)) return take(entry, status);
     problems_.add(ExitCode::usage, cat(input, ": is not a regular file but ", kind_of_file(status.st_mode)),
-                  {"input is read several times: write it to a file first"});
+                  {"inputs are read several times; write the data to a file first"});
   }
 
   void enter(const Entry& folder, const Status& status) {
@@ -155,7 +155,7 @@ class Finder {
       names.push_back(at->path().filename().string());
     if (error)
       return problems_.add(ExitCode::data, cat(folder.path, ": cannot be listed: ", error.message()),
-                           {"--exclude PATTERN leaves files and folders out"});
+                           {"--exclude PATTERN skips files and folders"});
     std::ranges::sort(names);
     for (const std::string& name : names)
       look_at({folder.input, (fs::path(folder.path) / name).string(),
@@ -210,7 +210,7 @@ class Finder {
           ExitCode::data, cat(file.path, ": is not text but ", kind.with_article()),
           {kind.remedy.empty() ? "" : cat("to extract its text: ", kind.remedy), std::string(leave_out_remedy)});
     } catch (const Error& error) {
-      problems_.add(error.code(), error.what(), {"--exclude PATTERN leaves files and folders out"});
+      problems_.add(error.code(), error.what(), {"--exclude PATTERN skips files and folders"});
     }
   }
 
@@ -231,7 +231,7 @@ class Finder {
   void refuse_twice(const Entry& entry, const std::string& before) {
     problems_.add(ExitCode::usage,
                   cat(entry.path, ": is given twice by --input", entry.path == before ? "" : ", also as " + before),
-                  {"its text would count twice"});
+                  {"name each input once; otherwise its text would be in the dataset twice"});
   }
 
   [[noreturn]] void refuse_nothing() const {
@@ -249,7 +249,7 @@ class Finder {
   const InputRules& rules_;
   Patterns include_, exclude_;
   std::optional<Identity> output_;
-  std::map<Identity, std::string> folders_;  // path of the first visit, by identity
+  std::map<Identity, std::string> folders_;  // path at which a folder was first found, by identity
   std::map<Identity, Entry> files_;
   std::vector<Entry> links_;  // links to follow at the end
   std::vector<Taken> taken_;

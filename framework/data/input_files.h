@@ -17,9 +17,9 @@ namespace hexad::data {
 struct InputRules {
   std::vector<std::string> inputs;  // files and folders
   std::string output = {};          // folder that is not read; it need not exist
-  /// Shell patterns. A pattern without a slash matches the name of a file or folder. A pattern with a slash matches the
-  /// path below the input. If `include` is empty, every file is taken. Files that match `exclude` and the contents of
-  /// folders that match it are never taken.
+  /// Shell patterns. A pattern without a slash is compared with the name of a file or folder. A pattern with a slash is
+  /// compared with the path below the input. If `include` is empty, every file is taken. Files that match `exclude` and
+  /// the contents of folders that match it are never taken.
   std::vector<std::string> include = {}, exclude = {};
   bool follow_links = false;  // true: links in folders are followed; links that are inputs are always followed
   bool binary = false;        // true: files that are known to be binary are also taken
@@ -27,7 +27,7 @@ struct InputRules {
 
 struct InputFile {
   std::string path;
-  int64_t bytes = 0;               // size on disk, which is that of the compressed bytes if the file is compressed
+  int64_t bytes = 0;               // size on disk; the compressed size if the file is compressed
   TextForm form = TextForm::text;  // set when the file is first read
   bool has_text = true;            // set when the file is first read; false if the file is empty or contains only white
                                    // space

@@ -12,11 +12,11 @@ namespace hexad::data {
 
 /// Remedy for files that are not text.
 inline constexpr std::string_view leave_out_remedy =
-    "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN leaves files of folders out";
+    "leave the file out, or pass --binary to take bytes as they are; --exclude PATTERN skips files in folders";
 
 /// Remedy for objects in JSON files that have no text.
 inline constexpr std::string_view mend_object_remedy =
-    "mend or remove the object, because no option skips a single one; --exclude PATTERN leaves files of folders out";
+    "correct or remove the object, because no option skips single objects; --exclude PATTERN skips files in folders";
 
 class InputProblems {
  public:

@@ -128,8 +128,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
   for (const Part& part : dataset.parts)
     if (dataset.tokenizer && part.tokens->has_tokenizer() &&
         part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
-      warn(base::cat(part.tokens->path(), ": was encoded with another tokenizer (", part.tokens->tokenizer(), ") than ",
-                     (folder / tokenizer_file_name).string(), " (", dataset.tokenizer->fingerprint(), ")"));
+      warn(base::cat(part.tokens->path(), ": was encoded with tokenizer ", part.tokens->tokenizer(), ", but ",
+                     (folder / tokenizer_file_name).string(), " is tokenizer ", dataset.tokenizer->fingerprint()));
       dataset.tokenizer.reset();
     }
   return dataset;

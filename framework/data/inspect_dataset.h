@@ -23,11 +23,13 @@ struct InspectedDataset {
   std::string summary;                   // text of summary.json; empty if there is none
 };
 
-/// True if `path` is a file that begins like a dataset, or a folder that contains files of a prepared dataset.
+/// True if `path` is a file that begins with the magic bytes of a dataset, or a folder that contains files of a
+/// prepared dataset.
 bool is_dataset(const std::string& path);
 
-/// Opens a dataset for which is_dataset() returns true. Calls `warn` if another tokenizer made the tokens. Throws
-/// Error(data) if a file is damaged. Damaged contents are detected only if `check` includes the contents.
+/// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were made with a tokenizer other
+/// than the one in the folder. Throws Error(data) if a file is damaged. Damaged contents are detected only if `check`
+/// includes the contents.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 

@@ -28,8 +28,8 @@ std::string lower_case_extension(std::string_view path) {
   return text;
 }
 
-// Returns the value under `key`: a key of the object or, if it has none of this name, a path of keys with dots between
-// them. Null if there is none.
+// Returns the value under `key`; null if there is none. `key` is a key of the object or, if the object lacks it,
+// several nested keys joined by dots.
 const Json* value_under(const Json& object, std::string_view key) {
   if (!object.is_object()) return nullptr;
   if (const auto found = object.find(key); found != object.end()) return &*found;
@@ -74,7 +74,7 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
-// Parts of messages about the objects of one file.
+// Passes the documents of one file's objects to `take`, and their problems to `bad`.
 struct Objects {
   TextForm form;
   const std::string& path;
@@ -119,7 +119,7 @@ struct Objects {
   void pass_text(const Json& object, int64_t number) const {
     const std::string& key = rules.text_key;
     const Json* found = value_under(object, key);
-    const std::string_view chat = is_conversation(object) ? "; it is a conversation, which --chat-form NAME takes" : "";
+    const std::string_view chat = is_conversation(object) ? "; it is a conversation: pass --chat-form NAME" : "";
     if (found == nullptr)
       return refuse(number, "has no key \"", key, "\" (--text-key), expected an object such as ", example(), "; ",
                     keys_of(object, key), chat);
@@ -174,7 +174,7 @@ void RecordReader::add(std::string_view block) {
   }
   if (static_cast<int64_t>(pending_.size() + block.size()) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
-         largest_document, " bytes, the most that fits; expected JSON lines (.jsonl) of shorter objects");
+         largest_document, " bytes, the maximum; expected JSON lines (.jsonl) of shorter objects");
   pending_ += block;
 }
 

@@ -24,9 +24,13 @@ struct RecordRules {
   const ChatForm* chat = nullptr;  // not null: objects are conversations, which are written in this form
 };
 
-/// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in any case,
-/// possibly followed by .gz or .zst). A file named .json is JSON if `contents` consists of several lines that are each
-/// an object, or of objects from which `rules` make documents; otherwise it is text.
+/// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
+/// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
+/// - If the first line is a JSON object, the form is JSON lines if more lines follow or if `rules` make a document from
+///   the object.
+/// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
+///   first element.
+/// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
 /// True if form_of() needs the whole contents of the file, not just a few of its first bytes.
@@ -41,12 +45,12 @@ std::string place_of(TextForm form, const std::string& path, int64_t number);
 using TakeRecord = std::function<void(Document&& document, int64_t number)>;
 using TakeProblem = std::function<void(const std::string& problem)>;
 
-/// Reads a file of JSON objects that arrives in blocks. It keeps one line in memory, or, of a file of form `json`, all
-/// of it.
+/// Reads a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
+/// the whole file.
 class RecordReader {
  public:
   /// Calls `take` with the document of each object and with the number of the object. Blank lines are skipped. If an
-  /// entry is not a JSON object or gives no document, calls `bad` with the file and the line, and continues.
+  /// entry is not a JSON object or not a valid document, calls `bad` with the file and the line, and continues.
   RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad);
 
   /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.

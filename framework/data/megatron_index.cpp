@@ -20,7 +20,7 @@ constexpr std::string_view magic_now = "MMIDIDX\0\0"sv, magic_before = "TNTIDX\0
 struct Dtype {
   uint64_t code;
   std::string_view name;
-  IdFormat ids;  // 0 bytes: not a type of ids
+  IdFormat ids;  // bytes == 0: not a type of ids
 };
 constexpr auto dtypes = std::to_array<Dtype>({{1, "uint8", {1, false}},
                                               {2, "int8", {1, true}},
@@ -79,7 +79,7 @@ class IndexReader {
   void need(int64_t bytes) const {
     if (file_.size() - at_ < bytes) refuse("truncated: ", file_.size(), " bytes, expected at least ", at_ + bytes);
   }
-  // Reads a count of things that each take at least 4 bytes of the file.
+  // Reads the number of items that follow. Each item occupies at least 4 bytes of the file.
   int64_t read_count(std::string_view what) {
     const auto value = number<uint64_t>();
     if (value > static_cast<uint64_t>(file_.size()) / 4)
@@ -92,7 +92,7 @@ class IndexReader {
   void set_dtype(uint64_t code) {
     const auto found = std::ranges::find(dtypes, code, &Dtype::code);
     if (found == dtypes.end()) refuse("dtype code ", code, ", expected 1 to 8");
-    if (found->ids.bytes == 0) refuse("dtype code ", code, " (", found->name, "), expected integers, which ids are");
+    if (found->ids.bytes == 0) refuse("dtype code ", code, " (", found->name, "), expected an integer type");
     index_.ids = found->ids;
     if (bin_bytes_ % index_.ids.bytes != 0)
       fail(ExitCode::data, index_.data_path, ": has ", bin_bytes_, " bytes, expected a multiple of ", index_.ids.bytes,
@@ -139,12 +139,12 @@ class IndexReader {
     if (file_.size() != at_) refuse("too long: ", file_.size(), " bytes, expected ", at_);
   }
 
-  // Makes the offsets of documents from the sizes and positions of sequences, in tokens.
+  // Computes the offsets of documents, in tokens, from the sizes and positions of sequences.
   template <class Size>
   void divide(const std::vector<Size>& sizes, const std::vector<int64_t>& positions,
               const std::vector<int64_t>& documents) {
     const int64_t tokens = bin_bytes_ / index_.ids.bytes;
-    std::vector<int64_t> starts{0};  // of sequences
+    std::vector<int64_t> starts{0};  // first token of each sequence
     for (size_t i = 0; i < sizes.size(); ++i) {
       const int64_t start = starts.back();
       if (positions[i] != start)

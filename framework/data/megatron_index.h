@@ -16,7 +16,7 @@
 
 namespace hexad::data {
 
-/// Stored form of token ids.
+/// Integer type of the stored token ids.
 struct IdFormat {
   int bytes = 2;
   bool is_signed = false;
@@ -34,12 +34,12 @@ struct MegatronIndex {
   Digest digest;  // digest of the index, the size of NAME.bin and its first and last MiB; identifies the dataset
 };
 
-/// True if `path` ends in .idx, as the index of such a dataset does.
+/// True if `path` ends in .idx, the suffix of an index.
 bool is_megatron_index(std::string_view path);
 
 /// Reads an index and checks it against the size of NAME.bin. Throws Error(data) that names the file and the problem:
-/// another magic, version or dtype, a size that does not fit its counts, sequences that are not one after the other
-/// inside NAME.bin, or documents that do not consist of all sequences in order.
+/// an unknown magic, version or dtype; a size that does not match the counts; sequences that are not consecutive in
+/// NAME.bin; or documents that do not consist of all sequences in order.
 MegatronIndex read_megatron_index(const std::string& path);
 
 }  // namespace hexad::data

@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method rounds
-// them: all down first, then those with the largest remainders up.
+// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method first
+// rounds all values down, and then increments the values with the largest remainders.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;
@@ -48,7 +48,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
   for (size_t p = 0; p < quotas_.size(); ++p) {
     if (quotas_[p] == 0) {
       fail(ExitCode::usage, "data.mixture: weight ", p, " (", weights[p], ") is below 1/", block_size,
-           " of the sum of weights: no sequence would be drawn from it");
+           " of the sum of weights: no sequence would be drawn from this dataset");
     }
   }
   // Assigns each slot to the part that is furthest below its proportion. Integer arithmetic gives the same result on
@@ -89,7 +89,7 @@ ConcatenatedSource::ConcatenatedSource(std::vector<std::shared_ptr<const Source>
   require(!parts_.empty(), "[data] there are no sources to concatenate; expected at least one");
   for (const auto& part : parts_) {
     require(part->size() != endless && part->context() == context(),
-            "[data] concatenated sources must be finite and have one context");
+            "[data] concatenated sources must be finite and have the same context");
   }
 }
 

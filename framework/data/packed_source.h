@@ -33,8 +33,8 @@ enum class Shuffle : uint8_t {
 /// context, a piece contains several epochs.
 ///
 /// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
-/// (seed, e), maps the index of a global sequence to a piece. The order is not stored. Making a sequence takes O(log
-/// documents) time for each of its documents.
+/// (seed, e), maps the index of a global sequence to a piece. The order is not stored. To make a sequence takes O(log
+/// documents) time for each document in the sequence.
 class ShuffledSequences final : public Source {
  public:
   /// Throws Error(data) if the dataset has no tokens. `context` must be at least 1.

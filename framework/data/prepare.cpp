@@ -25,7 +25,7 @@ using Progress = std::function<void(const PrepareProgress&)>;
 
 void check(const PrepareOptions& o) {
   if (o.inputs.empty()) fail(ExitCode::usage, "prepare: no input, expected text files or folders");
-  if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder");
+  if (o.output.empty()) fail(ExitCode::usage, "prepare: no output folder, expected --output");
   if ((o.tokenizer == "bpe" || o.tokenizer == "bytes") &&
       !(o.choice.end_of_document.empty() && o.choice.pattern.empty()))
     fail(ExitCode::usage,
@@ -40,7 +40,7 @@ void check(const PrepareOptions& o) {
          " bytes, expected 0 (no limit) or at least ", least_split_bytes);
   }
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
-    fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, which is empty");
+    fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, but it is empty");
   }
   if (!o.chat_form.empty()) chat_form(o.chat_form);
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
@@ -99,7 +99,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   if (auto earlier = earlier_run(options, request)) {
     remove_leftover_shards(options.output, request);
     earlier->inputs = corpus.inputs();
-    earlier->files = earlier->inputs.with_text();  // an older program also counted files without text
+    earlier->files = earlier->inputs.with_text();  // older versions of this program also counted files without text
     earlier->warnings = warnings_of(*earlier, scan, options);
     return *earlier;
   }
@@ -107,7 +107,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
 
   StagedFiles staged(options.output);
   UnfinishedDataset unfinished(options.output, request);
-  if (!options.force) refuse_to_replace(options, request);  // another process may have finished before the lock
+  if (!options.force)
+    refuse_to_replace(options, request);  // another process may have finished before this one took the lock
   PrepareSummary summary;
   summary.resumed_documents = unfinished.documents();
   std::unique_ptr<Tokenizer> tokenizer;
@@ -123,7 +124,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   try {
     encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, shards);
   } catch (const Error& error) {
-    if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after some of it was encoded
+    if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after a part of it was encoded
     throw;
   }
   summary.files = corpus.inputs().with_text();

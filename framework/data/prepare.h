@@ -37,7 +37,7 @@ struct PrepareOptions {
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
   int workers = 1;                          // threads that encode; the result does not depend on their number
-  int64_t shard_bytes = int64_t{64} << 20;  // bytes of text after which an interrupted run need not encode them again
+  int64_t shard_bytes = int64_t{64} << 20;  // bytes of text per shard; a resumed run skips complete shards
 };
 
 struct PreparedPart {
@@ -58,7 +58,7 @@ struct PrepareSummary {
   PreparedPart train, heldout;
   int64_t resumed_documents = 0;  // number of documents that an interrupted run had encoded
   bool skipped = false;           // true if all files existed already, made from the same inputs with the same options
-  InputFiles inputs;              // files that were taken and files that were skipped
+  InputFiles inputs;              // the files that were taken, and the files that were skipped
   std::vector<std::string> warnings;
 
   double bytes_per_token() const;
@@ -66,19 +66,19 @@ struct PrepareSummary {
 
 struct PrepareProgress {
   std::string_view stage;  // "reading", "training the tokenizer" or "encoding"
-  int64_t done_bytes;      // bytes of the input files, as they are on disk
+  int64_t done_bytes;      // bytes on disk of the input files; compressed bytes if a file is compressed
   int64_t total_bytes;
   int64_t documents = 0;        // number of documents read in this stage
-  int64_t total_documents = 0;  // 0 while they are not known
+  int64_t total_documents = 0;  // 0 while the number is unknown
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
 /// replace them together. Files are read in blocks; memory must suffice for a few documents for each worker. After an
 /// interruption, documents that are already encoded are taken from `output`/unfinished, and the result is the same.
-/// Throws Error(usage): wrong options, missing inputs, or, unless forced, a dataset in `output` that was made from
-/// other text or with other options.
-/// Throws Error(data): inputs that are unreadable, empty or not text, with the file and the byte or line, for all files
-/// together.
+/// Throws Error(usage): wrong options, missing inputs, or, unless options.force is true, a dataset in `output` that was
+/// made from different text or with different options.
+/// Throws Error(data): inputs that are unreadable, empty or not text. The message lists the problems of all files, each
+/// with its byte or line.
 /// Throws Error(resource): the output cannot be written.
 PrepareSummary prepare(
     const PrepareOptions& options,

@@ -28,11 +28,11 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
                            percent(options.heldout), " that --heldout asks for: there are only ",
                            counted(part.documents + s.train.documents, "document"), " to choose from"));
   if (share < options.heldout / 2)
-    warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
-                           percent(options.heldout),
-                           " that --heldout asks for: documents are drawn whatever their length, and long ones went to "
-                           "training; --split-bytes (",
-                           options.split.longest_bytes, " now) makes them shorter"));
+    warnings.push_back(
+        cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
+            " that --heldout asks for: documents are chosen regardless of their length, and the long ones "
+            "are in the training part; --split-bytes (",
+            options.split.longest_bytes, " now) divides them"));
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
   std::vector<std::string> warnings;
   if (!scan.unnamed_json.empty())
     warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
-                           options.text_key, "\"; in a file named .jsonl each line is a document"));
+                           options.text_key, "\"; if the file were named .jsonl, each line would be a document"));
   for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)

@@ -9,8 +9,8 @@
 
 namespace hexad::data {
 
-/// Returns warnings about files that were taken in an unexpected way or not taken, and about a held-out part that is
-/// too small or has an unexpected share of the text.
+/// Returns warnings about files that were skipped or read in a possibly unintended form. Also warns if the held-out
+/// part is too small or its share of the text is unexpected.
 std::vector<std::string> warnings_of(const PrepareSummary& summary, const CorpusScan& scan,
                                      const PrepareOptions& options);
 

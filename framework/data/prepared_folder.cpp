@@ -29,7 +29,7 @@ std::string in(const std::string& folder, std::string_view name) {
 
 // True if `path` exists. A link exists even if its target does not.
 bool is_there(const std::string& path) {
-  std::error_code error;  // ignored, because writing to the path then also fails and reports the reason
+  std::error_code error;  // ignored, because a later write to the path also fails and reports the reason
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
@@ -111,7 +111,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
-    // The setting had no effect, or an older program wrote the summary.
+    // The setting had no effect, or an older version of this program wrote the summary.
     if (!before["settings"].contains(key)) {
       if (key == "--chat-form") found.push_back(cat(key, " ", text_of(value), " is new"));
       continue;
@@ -131,7 +131,7 @@ std::string description(const std::string& folder, const Json& summary) try {
   std::string sources;
   for (const Json& input : summary.value("inputs", Json::array()))
     sources += (sources.empty() ? " from " : ", ") + input.get<std::string>();
-  return fmt::format("another dataset, made {}{} ({}): {} training and {} held-out tokens, vocabulary {}",
+  return fmt::format("a different dataset, made {}{} ({}): {} training and {} held-out tokens, vocabulary {}",
                      written_at(in(folder, summary_file_name)), sources,
                      counted(summary.at("files").get<int64_t>(), "file"), tokens("train"), tokens("heldout"),
                      summary.at("vocab_size").get<int64_t>());
@@ -202,8 +202,8 @@ void refuse_to_replace(const PrepareOptions& options, Digest request) {
   if (empty) return;
   const Json summary = summary_in(options.output);
   if (summary.is_object() && summary.value("request", Json()) == request.to_string()) return;
-  fail(ExitCode::usage, options.output, ": holds ", description(options.output, summary),
-       ". Differences now: ", differences(summary, options),
+  fail(ExitCode::usage, options.output, ": contains ", description(options.output, summary),
+       ". Differences: ", differences(summary, options),
        ". Choose another --output; --force replaces the dataset, but runs that were trained on it can then be neither "
        "continued nor evaluated");
 }

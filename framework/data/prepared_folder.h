@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. With it, no dataset is made twice, and no different dataset is
-// overwritten.
+// Summary of a prepared folder: its inputs and options. With it, prepare() skips a dataset that already exists and does
+// not overwrite a different dataset.
 #pragma once
 
 #include <array>

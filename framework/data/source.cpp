@@ -39,6 +39,16 @@ int64_t Batch::document_count() const {
   return documents;
 }
 
+Batch::Further Batch::further(int64_t distance) const {
+  Further out;
+  for (int64_t t = 0; t < count * context; ++t) {
+    const int64_t end = t / context * context + last[static_cast<size_t>(t)], other = t + distance;
+    out.ids.push_back(ids[static_cast<size_t>(std::min(other, end - 1))]);
+    out.targets.push_back(other < end ? targets[static_cast<size_t>(other)] : ignored);
+  }
+  return out;
+}
+
 int64_t Batch::target_bytes(std::span<const int32_t> bytes_per_id) const {
   int64_t bytes = 0;
   for (int32_t target : targets) {

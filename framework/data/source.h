@@ -19,7 +19,7 @@ struct Row {
   std::span<int32_t> ids;      // input token ids
   std::span<int32_t> targets;  // token to predict at t; `ignored` if there is none
   std::span<int32_t> first;    // index in this sequence of the first token of t's document
-  std::span<int32_t> last;     // index in this sequence after the last token of t's document
+  std::span<int32_t> last;     // one more than the index in this sequence of the last token of t's document
 };
 
 /// Sequences [begin, begin + count) as arrays [count, context] in row-major order: token t of sequence s is at s *
@@ -39,6 +39,13 @@ struct Batch {
   /// Returns the number of documents in all sequences; 0 if `first` and `last` do not divide the sequences into
   /// documents.
   int64_t document_count() const;
+  /// For each token, the id and the target of a later token of the same document, in the order of `ids`.
+  struct Further {
+    std::vector<int32_t> ids;      // id of the document's last token if the document ends before the later token
+    std::vector<int32_t> targets;  // `ignored` if the document ends before the later token
+  };
+  /// Returns the ids and targets of the tokens `distance` positions later. `distance` must be at least 0.
+  Further further(int64_t distance) const;
   /// Returns the bytes of the text of all targets, given data::bytes_per_id(). Bits per byte = (sum of nats) / ln 2 /
   /// target_bytes.
   int64_t target_bytes(std::span<const int32_t> bytes_per_id) const;

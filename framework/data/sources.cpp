@@ -34,12 +34,13 @@ class CheckedSource final : public Source {
       fail(ExitCode::data, "data.source ", name_, ": sequence ", sequence, ", token ", t, ": ", what...);
     };
     if (row.ids[t] < 0 || row.ids[t] >= vocab_)
-      refuse("id ", row.ids[t], " is not below the vocabulary (model.vocab: ", vocab_, ")");
+      refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, ")");
     if (row.targets[t] < ignored || row.targets[t] >= vocab_)
-      refuse("target ", row.targets[t], " is neither below the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
+      refuse("target ", row.targets[t], " is neither in the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
     if (row.first[t] < 0 || row.first[t] > at || row.last[t] <= at || row.last[t] > end)
-      refuse("its document is [", row.first[t], ", ", row.last[t], "), which does not contain it");
+      refuse("its document is [", row.first[t], ", ", row.last[t],
+             "), expected a range inside the sequence that contains the token");
   }
 
   std::string name_;
@@ -56,8 +57,8 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Throws Error(data) if a sequence changes when it is read again. Resumed runs and other layouts read sequences again,
-// in another order.
+// Throws Error(data) if a sequence changes when it is read again. Resumed runs and runs with another layout read
+// sequences again, in a different order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);

@@ -56,8 +56,8 @@ class Sources : public base::Named<SourceDeclaration> {
   Sources();
   /// Makes a source and checks it. Throws Error(usage) for an unknown name or an undeclared option. Throws Error(data)
   /// if the source has no sequences, or returns a different sequence when the same index is read again. Sequences that
-  /// are read later are also checked: an id outside the vocabulary or an invalid range of a document throws Error(data)
-  /// that names the sequence and the token.
+  /// are read later are also checked. An id outside the vocabulary or an invalid range of a document throws
+  /// Error(data), which names the sequence and the token.
   NamedData open(const std::string& name, const SourceContext& run,
                  const std::vector<config::TextOption>& options = {}) const;
 };

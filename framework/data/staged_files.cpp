@@ -42,7 +42,7 @@ void StagedFiles::remove_leftovers() const {
     const bool alive = pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM);
     if (pid == 0 || alive) continue;
     if (!unfinished)
-      fail(ExitCode::usage, entry.path().string(), ": holds files that a killed process had moved out of ", folder_,
+      fail(ExitCode::usage, entry.path().string(), ": contains files that a killed process moved out of ", folder_,
            "; move the files back, or remove this folder");
     std::error_code ignored;
     fs::remove_all(entry.path(), ignored);
@@ -84,7 +84,7 @@ void StagedFiles::commit(std::span<const std::string_view> names) {
       if (fs::exists(path(*name))) move(path(*name), in(*name));
   } catch (...) {
     undo();
-    fs::remove(replaced_, error);  // fails unless all files have been moved back
+    fs::remove(replaced_, error);  // fails, which is ignored, unless all files have been moved back
     throw;
   }
   sync_folder(folder_);

@@ -13,7 +13,8 @@ namespace hexad::data {
 class StagedFiles {
  public:
   /// Creates `folder` if it does not exist, and removes unfinished files of a process that was killed. Throws
-  /// Error(resource) if this fails. Throws Error(usage) if a killed process had moved old files away and not back.
+  /// Error(resource) if this fails. Throws Error(usage) if a killed process moved old files away and did not restore
+  /// them.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;

@@ -23,7 +23,7 @@ int64_t number_at(const char* bytes, int64_t i) {
   return value;
 }
 
-// Returns id `i` of ids that are stored in this form.
+// Returns id number `i` of an array of ids stored as `ids`.
 int64_t id_at(const char* bytes, IdFormat ids, int64_t i) {
   switch (ids.bytes) {
     case 1:
@@ -58,14 +58,14 @@ TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronInde
   if (options.check == DatasetCheck::everything) check_contents(options.work);
   if (options.expected && *options.expected != fingerprint()) {
     fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
-         ", the checkpoint was trained on ", *options.expected);
+         ", but the checkpoint was trained on ", *options.expected);
   }
 }
 
 void TokenDataset::read_header() {
   const auto refuse = [&](const auto&... parts) { fail(ExitCode::data, file_.path(), ": ", parts...); };
   if (file_.size() < int64_t{sizeof header_}) {
-    refuse("truncated: ", file_.size(), " bytes, a token dataset has at least ", sizeof header_);
+    refuse("truncated: ", file_.size(), " bytes, expected at least ", sizeof header_);
   }
   file_.read_at(0, &header_, sizeof header_);
   if (header_.magic != dataset_magic) refuse("is not a token dataset (wrong magic); 'hexad prepare' makes one");
@@ -121,7 +121,7 @@ void TokenDataset::read_offsets() {
     }
     if (offsets_[d + 1] < offsets_[d]) {
       fail(ExitCode::data, file_.path(), ": document ", d, " starts at token ", offsets_[d], " and ends at ",
-           offsets_[d + 1]);
+           offsets_[d + 1], ", expected an end at or after the start");
     }
   }
   if (offsets_.back() != header_.tokens) {

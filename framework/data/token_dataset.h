@@ -53,7 +53,8 @@ struct DatasetOpenOptions {
   DatasetCheck check = DatasetCheck::everything;
   std::optional<Digest> expected = std::nullopt;  // fingerprint that is stored in a checkpoint
   FileWork work = {};                             // receives the progress of reads while the file is opened
-  /// Vocabulary of a dataset of Megatron-LM, which does not record it; ids must be below it. Has no effect on others.
+  /// Vocabulary size of a Megatron-LM dataset, which does not record the size. All ids must be smaller. Ignored for
+  /// other datasets.
   int64_t vocab_size = INT32_MAX;
 };
 

@@ -1,6 +1,6 @@
 // Conversion between text and token ids. A tokenizer that Hexad has trained has a token for each byte value. Therefore
 // any bytes, including invalid UTF-8 and zeros, can be encoded and decoded without loss. A tokenizer of another program
-// may lose what its model loses, for example by Unicode normalization.
+// may lose information, for example by Unicode normalization.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace hexad::data {
 
-/// A tokenizer and its vocabulary. End-of-document and mask have no text: encode() never returns them, and decode()
-/// skips them. In a tokenizer that Hexad has trained, ids [0, 256) are the bytes, and the last two ids are
+/// A tokenizer and its vocabulary. The end-of-document and mask tokens have no text: encode() never returns them, and
+/// decode() skips them. In a tokenizer that Hexad has trained, ids [0, 256) are the bytes, and the last two ids are
 /// end-of-document and mask.
 class Tokenizer {
  public:
@@ -24,8 +24,8 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Like encode(), but each special token that occurs in `text` becomes its id. Only for text that is not from users,
-  /// such as chat templates.
+  /// Like encode(), but each special token that occurs in `text` becomes its id. Use it only for text that does not
+  /// come from users, such as chat templates.
   virtual std::vector<int32_t> encode_with_special(std::string_view text) const { return encode(text); }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
@@ -38,7 +38,8 @@ class Tokenizer {
   virtual int32_t end_of_document() const { return vocab_size() - 2; }
   /// Returns the id with which the model's documents begin, or nullopt if they begin with their text.
   virtual std::optional<int32_t> beginning_of_document() const { return std::nullopt; }
-  /// Returns the id that hides a token from a model that predicts it; -1 if the vocabulary has none.
+  /// Returns the id of the mask token, which replaces tokens that a masked language model must predict; -1 if the
+  /// vocabulary has no mask token.
   virtual int32_t mask() const { return vocab_size() - 1; }
   /// Returns the number of ids that have text, which are the ids below this number. Only for tokenizers with a mask.
   int32_t text_ids() const { return vocab_size() - 2; }
@@ -57,13 +58,13 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
 /// Choices that tokenizers of other programs leave open. They do not apply to files that save() has written.
 struct TokenizerChoice {
-  std::string end_of_document = {};  // text of the token that ends documents; empty: the model's
-  std::string pattern = {};          // .tiktoken files: name of the pattern; empty: by the number of tokens
+  std::string end_of_document = {};  // text of the token that ends documents; empty: the default of the model
+  std::string pattern = {};          // .tiktoken files: name of the pattern; empty: chosen by the number of tokens
 };
 
-/// Reads a file that save() has written, or a tokenizer of another program: tokenizer.json of Hugging Face, .tiktoken,
-/// tekken.json, a SentencePiece model, or a folder with one of them. Throws Error(data) that names the file and the
-/// problem.
+/// Reads a file that save() has written, or a tokenizer of another program. Supported are tokenizer.json of Hugging
+/// Face, .tiktoken, tekken.json, SentencePiece models, and a folder with one of these files. Throws Error(data) that
+/// names the file and the problem.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice = {});
 
 /// Returns the number of bytes of each id, for bits per byte: nats / ln 2 / (sum of the bytes of the predicted ids).

@@ -22,7 +22,7 @@ constexpr std::string_view format_name = "hexad-tokenizer";
 constexpr int64_t format_version = 1;
 constexpr std::array<std::string_view, 4> source_kinds{"huggingface", "sentencepiece", "tekken", "tiktoken"};
 
-// Returns the source with `contents`, which stands for its bytes.
+// Returns the JSON of a source. `contents`, the value of `key`, represents its bytes: base64 or a digest.
 Json source_json(const TokenizerSource& source, const char* key, const std::string& contents) {
   return {{key, contents},
           {"pattern", source.pattern},
@@ -30,7 +30,7 @@ Json source_json(const TokenizerSource& source, const char* key, const std::stri
           {"beginning_of_document", source.beginning_of_document}};
 }
 
-// Returns the file without its digest. The source is its `source` member, if there is one.
+// Returns the file without its digest. If `source` is not null, it becomes the member `source`.
 Json body_of(const TokenizerContents& contents, Json source) {
   Json merges = Json::array();
   for (const Merge& m : contents.merges) merges.push_back({m.left, m.right});
@@ -88,7 +88,7 @@ struct Reader {
 }  // namespace
 
 Digest TokenizerContents::digest() const {
-  // The digest of the source's bytes stands for them, because base64 of a large file takes time.
+  // The digest of the source's bytes represents the bytes, because base64 of a large file takes time.
   const Json json = source ? source_json(*source, "digest", digest_of(source->bytes).to_string()) : Json();
   return digest_of(body_of(*this, json).dump());
 }

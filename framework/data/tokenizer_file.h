@@ -19,7 +19,7 @@ struct Merge {
   bool operator==(const Merge&) const = default;
 };
 
-/// A tokenizer file of another program, with the choices that it leaves open.
+/// A tokenizer file of another program, and the choices that the file does not contain.
 struct TokenizerSource {
   std::string kind;                    // "huggingface", "tiktoken", "tekken" or "sentencepiece"
   std::string bytes;                   // contents of the file
@@ -43,12 +43,12 @@ void write_tokenizer_file(const std::string& path, const TokenizerContents& cont
 /// Largest tokenizer file in bytes, enough for the largest source in base64.
 inline constexpr int64_t largest_tokenizer_file = int64_t{384} << 20;
 
-/// Returns true if the file with these contents was written by write_tokenizer_file(), undamaged or not.
+/// True if the file with these contents was written by write_tokenizer_file(), even if it is damaged.
 bool is_tokenizer_file(std::string_view contents);
 
-/// Reads a tokenizer file. Throws Error(data) that names `path` and the problem: it is not JSON, has another format or
-/// a newer version, keys are missing or have a wrong type, a merge refers to ids that do not exist yet, or the digest
-/// is wrong. The source is not checked.
+/// Reads a tokenizer file. Throws Error(data) that names `path` and the problem. The text may not be JSON, or have an
+/// unknown format or a newer version. Keys may be missing or have a wrong type. A merge may refer to ids that do not
+/// exist yet, or the digest may be wrong. The source is not checked.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

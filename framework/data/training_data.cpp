@@ -24,7 +24,7 @@ class Opener {
 
   TrainingData open(std::vector<MixtureEntry> entries) {
     if (options_.expected && options_.expected->size() != entries.size()) {
-      fail(ExitCode::data, "data: ", entries.size(), " datasets, the checkpoint was trained on ",
+      fail(ExitCode::data, "data: ", entries.size(), " datasets, but the checkpoint was trained on ",
            options_.expected->size());
     }
     std::vector<MixtureSource::Part> parts;
@@ -35,7 +35,7 @@ class Opener {
     }
     if (!tokenizer_ && config_.mlm_probability > 0) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", entries.front().dataset,
-           " has no ", tokenizer_file_name, " beside it, so there is no mask token");
+           " has no ", tokenizer_file_name, " next to it, so there is no mask token");
     }
     for (const MixtureEntry& entry : entries) {
       parts.push_back({open_train(entry.dataset), entry.weight});
@@ -63,8 +63,8 @@ class Opener {
     if (is_megatron_index(folder) && !exists(path)) return;
     std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path);
     if (tokenizer_ && tokenizer_->fingerprint() != tokenizer->fingerprint()) {
-      fail(ExitCode::data, path, ": is another tokenizer than ", first_folder_,
-           "'s; prepare all datasets of a mixture with one (hexad prepare --tokenizer FILE)");
+      fail(ExitCode::data, path, ": differs from the tokenizer of ", first_folder_,
+           "; prepare all datasets of a mixture with the same tokenizer (hexad prepare --tokenizer FILE)");
     }
     if (!tokenizer_) first_folder_ = folder;
     tokenizer_ = std::move(tokenizer);
@@ -78,13 +78,13 @@ class Opener {
                   .check = config_.check, .expected = expected, .work = options_.work, .vocab_size = vocab_size()});
     if (dataset->has_tokenizer() && tokenizer_ && dataset->tokenizer() != tokenizer_->fingerprint()) {
       fail(ExitCode::data, path, ": was made with tokenizer ", dataset->tokenizer(), ", but ", tokenizer_file_name,
-           " beside it is ", tokenizer_->fingerprint());
+           " next to it is ", tokenizer_->fingerprint());
     }
     // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
     // vocabulary of the model, because embedding and loss do not check ids on a device.
     if (dataset->vocab_size() > vocab_size()) {
       fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
-           " beside it has ", vocab_size());
+           " next to it has ", vocab_size());
     }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
@@ -99,7 +99,7 @@ class Opener {
     auto dataset = open_file(train_path(folder), expected);
     data_.fingerprints.push_back(dataset->fingerprint());
     data_.datasets.push_back({folder, dataset->fingerprint(), dataset->documents(), dataset->tokens()});
-    const uint64_t seed = options_.seed + part;  // so that equal datasets in a mixture have different orders
+    const uint64_t seed = options_.seed + part;  // equal datasets in a mixture get different orders
     if (config_.order() == Shuffle::documents) {
       return std::make_shared<ShuffledDocuments>(std::move(dataset), options_.context, config_.packing, seed);
     }
@@ -161,7 +161,7 @@ TrainingData open_training_data(const DataConfig& config, const TrainingDataOpti
   }
   std::vector<MixtureEntry> entries = config.mixture;
   if (!config.dataset.empty()) entries.push_back({config.dataset, 1});
-  require(!entries.empty(), "[data] no dataset: the recipe was not checked");
+  require(!entries.empty(), "[data] no dataset is set; check() must reject such a recipe");
   return Opener(config, options).open(std::move(entries));
 }
 

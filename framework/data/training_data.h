@@ -1,4 +1,4 @@
-// Opens the datasets of a recipe's section `data`. Checks that they are consistent with each other and with the model.
+// Opening of the datasets of a recipe's section `data`, with checks that they match each other and the model.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,11 @@ struct TrainingDataOptions {
   FileWork work = {};                                          // receives the progress of reads
 };
 
-/// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that they throw are
-/// passed on. Throws Error(data) that names the file if a file is missing, damaged, or changed since the checkpoint.
-/// Throws Error(data) also if a dataset was made with another tokenizer than that of its folder or mixture, or has more
-/// ids than this tokenizer. Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the
-/// masked-LM objective is used with a dataset that has a loss mask.
+/// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws
+/// are passed on. Throws Error(data) that names the file if a file is missing, damaged, or changed since the
+/// checkpoint. Throws Error(data) also if a dataset was made with a different tokenizer than its folder or mixture has,
+/// or has more ids than this tokenizer. Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's,
+/// or if the masked-LM objective is used with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

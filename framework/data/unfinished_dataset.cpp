@@ -34,7 +34,8 @@ std::vector<std::string_view> part_names(size_t parts) {
   return names;
 }
 
-// Removes the files of a preparation, also unfinished ones of killed processes. A user may keep others in the folder.
+// Removes the files of a preparation, including unfinished files of killed processes. Keeps all other files, which may
+// belong to the user.
 void remove_own_files(const std::string& folder) {
   std::vector<fs::path> own;
   std::error_code error;
@@ -43,7 +44,8 @@ void remove_own_files(const std::string& folder) {
     if (name.starts_with("shard-") || name.starts_with(journal_name) || name.starts_with(tokenizer_file_name))
       own.push_back(at->path());
   }
-  for (const fs::path& path : own) fs::remove(path, error);  // a file that stays is overwritten or does no harm
+  for (const fs::path& path : own)
+    fs::remove(path, error);  // a file that cannot be removed is overwritten later or harmless
 }
 
 Json read_journal(const std::string& folder) {
@@ -103,7 +105,8 @@ void UnfinishedDataset::lock() {
   const int problem = errno;
   if (problem != EWOULDBLOCK) return;  // a file system without locks
   ::close(lock_);
-  fail(ExitCode::usage, folder_, ": another `hexad prepare` writes to this --output; wait for it, or choose another");
+  fail(ExitCode::usage, folder_,
+       ": another `hexad prepare` writes to this --output; wait for it, or choose another --output");
 }
 
 void UnfinishedDataset::load() {
@@ -198,7 +201,7 @@ PreparedPart ShardWriter::join(std::string_view part, const std::string& path) c
   for (size_t number = 0; number < unfinished_.shards(); ++number) {
     const TokenDataset shard(unfinished_.shard_path(part, number),
                              DatasetOpenOptions{.check = DatasetCheck::structure});
-    int64_t text_bytes = shard.text_bytes();  // a dataset keeps only the sum over its documents
+    int64_t text_bytes = shard.text_bytes();  // a dataset records only the sum over its documents
     for (int64_t d = 0; d < shard.documents(); ++d) {
       const int64_t begin = shard.offsets()[d];
       ids.resize(shard.offsets()[d + 1] - begin);

@@ -1,5 +1,5 @@
-// Encoded parts of a dataset that `hexad prepare` has not finished. After an interruption, the next run continues with
-// the first document that is in none of them.
+// Encoded parts (shards) of a dataset that `hexad prepare` has not finished. After an interruption, the next run
+// continues with the first document that is in no shard.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,33 @@
 
 namespace hexad::data {
 
-/// Name of the folder, in the output folder, that holds the shards until the dataset is finished.
+/// Name of the subfolder of the output folder that contains the shards until the dataset is finished.
 inline constexpr std::string_view unfinished_folder_name = "unfinished";
 
-/// Shards of a dataset, each with the tokens of consecutive documents, and a journal of those that are complete.
+/// Shards of a dataset, each with the tokens of consecutive documents, and a journal of the complete shards.
 class UnfinishedDataset {
  public:
-  /// Takes over the shards in `output`/unfinished if they belong to the same `request`; removes others. Shards are
-  /// verified, and a damaged one and all after it are made again. Throws Error(usage) if another process prepares a
-  /// dataset in `output`, and Error(resource) if the folder cannot be created.
+  /// Uses the shards in `output`/unfinished if they belong to the same `request`; otherwise removes them. Verifies the
+  /// shards. A damaged shard and all later shards will be made again. Throws Error(usage) if another process is
+  /// preparing a dataset in `output`. Throws Error(resource) if the folder cannot be created.
   UnfinishedDataset(const std::string& output, Digest request);
-  /// Keeps complete shards for the next run. Removes the folder if there are none or discard() was called.
+  /// Keeps complete shards for the next run. Removes the folder if there are no complete shards or if discard() was
+  /// called.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;
 
-  /// Returns the number of documents in complete shards. They are the first ones of the corpus.
+  /// Returns the number of documents in complete shards. These are the first documents of the corpus.
   int64_t documents() const;
   /// Returns the path of the tokenizer that encodes the shards. The file exists if documents() > 0.
   std::string tokenizer_path() const;
   /// Returns the path of shard `number` of a part, for example of train.hxd.
   std::string shard_path(std::string_view part, size_t number) const;
   size_t shards() const { return shards_.size(); }
-  /// Writes to the journal that shard shards() is complete: its files exist under their names. `parts` has the
-  /// fingerprint of each of its files.
+  /// Records in the journal that shard number shards() is complete. All its files must exist under their names. `parts`
+  /// contains the fingerprint of each file.
   void complete_shard(int64_t documents, std::vector<std::string> parts);
-  /// Removes the folder when this object ends, because the dataset is finished.
+  /// Makes the destructor remove the folder. Call it when the dataset is finished.
   void discard() { finished_ = true; }
 
  private:
@@ -62,15 +63,15 @@ class UnfinishedDataset {
   bool finished_ = false;
 };
 
-/// Removes the shards of `request` in `output`, whose dataset is finished. They are left over if a process was killed
-/// after it had finished the dataset.
+/// Removes the shards of `request` in `output`. The dataset must be finished. Shards are left over if a process was
+/// killed between finishing the dataset and removing them.
 void remove_leftover_shards(const std::string& output, Digest request);
 
 /// Writes the documents of a dataset to shards.
 class ShardWriter {
  public:
   struct Options {
-    bool held_out = true;  // false: there is no held-out part
+    bool held_out = true;  // true if the dataset has a held-out part
     bool loss_mask = false;
     int64_t shard_bytes = int64_t{64} << 20;  // bytes of text after which a shard is complete
   };
@@ -81,7 +82,8 @@ class ShardWriter {
   void add(const EncodedDocument& document);
   /// Completes the last shard.
   void finish();
-  /// Writes the documents of all shards to the dataset at `path`. `part` is its file name. Returns its contents.
+  /// Writes the documents of all shards to the dataset at `path`. `part` is the file name of the part, such as
+  /// train.hxd. Returns the numbers of documents, tokens and bytes, and the fingerprint.
   PreparedPart join(std::string_view part, const std::string& path) const;
 
  private:
@@ -90,7 +92,7 @@ class ShardWriter {
   UnfinishedDataset& unfinished_;
   const Tokenizer& tokenizer_;
   Options options_;
-  std::optional<TokenDatasetWriter> train_, held_out_;  // the files of the current shard, if it has documents
+  std::optional<TokenDatasetWriter> train_, held_out_;  // files of the current shard; empty if it has no documents
   int64_t documents_ = 0;
   int64_t bytes_ = 0;
 };

@@ -62,9 +62,9 @@ class Allocator {
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the bytes that are allocated from the system for a block of `bytes` bytes: rounded up to eighths of a power
-/// of two, at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows
-/// of experts, can reuse each other's memory.
+/// Returns the bytes that are allocated from the system for a block: `bytes` rounded up to eighths of a power of two,
+/// at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of
+/// experts, can reuse each other's memory.
 int64_t block_size(int64_t bytes);
 
 /// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the

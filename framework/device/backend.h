@@ -18,7 +18,7 @@ struct ContextOptions {
   int64_t memory_limit = 0;          // maximum bytes of device memory; 0: no limit
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
                                      // no limit
-  int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: products do not use them
+  int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
   bool poison = false;               // fills new blocks with NaN
   bool worker_lanes = false;         // gives every lane except compute a thread; see
                                      // DeviceContext::run_lanes_on_threads

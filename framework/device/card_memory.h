@@ -9,13 +9,13 @@ namespace hexad::device {
 struct CardMemory {
   std::string id;         // identifier that does not depend on this process's numbering
   std::string name;       // name, such as "NVIDIA H100 80GB HBM3"
-  int64_t available = 0;  // bytes that are allocated by no process
+  int64_t available = 0;  // bytes that no process has allocated
 };
 
 /// Returns the memory of the card that belongs to the rank at index `place` of its node. Throws Error with the reason
 /// if no context can be made on that card.
 CardMemory cuda_card_memory(int place);
-/// Returns the bytes of card `ordinal`, in this process's numbering, that are allocated by no process.
+/// Returns the bytes of card `ordinal`, in this process's numbering, that no process has allocated.
 int64_t cuda_available_memory(int ordinal);
 
 }  // namespace hexad::device

@@ -11,7 +11,7 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, expected = false;  // true if the host's part is completed; true if a thread waits for it
+  bool done = false, expected = false;  // true if the host's part is done; true if a thread waits for it
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;

@@ -25,8 +25,8 @@ class DeviceMark {
 /// parts if a host thread ends the operation by launching device work: first the host's part, then the device's. An
 /// example is a transfer through host memory, whose last step is a copy to the device.
 ///
-/// Until the host's part is done, an event owns the memory that this part reads or writes (`keep`). It owns no memory
-/// for the device's part, because the allocator of a device reuses freed memory in the order of issue.
+/// Until the host's part is done, an event owns the memory that this part reads or writes (see keep()). It owns no
+/// memory for the device's part, because the allocator of a device reuses freed memory in the order of issue.
 class Event {
  public:
   /// State of an event, for streams and the communication engine, which complete events.

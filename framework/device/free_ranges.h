@@ -10,7 +10,7 @@
 namespace hexad::device {
 
 /// Set of free ranges. Adjacent ranges are merged. take() uses the start of the smallest range that is large enough;
-/// the rest of that range stays free. Every operation takes time logarithmic in the number of ranges.
+/// the rest of that range remains free. Every operation takes time logarithmic in the number of ranges.
 class FreeRanges {
  public:
   /// Allocates `size` elements and returns the index of the first; nullopt if no range is large enough.

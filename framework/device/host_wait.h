@@ -1,4 +1,4 @@
-// Names for waits of host threads for a device.
+// Names of the waits of host threads for a device.
 #pragma once
 
 #include <string>

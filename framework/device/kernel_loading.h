@@ -4,7 +4,7 @@
 namespace hexad::device {
 
 /// Makes CUDA load all kernels when this process opens its first card, not each kernel at its first launch. Loading at
-/// launch can deadlock: it may wait for all work of the card, which may wait for other ranks, which may be waiting for
+/// launch can deadlock: it may wait for all work of the card. This work may wait for other ranks, and they may wait for
 /// this rank. Call it before any use of a card, in processes whose ranks exchange tensors. Has no effect if
 /// CUDA_MODULE_LOADING is set in the environment, or in a program built without CUDA.
 void load_kernels_at_start();

@@ -1,4 +1,4 @@
-// NamedRange for builds without a profiler's library.
+// NamedRange for builds without the profiler library.
 #include "framework/device/named_range.h"
 
 namespace hexad::device {

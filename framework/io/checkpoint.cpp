@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <tuple>
 
 #include "framework/base/path_problem.h"
 #include "framework/data/digest.h"
 #include "framework/data/file.h"
+#include "framework/io/manifest_pages.h"
 
 namespace hexad::io {
 
@@ -37,7 +40,30 @@ Region relative(Region region, const Shape& origin) {
   return region;
 }
 
+constexpr std::string_view not_a_checkpoint = ", so this is not a checkpoint";
+
+std::string manifest_path(const std::string& folder) { return folder + "/manifest.json"; }
+
+/// Locks a checkpoint against removal.
+FileLock locked(const std::string& folder) {
+  const std::string path = manifest_path(folder);
+  require_regular_file(path, not_a_checkpoint);
+  std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
+  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
+  return std::move(*lock);
+}
+
 auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.kind); }
+auto key_of_page(const ManifestPage& p) { return std::tuple(std::string_view(p.name), p.kind); }
+
+/// Throws Error(data) unless `path` is a regular file of `bytes` bytes. The result of `about` is appended to the
+/// message.
+void check_file(const std::string& path, int64_t bytes, const std::function<std::string()>& about) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == bytes) return;
+  require_regular_file(path, about());
+  fail(ExitCode::data, path, ": has ", status.st_size, " bytes, expected ", bytes, about());
+}
 
 }  // namespace
 
@@ -52,34 +78,81 @@ void require_regular_file(const std::string& path, std::string_view about) {
   }
 }
 
-Checkpoint::Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work)
-    : folder_(std::move(folder)), lock_(std::move(lock)), manifest_(std::move(manifest)), work_(std::move(work)) {}
-
-Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork work) {
-  const std::string path = folder + "/manifest.json";
-  require_regular_file(path, ", so this is not a checkpoint");
-  std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
-  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
-  Checkpoint checkpoint(folder, std::move(*lock), manifest_from_json(data::read_file(path, max_manifest_bytes), path),
-                        std::move(work));
-  checkpoint.work_.moved(path);
-  auto& tensors = checkpoint.manifest_.tensors;
+Checkpoint::Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work)
+    : folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      manifest_(manifest_from_json(text, manifest_path(folder_))),
+      pages_(manifest_.pages.size()),
+      work_(std::move(work)) {
+  work_.moved(manifest_path(folder_));
+  auto& tensors = manifest_.tensors;
   std::ranges::sort(tensors, {}, key);
   const auto twice = std::ranges::adjacent_find(tensors, {}, key);
   if (twice != tensors.end()) {
-    fail(ExitCode::data, path, ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
+    fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
   }
+}
+
+std::string Checkpoint::read_manifest(const std::string& folder) {
+  const std::string path = manifest_path(folder);
+  require_regular_file(path, not_a_checkpoint);
+  return data::read_file(path, max_manifest_bytes);
+}
+
+Checkpoint Checkpoint::open_read(const std::string& folder, std::string_view text, FileWork work) {
+  return {folder, locked(folder), text, std::move(work)};
+}
+
+Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork work) {
+  FileLock lock = locked(folder);
+  Checkpoint checkpoint(folder, std::move(lock), read_manifest(folder), std::move(work));
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    checkpoint.work_.moved(path);  // reports progress after each check, because the file system may be remote
+    // Reports progress after each check, because the file system may be remote.
+    checkpoint.work_.moved(manifest_path(folder));
+  }
+  for (const ManifestPage& page : checkpoint.manifest_.pages) {
+    check_file(folder + "/" + page.file.file, page.file.bytes, [] { return std::string(" (it lists tensors)"); });
+    checkpoint.work_.moved(manifest_path(folder));
   }
   if (check == Check::full) checkpoint.verify();
   return checkpoint;
 }
 
+std::vector<ShardRecord> Checkpoint::files() const {
+  std::vector<ShardRecord> all = manifest_.shards;
+  for (const ManifestPage& page : manifest_.pages) all.push_back(page.file);
+  return all;
+}
+
+const Manifest& Checkpoint::manifest() const {
+  if (pages_.empty() || !manifest_.tensors.empty()) return manifest_;
+  std::vector<TensorRecord> all;
+  for (size_t i = 0; i < pages_.size(); ++i) all.insert(all.end(), page(i).begin(), page(i).end());
+  manifest_.tensors = std::move(all);  // only now, because page() may throw
+  return manifest_;
+}
+
+const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
+  std::optional<std::vector<TensorRecord>>& tensors = pages_[index];
+  if (tensors) return *tensors;
+  const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
+  require_regular_file(path);
+  tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
+  work_.moved(path, manifest_.pages[index].file.bytes);
+  return *tensors;
+}
+
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
-  const auto at = std::ranges::lower_bound(manifest_.tensors, std::tuple(name, kind), {}, key);
-  return at != manifest_.tensors.end() && key(*at) == std::tuple(name, kind) ? &*at : nullptr;
+  const std::tuple wanted(name, kind);
+  const std::vector<TensorRecord>* tensors = &manifest_.tensors;
+  if (!pages_.empty()) {
+    const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of_page);
+    if (next == manifest_.pages.begin()) return nullptr;
+    tensors = &page(static_cast<size_t>(next - manifest_.pages.begin()) - 1);
+  }
+  const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key);
+  return at != tensors->end() && key(*at) == wanted ? &*at : nullptr;
 }
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
@@ -91,7 +164,7 @@ const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {
 std::string Checkpoint::holdings(size_t shard) const {
   const TensorRecord* first = nullptr;
   int64_t count = 0;
-  for (const TensorRecord& t : manifest_.tensors) {
+  for (const TensorRecord& t : manifest().tensors) {
     const bool here = std::ranges::any_of(t.pieces, [&](const Piece& p) { return p.shard == shard; });
     if (here && ++count == 1) first = &t;
   }
@@ -101,15 +174,7 @@ std::string Checkpoint::holdings(size_t shard) const {
 }
 
 void Checkpoint::check_presence(size_t shard) const {
-  const std::string path = shard_path(shard);
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-      status.st_size == manifest_.shards[shard].bytes) {
-    return;
-  }
-  const std::string about = holdings(shard);
-  require_regular_file(path, about);
-  fail(ExitCode::data, path, ": has ", status.st_size, " bytes, expected ", manifest_.shards[shard].bytes, about);
+  check_file(shard_path(shard), manifest_.shards[shard].bytes, [&] { return holdings(shard); });
 }
 
 const SafetensorsFile& Checkpoint::open_shard(size_t shard) {
@@ -128,7 +193,7 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
          piece.region.size);
   }
-  if (checked_.contains({piece.shard, piece.stored})) return file;
+  if (checked_shards_.contains(piece.shard) || checked_.contains({piece.shard, piece.stored})) return file;
   const std::string digest = file.digest(piece.stored);
   if (digest != piece.digest)
     fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest);
@@ -163,24 +228,21 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 }
 
 void Checkpoint::verify(Share share) {
+  for (size_t i = share.index; i < pages_.size(); i += share.of) page(i);
   for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
 }
 
 void Checkpoint::verify_shard(size_t shard) {
   check_presence(shard);
-  const bool damaged = digest_of_file(shard_path(shard), work_) != manifest_.shards[shard].digest;
-  for (const TensorRecord& tensor : manifest_.tensors) {
-    for (const Piece& piece : tensor.pieces) {
-      if (piece.shard != shard) continue;
-      if (damaged) {
-        open_piece(tensor, piece);  // throws an error that names the tensor if the damage is inside it
-      } else {
-        checked_.emplace(piece.shard, piece.stored);
-      }
-    }
+  if (digest_of_file(shard_path(shard), work_) == manifest_.shards[shard].digest) {
+    checked_shards_.insert(shard);
+    return;
   }
-  if (damaged)
-    fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
+  for (const TensorRecord& tensor : manifest().tensors)
+    for (const Piece& piece : tensor.pieces)
+      // If the damage is inside the tensor, throws an error that names it.
+      if (piece.shard == shard) open_piece(tensor, piece);
+  fail(ExitCode::data, shard_path(shard), ": is damaged in its header, outside of every tensor", holdings(shard));
 }
 
 }  // namespace hexad::io

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "framework/base/file_work.h"
 #include "framework/io/file_lock.h"
@@ -30,9 +33,20 @@ class Checkpoint {
   /// of it. Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
+  /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
+  /// checked only when it is verified or read. Throws Error(data) if the manifest is missing, damaged or inconsistent.
+  static Checkpoint open_read(const std::string& folder, std::string_view text, FileWork work = {});
+  /// Returns the text of the checkpoint's manifest.json. Throws Error(data) if it cannot be read.
+  static std::string read_manifest(const std::string& folder);
+
   const std::string& folder() const { return folder_; }
-  const Manifest& manifest() const { return manifest_; }
+  const RunState& run() const { return manifest_.run; }
   int64_t step() const { return manifest_.run.step; }
+  int64_t sequence() const { return manifest_.sequence; }
+  /// Returns all files except manifest.json: shards and pages.
+  std::vector<ShardRecord> files() const;
+  /// Returns the manifest with all tensors. Reads all pages. Throws Error(data) if a page is missing or damaged.
+  const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
   /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
@@ -45,14 +59,15 @@ class Checkpoint {
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards, or of a share of the shards. Throws Error(data) that names the file and the
-  /// tensor if a byte is wrong.
+  /// Checks every byte of all shards and pages, or of a share of both. Throws Error(data) that names the file and, in a
+  /// shard, the tensor if a byte is wrong.
   void verify(Share share = {});
 
  private:
-  Checkpoint(std::string folder, FileLock lock, Manifest manifest, FileWork work);
+  Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work);
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
+  const std::vector<TensorRecord>& page(size_t index) const;
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);
@@ -61,9 +76,12 @@ class Checkpoint {
 
   std::string folder_;
   FileLock lock_;
-  Manifest manifest_;
+  mutable Manifest manifest_;  // if there are pages, has no tensors until manifest() is called
+  // Tensors of the pages read so far. They are never moved, because record() returns references to them.
+  mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  std::set<size_t> checked_shards_;                   // shards all of whose bytes are correct
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 

@@ -1,6 +1,7 @@
 #include "framework/io/checkpoint_store.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -93,7 +94,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
     }
   }
   // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
-  std::ranges::sort(scan.good, std::greater{}, [](const Checkpoint& c) { return c.manifest().sequence; });
+  std::ranges::sort(scan.good, std::greater{}, &Checkpoint::sequence);
   return scan;
 }
 
@@ -161,7 +162,16 @@ void CheckpointStore::check_hint(bool any) const {
   }
 }
 
+void CheckpointStore::require_current() const {
+  if (options_.generation) options_.generation->require_current();
+}
+
+void CheckpointStore::while_current(const std::function<void()>& write) const {
+  options_.generation ? options_.generation->while_current(write) : write();
+}
+
 std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
+  require_current();
   const std::vector<int64_t> known = steps();
   std::vector<std::string> abandoned;
   for (const int64_t later : std::vector(std::ranges::upper_bound(known, step), known.end())) {
@@ -184,14 +194,65 @@ std::vector<std::string> CheckpointStore::abandon_after(int64_t step) const {
   return abandoned;
 }
 
+std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest(int64_t step) const {
+  struct stat status {};
+  if (::lstat((path(step) + "/manifest.json").c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+// Returns the known contents of a checkpoint. Returns null if the manifest is unknown or has changed, or if a file is
+// missing or has another length.
+const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
+  const auto found = known_.find(step);
+  if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
+  for (const ShardRecord& file : found->second.files) {
+    const std::string name = path(step) + "/" + file.file;
+    struct stat status {};
+    const bool there = ::lstat(name.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == file.bytes;
+    options_.work.moved(name);
+    if (!there) return nullptr;
+  }
+  return &found->second;
+}
+
+// Returns the checkpoints that scan() would call good after a quick check, newest first. Reads only manifests that are
+// new or have changed.
+std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
+  std::vector<Saved> good;
+  const std::vector<int64_t> all = steps();
+  std::erase_if(known_, [&](const auto& entry) { return !std::ranges::binary_search(all, entry.first); });
+  for (const int64_t step : all) {
+    if (const Known* before = known_good(step)) {
+      good.push_back({before->sequence, step});
+      continue;
+    }
+    known_.erase(step);
+    const std::optional<FileVersion> version = version_of_manifest(step);
+    if (!version) continue;
+    try {
+      const Checkpoint checkpoint = open(step, Check::quick);
+      good.push_back({checkpoint.sequence(), step});
+      // Does not remember a file that was written a moment ago, because it could change again without a new time.
+      if (std::time(nullptr) - version->seconds > 2)
+        known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
+    }
+  }
+  std::ranges::sort(good, std::greater{});
+  return good;
+}
+
 int64_t CheckpointStore::next_sequence() const {
-  const Scan found = scan(Check::quick);
-  return found.good.empty() ? 1 : found.good.front().manifest().sequence + 1;
+  const std::vector<Saved> good = good_steps();
+  return good.empty() ? 1 : good.front().sequence + 1;
 }
 
 void CheckpointStore::clean() const {
+  require_current();
   for (const std::string& name : names_in(folder_)) {
-    if (!name.starts_with(prefix) && !name.starts_with("latest")) continue;  // ignores files that are not of this store
+    if (!name.starts_with(prefix) && !name.starts_with("latest"))
+      continue;  // ignores files that do not belong to the store
     const std::string path = folder_ + "/" + name;
     std::error_code error;
     if (name.ends_with(unfinished_suffix)) {
@@ -210,19 +271,15 @@ void CheckpointStore::clean() const {
 
 void CheckpointStore::retain() const {
   if (options_.keep == 0) return;
+  require_current();
+  const std::vector<Saved> good = good_steps();
+  const int64_t newest = good.empty() ? -1 : good.front().step;
+  const auto first_expendable = good.begin() + std::min<std::ptrdiff_t>(std::ssize(good), options_.keep);
   std::vector<int64_t> expendable;
-  {
-    const Scan found = scan(Check::quick);
-    const int64_t newest = found.good.empty() ? -1 : found.good.front().step();
-    const size_t kept = std::min(found.good.size(), static_cast<size_t>(options_.keep));
-    for (int64_t step : steps()) {
-      const auto is_step = [&](const Checkpoint& c) { return c.step() == step; };
-      const bool good = std::ranges::any_of(found.good, is_step);
-      const bool keep =
-          std::any_of(found.good.begin(), found.good.begin() + static_cast<std::ptrdiff_t>(kept), is_step);
-      if (!keep && (good || step < newest)) expendable.push_back(step);
-    }
-  }  // the locks of the scan are released here
+  for (const int64_t step : steps()) {
+    const auto at = std::ranges::find(good, step, &Saved::step);
+    if (at == good.end() ? step < newest : at >= first_expendable) expendable.push_back(step);
+  }
   for (int64_t step : expendable) remove(step);
 }
 

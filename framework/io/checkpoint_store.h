@@ -1,13 +1,18 @@
 // Selection of the newest good checkpoint of a run, and removal of old checkpoints.
 #pragma once
 
+#include <sys/types.h>
+
+#include <ctime>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "framework/io/checkpoint.h"
+#include "framework/io/run_generation.h"
 #include "framework/io/write_fault.h"
 
 namespace hexad::io {
@@ -25,13 +30,16 @@ struct Resume {
 struct StoreOptions {
   int keep = 3;  // number of complete checkpoints to keep; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
-  FaultHook fault;     // called at each file boundary of a save
-  FileWork work = {};  // receives the progress of reads, writes and removals
+  FaultHook fault;                               // called at each file boundary of a save
+  FileWork work = {};                            // receives the progress of reads, writes and removals
+  std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: no check for newer jobs
+  int64_t page_pieces = 4096;  // maximum pieces of a manifest without pages, and of a page (manifest_files())
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
-/// RunLock of the run.
+/// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
+/// and throw Error(usage). Not thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -54,13 +62,19 @@ class CheckpointStore {
   /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
   /// warnings.
   void retain() const;
-  /// Renames the checkpoint of each step N after `step` to step-N.abandoned, because a run that returned to `step` (0:
-  /// started over) will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
+  /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
+  /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes `step` to `latest`, or removes `latest`
   /// if `step` has no folder. Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints.
   int64_t next_sequence() const;
+
+  /// Throws Error(usage) if StoreOptions::generation is set, and a newer job has started in the run directory.
+  void require_current() const;
+  /// Calls `write` if require_current() does not throw. If file locks work across machines, no job can start during the
+  /// call.
+  void while_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
@@ -75,11 +89,35 @@ class CheckpointStore {
   Scan scan(Check check) const;
 
  private:
+  // Identity and version of a file. It changes whenever a manifest is replaced.
+  struct FileVersion {
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+    time_t seconds;
+    long nanoseconds;
+    bool operator==(const FileVersion&) const = default;
+  };
+  // Contents of a good checkpoint's manifest that every save needs.
+  struct Known {
+    FileVersion manifest;
+    int64_t sequence;
+    std::vector<ShardRecord> files;  // shards and pages
+  };
+  // A good checkpoint.
+  struct Saved {
+    int64_t sequence, step;
+    auto operator<=>(const Saved&) const = default;
+  };
   void check_hint(bool any) const;
   void remove(int64_t step) const;
+  std::vector<Saved> good_steps() const;
+  const Known* known_good(int64_t step) const;
+  std::optional<FileVersion> version_of_manifest(int64_t step) const;
 
   std::string folder_;
   StoreOptions options_;
+  mutable std::map<int64_t, Known> known_;  // contents of manifests read so far, by step
 };
 
 /// Suffixes of folders that are not checkpoints.

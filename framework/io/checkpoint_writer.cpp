@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
+#include "framework/io/manifest_pages.h"
 #include "framework/io/output_file.h"
 #include "framework/io/remove_folder.h"
 
@@ -49,6 +50,7 @@ FaultHook CheckpointWriter::fault(std::string prefix) const {
 }
 
 void CheckpointWriter::create() {
+  store_.require_current();
   std::error_code error;
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
@@ -60,6 +62,7 @@ void CheckpointWriter::create() {
 
 std::string CheckpointWriter::write_shard(int index, int count, std::span<const ShardItem> items) const {
   require(0 <= index && index < count, "[checkpoint] shard index is ", index, "; expected 0 to ", count - 1);
+  store_.require_current();
   std::vector<NamedTensor> tensors;
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
@@ -83,19 +86,26 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
 
 void CheckpointWriter::commit(const RunState& state, std::span<const std::string> parts) const {
   require(state.step == step_, "[checkpoint] the state is of step ", state.step, "; expected step ", step_);
-  Manifest manifest = merge_parts(state, parts);
+  Manifest manifest = merge_parts(state, parts, store_.options().work);
   manifest.sequence = store_.next_sequence();
+  if (const auto& generation = store_.options().generation) manifest.generation = generation->number();
   require_visible(manifest);
-  const std::string text = manifest_to_json(manifest), path = unfinished_ + "/manifest.json";
-  require_readable(text, path);
-  OutputFile file(path, store_.options().work);
-  file.append(text.data(), static_cast<int64_t>(text.size()));
-  file.finish(fault("manifest"));
+  for (const ManifestFile& part :
+       manifest_files(std::move(manifest), store_.options().page_pieces, store_.options().work)) {
+    const std::string path = unfinished_ + "/" + part.name;
+    const bool is_page = part.name != manifest_name;
+    is_page ? require_accepted_size(part.text, path) : require_readable(part.text, path);
+    store_.require_current();
+    OutputFile file(path, store_.options().work);
+    file.append(part.text.data(), static_cast<int64_t>(part.text.size()));
+    file.finish(fault(is_page ? "page" : "manifest"));
+  }
   sync_folder(unfinished_);
   reach(store_.options().fault, "folder: synced");
-  replace_folder();
+  store_.while_current([&] { replace_folder(); });
   if (!survives_power_cut()) return;  // after a power cut, only older checkpoints may remain
   try {
+    store_.require_current();
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
     if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
@@ -122,8 +132,8 @@ void CheckpointWriter::require_visible(const Manifest& manifest) const {
 void CheckpointWriter::replace_folder() const {
   if (fs::exists(folder_)) {  // exists if the run returned to an earlier step and has reached this step again
     std::error_code error;
-    // The folder `replaced_` remains from a save whose cleanup failed. If it cannot be removed now either, the rename
-    // fails.
+    // The folder `replaced_` may remain from an earlier save whose cleanup failed. If it cannot be removed now, the
+    // rename fails.
     remove_folder(replaced_, store_.options().work, error);
     rename_folder(folder_, replaced_);
     reach(store_.options().fault, "folder: old one moved aside");
@@ -145,6 +155,7 @@ bool CheckpointWriter::survives_power_cut() const {
 
 void CheckpointWriter::discard() const noexcept {
   try {
+    store_.require_current();  // otherwise, the folder may belong to a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
     if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));

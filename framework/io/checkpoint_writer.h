@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "framework/io/checkpoint_store.h"
+#include "framework/io/tensor_source.h"
 
 namespace hexad::io {
 
@@ -20,9 +21,9 @@ namespace hexad::io {
 struct ShardItem {
   std::string name;
   Kind kind;
-  Shape shape;    // shape of the global tensor
-  Region region;  // region of the global tensor that `tensor` contains
-  Tensor tensor;  // has shape region.size; may be strided
+  Shape shape;          // shape of the global tensor
+  Region region;        // region of the global tensor that `tensor` contains
+  TensorSource tensor;  // has shape region.size
 };
 
 class CheckpointWriter {
@@ -30,7 +31,8 @@ class CheckpointWriter {
   /// `store` must outlive the writer. `step` is the step to save.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Creates the empty folder step-N.tmp/. Throws Error(resource) if this fails.
+  /// Creates the empty folder step-N.tmp/. Throws Error(resource) if this fails. Like write_shard(), throws
+  /// Error(usage) if a newer job has started in the run directory.
   void create();
   /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
   /// for example if the disk is full.
@@ -38,7 +40,8 @@ class CheckpointWriter {
   /// Completes the checkpoint: writes the manifest, renames the folder, writes `latest` and applies retention.
   /// `state.step` must be the step of the writer. `parts` may be in any order.
   /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
-  /// checkpoint (see merge_parts()); then call discard().
+  /// checkpoint (see merge_parts()); then call discard(). Throws Error(usage) if a newer job has started in the run
+  /// directory (StoreOptions::generation); then discard() removes nothing.
   /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Three later failures are
   /// only reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder
   /// cannot be deleted. If the rename is not confirmed, no older checkpoint is deleted.

@@ -50,11 +50,17 @@ Json json_of(const Checkpoint& checkpoint) {
                        {"bytes", t.bytes()},
                        {"pieces", t.pieces.size()}});
   }
-  return {{"folder", checkpoint.folder()}, {"step", m.run.step},
-          {"tokens", m.run.tokens},        {"seed", m.run.seed},
-          {"sequence", m.sequence},        {"layout", Json::parse(m.run.layout)},
-          {"shards", m.shards.size()},     {"bytes", file_bytes(m)},
-          {"totals", std::move(totals)},   {"tensors", std::move(tensors)}};
+  return {{"folder", checkpoint.folder()},
+          {"step", m.run.step},
+          {"tokens", m.run.tokens},
+          {"seed", m.run.seed},
+          {"sequence", m.sequence},
+          {"generation", m.generation},
+          {"layout", Json::parse(m.run.layout)},
+          {"shards", m.shards.size()},
+          {"bytes", file_bytes(m)},
+          {"totals", std::move(totals)},
+          {"tensors", std::move(tensors)}};
 }
 
 // Returns JSON text. Invalid UTF-8, which the name of a folder may contain, is replaced.

@@ -57,12 +57,12 @@ int64_t JsonNode::integer(int64_t low, int64_t high) const {
                     (!value_.is_number_unsigned() || value_.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) &&
                     value_.get<int64_t>() >= low && value_.get<int64_t>() <= high;
   if (!fits)
-    check(false, high == INT64_MAX ? cat("an integer from ", low) : cat("an integer from ", low, " to ", high));
+    check(false, high == INT64_MAX ? cat("an integer of at least ", low) : cat("an integer from ", low, " to ", high));
   return value_.get<int64_t>();
 }
 
 uint64_t JsonNode::unsigned_integer() const {
-  check(value_.is_number_unsigned(), "an integer from 0");
+  check(value_.is_number_unsigned(), "an integer of at least 0");
   return value_.get<uint64_t>();
 }
 

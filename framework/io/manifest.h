@@ -7,10 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/file_work.h"
 #include "framework/io/region.h"
 
 namespace hexad::io {
 
+using base::FileWork;
 using base::size_of;
 
 /// Role of a tensor for the parameter of the same name. The pair (name, kind) identifies a tensor in a checkpoint.
@@ -42,6 +44,13 @@ struct ShardRecord {
   std::string digest;
 };
 
+/// A file with some of a manifest's tensors: those from its first tensor up to the first tensor of the next page.
+struct ManifestPage {
+  ShardRecord file;
+  std::string name;  // of the first tensor
+  Kind kind;         // of the first tensor
+};
+
 /// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their
 /// formatting.
 struct RunState {
@@ -59,22 +68,28 @@ struct Manifest {
   RunState run;
   int64_t sequence = 1;  // number of this save in the run. The save with the highest number is the newest, even if the
                          // run returned to an earlier step.
+  int64_t generation = 0;  // RunGeneration of the job that saved; 0: unknown
   std::vector<ShardRecord> shards;
-  std::vector<TensorRecord> tensors;  // sorted by name, then by kind
+  std::vector<TensorRecord> tensors;  // sorted by name, then by kind; empty if there are pages
+  std::vector<ManifestPage> pages{};  // sorted like the tensors
 };
 
-inline constexpr int64_t manifest_version = 1;
-/// Maximum size of a manifest.json, in bytes, that readers accept.
+/// Newest version that this program reads. Version 1 has no pages; manifests without pages are written in version 1.
+inline constexpr int64_t manifest_version = 2;
+/// Maximum size of a manifest.json or of a page, in bytes, that readers accept.
 inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
 /// Returns the text of manifest.json. It contains its own digest.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent: pieces that are outside of their tensor or do not make it up, or names of shards outside the folder.
+/// inconsistent. It is inconsistent if pieces are outside their tensor or do not cover it, or if a shard is outside the
+/// folder.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text` because of its contents or because it has more than `limit` bytes.
 void require_readable(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
+/// Throws Error(resource) beginning with `where` if the text of a manifest or a page has more than `limit` bytes.
+void require_accepted_size(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
 /// Contents of the shard that one rank has written. Ranks exchange it as text.
 struct ShardPart {
@@ -83,8 +98,9 @@ struct ShardPart {
   std::vector<TensorRecord> tensors;  // records that contain only the pieces in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded: a shard is missing
-/// or occurs twice, ranks disagree about a tensor, or the pieces of a tensor do not make it up exactly.
-Manifest merge_parts(const RunState& run, std::span<const std::string> parts);
+/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded. A shard may be
+/// missing or occur twice, ranks may disagree about a tensor, or the pieces of a tensor may overlap or leave gaps.
+/// Reports progress to `work` after each part, because there may be thousands.
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work = {});
 
 }  // namespace hexad::io

@@ -78,6 +78,13 @@ Json to_json(const TensorRecord& tensor) {
           {"pieces", std::move(pieces)}};
 }
 
+Json to_json(const ManifestPage& page) {
+  Json json = to_json(page.file);
+  json["name"] = page.name;
+  json["kind"] = name_of(page.kind);
+  return json;
+}
+
 TensorRecord tensor_from(const JsonNode& node, size_t shards) {
   TensorRecord tensor{node["name"].text(),
                       static_cast<Kind>(choice(node["kind"], kind_names)),
@@ -96,12 +103,24 @@ TensorRecord tensor_from(const JsonNode& node, size_t shards) {
   return tensor;
 }
 
+TensorRecord whole_tensor_from(const JsonNode& node, size_t shards) {
+  TensorRecord tensor = tensor_from(node, shards);
+  int64_t elements = 0;
+  bool fits = true;  // false if the sum overflows, as in a malicious file
+  for (const Piece& p : tensor.pieces)
+    fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
+  if (!fits || elements != tensor.shape.numel())
+    node.check(false, cat("pieces that add up to the ", tensor.shape.numel(), " elements of '", tensor.name, "'"));
+  return tensor;
+}
+
 std::string manifest_to_json(const Manifest& manifest) {
   const RunState& run = manifest.run;
   const auto carried = [](const std::string& text, const char* what) {
     return parse_json(text, cat("[checkpoint] ", what));
   };
   Json content{{"sequence", manifest.sequence},
+               {"generation", manifest.generation},
                {"step", run.step},
                {"tokens", run.tokens},
                {"seed", run.seed},
@@ -110,14 +129,17 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"random_state", carried(run.random_state, "random state")},
                {"auto_choices", carried(run.auto_choices, "auto choices")},
                {"layout", carried(run.layout, "layout")},
-               {"shards", Json::array()},
-               {"tensors", Json::array()}};
+               {"shards", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
-  for (const TensorRecord& tensor : manifest.tensors) content["tensors"].push_back(to_json(tensor));
+  Json& list = content[manifest.pages.empty() ? "tensors" : "pages"] = Json::array();
+  for (const TensorRecord& tensor : manifest.tensors) list.push_back(to_json(tensor));
+  for (const ManifestPage& page : manifest.pages) list.push_back(to_json(page));
   // The digest covers the compact text of the content. A reader can compute the digest again from the parsed content.
   const std::string digest = data::digest_of(content.dump()).to_string();
-  const Json document{
-      {"format", format_name}, {"version", manifest_version}, {"digest", digest}, {"content", std::move(content)}};
+  const Json document{{"format", format_name},
+                      {"version", manifest.pages.empty() ? 1 : manifest_version},
+                      {"digest", digest},
+                      {"content", std::move(content)}};
   return document.dump(1) + "\n";
 }
 
@@ -127,8 +149,8 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   root["format"].check(root["format"].value() == format_name, cat("\"", format_name, "\""));
   const int64_t version = root["version"].integer(1);
   if (version > manifest_version) {
-    fail(ExitCode::data, where, ": has version ", version, ", written by a newer program; this one reads up to ",
-         manifest_version);
+    fail(ExitCode::data, where, ": has version ", version,
+         ", written by a newer program; this program reads versions up to ", manifest_version);
   }
   const JsonNode content = root["content"];
   const std::string digest = data::digest_of(content.value().dump()).to_string();
@@ -137,6 +159,7 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
   }
   Manifest manifest;
   manifest.sequence = content["sequence"].integer(1);
+  if (content.value().contains("generation")) manifest.generation = content["generation"].integer();
   manifest.run = {content["step"].integer(),
                   content["tokens"].integer(),
                   content["seed"].unsigned_integer(),
@@ -146,23 +169,28 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
                   content["auto_choices"].value().dump(),
                   content["layout"].value().dump()};
   content["shards"].each([&](const JsonNode& node) { manifest.shards.push_back(shard_from(node)); });
-  content["tensors"].each([&](const JsonNode& node) {
-    manifest.tensors.push_back(tensor_from(node, manifest.shards.size()));
-    const TensorRecord& t = manifest.tensors.back();
-    int64_t elements = 0;
-    bool fits = true;  // false if the sum overflows, as in a malicious file
-    for (const Piece& p : t.pieces) fits = fits && !__builtin_add_overflow(elements, p.region.size.numel(), &elements);
-    if (!fits || elements != t.shape.numel()) {
-      node.check(false, cat("pieces that add up to the ", t.shape.numel(), " elements of '", t.name, "'"));
-    }
+  if (version == 1) {
+    content["tensors"].each(
+        [&](const JsonNode& node) { manifest.tensors.push_back(whole_tensor_from(node, manifest.shards.size())); });
+    return manifest;
+  }
+  content["pages"].each([&](const JsonNode& node) {
+    ManifestPage page{shard_from(node), node["name"].text(), static_cast<Kind>(choice(node["kind"], kind_names))};
+    const auto key = [](const ManifestPage& p) { return std::pair(p.name, p.kind); };
+    node.check(manifest.pages.empty() || key(manifest.pages.back()) < key(page), "a page of later tensors");
+    manifest.pages.push_back(std::move(page));
   });
   return manifest;
 }
 
-void require_readable(std::string_view text, const std::string& where, int64_t limit) {
+void require_accepted_size(std::string_view text, const std::string& where, int64_t limit) {
   if (static_cast<int64_t>(text.size()) > limit)
     fail(ExitCode::resource, where, ": would have ", text.size(), " bytes, expected at most ", limit,
          "; use fewer ranks or a lower parallel.zero, which cut weights into fewer pieces");
+}
+
+void require_readable(std::string_view text, const std::string& where, int64_t limit) {
+  require_accepted_size(text, where, limit);
   try {
     manifest_from_json(text, where);
   } catch (const Error& error) {

@@ -8,8 +8,11 @@ namespace hexad::io {
 
 Json to_json(const ShardRecord& shard);
 Json to_json(const TensorRecord& tensor);
+Json to_json(const ManifestPage& page);
 ShardRecord shard_from(const JsonNode& node);
 /// `shards` is the number of shards, to which the tensor's pieces may refer.
 TensorRecord tensor_from(const JsonNode& node, size_t shards);
+/// Like tensor_from(), but also throws Error(data) unless the pieces have as many elements as the tensor.
+TensorRecord whole_tensor_from(const JsonNode& node, size_t shards);
 
 }  // namespace hexad::io

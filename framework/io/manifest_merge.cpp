@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 
 #include "framework/io/json.h"
 #include "framework/io/manifest.h"
 #include "framework/io/manifest_json.h"
+#include "framework/io/manifest_pages.h"
 
 namespace hexad::io {
 
@@ -12,6 +15,45 @@ using namespace base;
 namespace {
 
 constexpr const char* where = "[checkpoint] part of a shard";
+
+using Corner = std::array<int64_t, Shape::max_rank>;
+
+// Adds the corners of a region to `corners`, with signs that alternate along each dimension. Removes the corners whose
+// signs cancel. If regions do not overlap, exactly the corners of their union remain.
+void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corners) {
+  const int rank = region.size.rank();
+  for (unsigned ends = 0; ends < 1u << rank; ++ends) {  // bit d is set for the end of the region along dimension d
+    Corner corner{};
+    for (int d = 0; d < rank; ++d)
+      corner[static_cast<size_t>(d)] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
+    const auto at = corners.try_emplace(corner, 0).first;
+    at->second += std::popcount(ends) % 2 ? -sign : sign;
+    if (at->second == 0) corners.erase(at);
+  }
+}
+
+// True if the regions make up the whole shape, without gaps and overlaps. The signed corners are the mixed differences
+// of the function that counts, at each position, the regions that contain it. They determine this function, so it is 1
+// inside the shape and 0 outside if its corners are those of the shape. The time is n log(n) in the number of regions.
+bool make_up(const std::vector<Region>& regions, const Shape& shape) {
+  std::map<Corner, int64_t> corners;
+  for (const Region& region : regions) add_corners(region, 1, corners);
+  if (shape.numel() > 0) add_corners(whole(shape), -1, corners);
+  return corners.empty();
+}
+
+// Throws an error that names two overlapping regions, if there are any.
+void refuse_overlaps(const TensorRecord& t, std::vector<Region> regions) {
+  // Sorts by the first index, because a piece that begins beyond the end of another piece cannot overlap it.
+  std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const int64_t end = regions[i].begin[0] + regions[i].size[0];
+    for (size_t j = i + 1; j < regions.size() && regions[j].begin[0] < end; ++j) {
+      require(intersection(regions[i], regions[j]).size.numel() == 0, "[checkpoint] ", name_of(t.kind), " '", t.name,
+              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
+    }
+  }
+}
 
 void require_tiling(const TensorRecord& t) {
   std::vector<Region> regions;
@@ -22,16 +64,9 @@ void require_tiling(const TensorRecord& t) {
   }
   require(elements == t.shape.numel(), "[checkpoint] pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
           " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
-  if (t.shape.rank() == 0) return;
-  // Sorts by the first index, because a piece that begins beyond the end of another piece cannot overlap it.
-  std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const int64_t end = regions[i].begin[0] + regions[i].size[0];
-    for (size_t j = i + 1; j < regions.size() && regions[j].begin[0] < end; ++j) {
-      require(intersection(regions[i], regions[j]).size.numel() == 0, "[checkpoint] ", name_of(t.kind), " '", t.name,
-              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
-    }
-  }
+  if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
+  refuse_overlaps(t, regions);
+  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape, " do not cover it"));
 }
 
 ShardPart part_from_json(const std::string& text) {
@@ -45,6 +80,9 @@ ShardPart part_from_json(const std::string& text) {
   return part;
 }
 
+// Number of merged tensors after which progress is reported.
+constexpr size_t tensors_per_report = 1024;
+
 }  // namespace
 
 std::string part_to_json(const ShardPart& part) {
@@ -55,11 +93,12 @@ std::string part_to_json(const ShardPart& part) {
       .dump();
 }
 
-Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
-  Manifest manifest{run, 1, std::vector<ShardRecord>(parts.size()), {}};
+Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work) {
+  Manifest manifest{.run = run, .shards = std::vector<ShardRecord>(parts.size()), .tensors = {}};
   std::map<std::pair<std::string, Kind>, TensorRecord> merged;
   for (const std::string& text : parts) {
     ShardPart part = part_from_json(text);
+    work.moved(part.shard.file);
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
             " of ", part.count, " among ", parts.size(), " parts");
     ShardRecord& shard = manifest.shards[part.index];
@@ -77,6 +116,7 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts) {
   for (auto& [key, tensor] : merged) {
     require_tiling(tensor);
     manifest.tensors.push_back(std::move(tensor));
+    if (manifest.tensors.size() % tensors_per_report == 0) work.moved(manifest_name);
   }
   return manifest;
 }

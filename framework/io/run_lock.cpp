@@ -55,8 +55,8 @@ Owner me() {
   return {host_name(), std::to_string(::getpid()), boot_of_machine(), fmt::format("{:08x}{:08x}", random(), random())};
 }
 
-/// Returns the current contents of the file. Each call opens the file again, which makes a network file system ask its
-/// server.
+/// Returns the current contents of the file. Each call opens the file again, because a network file system then asks
+/// its server.
 Owner read_owner(const std::string& path) {
   std::ifstream in(path);
   Owner owner;
@@ -142,7 +142,7 @@ class RunLock::Holder {
       try {
         write_owner(lock_.descriptor(), path_, owner_);
       } catch (const Error&) {
-        // The next beat tries again. look() detects if another job takes the lock over before.
+        // The next beat tries again. If another job takes the lock over in the meantime, look() detects it.
       }
     }
   }

@@ -19,9 +19,9 @@ struct LockTiming {
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.
 ///
 /// The lock is a flock, which the operating system releases when the process dies. On some network file systems, a
-/// flock has no effect on other machines, so a job on another machine may hold the lock even if the flock is free. The
-/// processes of another machine cannot be checked. Therefore the file also names its holder, and a thread of the holder
-/// renews the file (increments a counter in it) while the job runs.
+/// flock has no effect on other machines. A job on another machine may then hold the lock even if the flock is free.
+/// The processes of another machine cannot be checked. Therefore the file also names its holder, and a thread of the
+/// holder renews the file (increments a counter in it) while the job runs.
 ///
 /// If a job finds a file of another machine whose flock is free, it watches the file. If the file is renewed, the job
 /// is refused. Otherwise it takes the lock over. The clocks of machines need not agree, because they are not compared.
@@ -30,7 +30,7 @@ struct LockTiming {
 class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
-  /// over: immediately if that job ran on the same machine (same host name and boot), otherwise after
+  /// over. This happens immediately if that job ran on the same machine (same host name and boot), otherwise after
   /// `timing.patience`. The wait is reported to `note`, and its progress to `work`. Throws Error(usage) that names the
   /// host and process id of the holder if another job holds the lock. Throws Error(resource) if the directory cannot be
   /// created or written.

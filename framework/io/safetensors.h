@@ -12,6 +12,7 @@
 
 #include "framework/base/file_work.h"
 #include "framework/io/region.h"
+#include "framework/io/tensor_source.h"
 #include "framework/io/write_fault.h"
 
 namespace hexad::io {
@@ -64,7 +65,7 @@ class SafetensorsFile {
 
 struct NamedTensor {
   std::string name;
-  Tensor tensor;  // tensor to write; may be strided
+  TensorSource tensor;
 };
 
 struct SafetensorsResult {

@@ -8,7 +8,7 @@ namespace hexad::io {
 
 using namespace base;
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "tensors are written without byte swapping");
 
 namespace {
 
@@ -24,7 +24,7 @@ std::vector<HeaderEntry> lay_out(std::span<const StreamedTensor> tensors) {
   return entries;
 }
 
-// Returns the length of the header and the header.
+// Returns the beginning of the file: the length of the header, followed by the header.
 std::string beginning(std::span<const StreamedTensor> tensors, const std::map<std::string, std::string>& metadata,
                       const std::string& path) {
   const std::vector<HeaderEntry> entries = lay_out(tensors);
@@ -64,7 +64,8 @@ void SafetensorsStream::begin_next() {
 
 void SafetensorsStream::append(const void* bytes, int64_t count) {
   if (count == 0) return;
-  require(count <= left_, "[safetensors] ", count, " bytes for a tensor that lacks ", left_);
+  require(count <= left_, "[safetensors] ", count, " bytes were appended to a tensor whose remaining bytes are ",
+          left_);
   digest_->add(bytes, static_cast<size_t>(count));
   file_.append(bytes, count);
   left_ -= count;

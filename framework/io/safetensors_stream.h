@@ -21,8 +21,8 @@ struct StreamedTensor {
   int64_t bytes() const { return shape.numel() * dtype.bytes; }
 };
 
-/// Sorts tensors as the files of other programs have them: by descending size of their elements, so that all tensors
-/// are aligned, then by name.
+/// Sorts tensors in the usual order of safetensors files: by descending size of their elements, so that all tensors are
+/// aligned, then by name.
 void sort_for_file(std::vector<StreamedTensor>& tensors);
 
 /// A safetensors file that is written sequentially. The caller appends the bytes of all tensors, in their order.
@@ -44,8 +44,8 @@ class SafetensorsStream {
 
   std::vector<StreamedTensor> tensors_;
   OutputFile file_;
-  size_t next_ = 0;   // index of the tensor after the one that is being written
-  int64_t left_ = 0;  // bytes of the current tensor that are still to come
+  size_t next_ = 0;   // index of the next tensor to write
+  int64_t left_ = 0;  // remaining bytes of the current tensor
   std::optional<data::StreamingDigest> digest_;
   SafetensorsResult result_{};
 };

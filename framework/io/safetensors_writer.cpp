@@ -12,7 +12,7 @@ namespace hexad::io {
 using namespace base;
 using namespace tensor;
 
-static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "tensors are written without byte swapping");
 
 namespace {
 
@@ -28,7 +28,7 @@ std::vector<TensorInfo> lay_out(std::span<const NamedTensor> tensors, std::span<
   std::vector<TensorInfo> infos;
   int64_t at = 0;
   for (size_t i : order) {
-    const Tensor& t = tensors[i].tensor;
+    const TensorSource& t = tensors[i].tensor;
     infos.push_back({tensors[i].name, t.dtype(), t.shape(), at, at + t.bytes()});
     at += t.bytes();
   }
@@ -64,7 +64,7 @@ SafetensorsResult write_safetensors(const std::string& path, std::span<const Nam
   file.append(&length, length_bytes);
   file.append(header.data(), static_cast<int64_t>(header.size()));
   SafetensorsResult result{0, "", std::vector<std::string>(tensors.size())};
-  for (size_t i : order) result.tensors[i] = append_tensor(file, tensors[i].tensor);
+  for (size_t i : order) result.tensors[i] = append_tensor(file, tensors[i].tensor.get());
   file.finish(fault);
   result.bytes = file.bytes();
   result.digest = file.digest();

@@ -3,10 +3,11 @@
 
 namespace hexad::kernels {
 
-/// Limits the kernels that this thread calls, during its lifetime, to at most `share` of the thread's kernel threads,
-/// but at least one. On a card, limits products to the same share of the multiprocessors (EPS-MoE, section 4.4). The
-/// remaining threads or multiprocessors are free for communication. Only dense products on a card may depend on the
-/// limit: cuBLASLt may choose another kernel, which may sum in another order.
+/// Limits the kernels that this thread calls during the lifetime of this object. On the CPU, they use at most `share`
+/// of the thread's kernel threads, but at least one. On a card, products use at most `share` of the multiprocessors
+/// (EPS-MoE, section 4.4). The remaining threads or multiprocessors are free for communication. Only the results of
+/// dense products on a card may depend on the limit, because cuBLASLt may choose another kernel that sums in another
+/// order.
 class ComputeShare {
  public:
   /// Sets the limit. `share` must be in (0, 1].

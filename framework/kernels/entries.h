@@ -1,4 +1,4 @@
-// Iteration over the families and entries of a KernelTable, and functions that construct tables by such an iteration.
+// Functions that iterate over the families and entries of a KernelTable, or construct a table by iterating over them.
 #pragma once
 
 #include <ostream>
@@ -48,7 +48,7 @@ constexpr void for_each_family(const F& f) {
   constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(families_of_table)>>;
   const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
     static_assert((sizeof(FamilyType<std::get<I>(families_of_table).member>) + ...) == sizeof(KernelTable),
-                  "KernelTable::families() lists every family");
+                  "KernelTable::families() must list every family");
     (f.template operator()<std::get<I>(families_of_table).member>(std::get<I>(families_of_table).name), ...);
   };
   call(std::make_index_sequence<count>{});
@@ -60,7 +60,7 @@ constexpr void for_each_entry(const F& f) {
   for_each_family([&]<auto Family>(std::string_view family) {
     using Kernels = FamilyType<Family>;
     constexpr size_t count = std::tuple_size_v<std::remove_const_t<decltype(entries_of_family<Kernels>)>>;
-    static_assert(count * sizeof(void (*)()) == sizeof(Kernels), "a family's entries() lists every entry");
+    static_assert(count * sizeof(void (*)()) == sizeof(Kernels), "entries() of a family must list every entry");
     const auto call = [&]<size_t... I>(std::index_sequence<I...>) {
       constexpr auto& entries = entries_of_family<Kernels>;
       (f.template operator()<Family, std::get<I>(entries).member>(EntryName{family, std::get<I>(entries).name}), ...);

@@ -105,7 +105,7 @@ GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds) {
 }
 
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least) {
-  constexpr double slices = 0.04, longest = 0.1;  // seconds per size, and maximum seconds of a product
+  constexpr double slices = 0.04, longest = 0.1;  // seconds per size; maximum seconds of a product
   const bool card = device.kind() == device::DeviceKind::cuda;
   const int64_t smallest = card ? 1024 : 256, largest = card ? 8192 : 2048;
   GemmRate best;

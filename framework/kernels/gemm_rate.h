@@ -24,9 +24,10 @@ using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Te
 /// results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures a rate for MFU in a fraction of a second, even on a busy machine. Measures square products. Their size
-/// begins at `least` and doubles as long as a product is expected to take less than 0.1 s. Each size is repeated for
-/// several time slices of the operating system, because the rate must reflect other processes that use the cores.
+/// Measures the rate of square products for MFU (model FLOPs utilization), in a fraction of a second. Works even on a
+/// busy machine. The size of the products begins at `least` and doubles as long as a product is expected to take less
+/// than 0.1 s. Each size is repeated for several time slices of the operating system, because the rate must reflect
+/// other processes that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

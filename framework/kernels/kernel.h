@@ -8,9 +8,9 @@
 
 namespace hexad::kernels {
 
-/// Marks an operand that a kernel writes: the kernel replaces its values, adds to them or updates them in place. Calls
-/// and implementations use T in place of Out<T>, and take tensors by reference. Tables that wrap another table's
-/// kernels (framework/kernels/entries.h) use the mark to find the values that change.
+/// Marks an operand that a kernel writes: the kernel replaces its values, adds to them or updates them in place. In
+/// calls and implementations, the type of the operand is T instead of Out<T>, and tensors are passed by reference.
+/// Tables that wrap another table's kernels (framework/kernels/entries.h) use the mark to find the values that change.
 template <class T>
 struct Out;
 
@@ -45,7 +45,8 @@ concept OperandStruct = requires {
 template <OperandStruct S, class F>
 void for_each_tensor(const F& f) {
   constexpr auto members = S::tensors();
-  static_assert(sizeof(S) == members.size() * sizeof(std::declval<S>().*members[0]), "S::tensors() lists every member");
+  static_assert(sizeof(S) == members.size() * sizeof(std::declval<S>().*members[0]),
+                "S::tensors() must list every member");
   for (const auto member : members) f(member);
 }
 
@@ -55,7 +56,7 @@ class Kernel;
 
 template <class Answer, class... Arguments>
 class Kernel<Answer(Arguments...)> {
-  static_assert(has_effect<Answer, Arguments...>, "a kernel that returns nothing marks what it writes: Out<Tensor>");
+  static_assert(has_effect<Answer, Arguments...>, "a kernel that returns void must mark its results: Out<Tensor>");
 
  public:
   using Function = Answer (*)(Operand<Arguments>...);

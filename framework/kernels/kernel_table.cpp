@@ -4,6 +4,7 @@
 
 #include "framework/device/meta/meta_run.h"
 #include "framework/kernels/meta/meta_table.h"
+#include "framework/tensor/device_access.h"
 
 namespace hexad::kernels {
 
@@ -15,11 +16,22 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
   return out;
 }
 
+bool has_rests(const AdamwSlice& slice) {
+  if (slice.main.dtype() != Dtype::bf16) return false;
+  const bool apart = slice.main.numel() == 0 || tensor::device_raw(slice.weights) != tensor::device_raw(slice.main);
+  require(slice.weights.dtype() == Dtype::bf16, "[adamw] main is bf16 and therefore contains rests, but weights are ",
+          slice.weights.dtype(), "; expected bf16");
+  require(
+      apart,
+      "[adamw] main is bf16 and therefore contains rests, but main and weights share memory; expected separate memory");
+  return true;
+}
+
 bool has_bf16_moments(const AdamwSlice& slice) {
-  const Dtype main = slice.main.dtype(), m = slice.m.dtype(), v = slice.v.dtype();
+  const Dtype main = has_rests(slice) ? Dtype::f32 : slice.main.dtype(), m = slice.m.dtype(), v = slice.v.dtype();
   const bool rounded = m == Dtype::bf16 && v == m && main == Dtype::f32;
-  require(rounded || (m == main && v == main), "[adamw] m is ", m, " and v is ", v, " beside main weights in ", main,
-          "; expected both in ", main, ", or both in bf16 beside f32");
+  require(rounded || (m == main && v == main), "[adamw] m is ", m, " and v is ", v, " for main weights in ", main,
+          "; expected both in ", main, ", or both in bf16 with f32 main weights");
   return rounded;
 }
 
@@ -34,7 +46,7 @@ const KernelTable& kernels(const Device& device) {
     case device::DeviceKind::meta:
       return meta_kernels(device.context().meta()->stands_for());
   }
-  fail_invariant("[kernels] no such kind of device");
+  fail_invariant("[kernels] the kind of the device has no kernel table");
 }
 
 }  // namespace hexad::kernels

@@ -1,16 +1,20 @@
-// A KernelTable contains pointers to the kernels of one backend. Its members are families. A family declares its
-// kernels in this file. Each backend defines the family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`).
-// entries() lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables
-// iterate over these lists (framework/kernels/entries.h).
+// A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels, which is declared
+// in this file. Each backend defines a family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`). entries()
+// lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables iterate
+// over these lists (framework/kernels/entries.h).
 //
-// Legend of shapes: T tokens (rows), D hidden, N output features, V vocabulary, E experts, K slots per token (top-k), R
-// rows of all experts together, B sequences of S positions, H query heads, G key/value heads, C head size.
+// Legend of shapes:
+//
+//   T  tokens (rows)       E  experts                         B  sequences
+//   D  hidden size         K  slots per token (top-k)         S  positions of a sequence
+//   N  output features     R  rows of all experts together    H  query heads
+//   V  vocabulary          C  size of a head                  G  key/value heads
 //
 // Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
 // are contiguous unless a comment allows "strided rows". In that case, only the last dimension must be contiguous. Rows
 // whose address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of
-// `stream`. Operands must not overlap unless a comment says that one "may be" another. In that case, both may be the
-// same tensor, but not overlapping parts of one tensor.
+// `stream`. Operands must not overlap unless a comment says that one operand "may be" another operand. These two may
+// then be the same tensor, but not overlapping parts of a tensor.
 #pragma once
 
 #include <array>
@@ -22,6 +26,7 @@
 
 #include "framework/base/global_index.h"
 #include "framework/device/stream.h"
+#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/kernel.h"
 #include "framework/kernels/wire.h"
 #include "framework/tensor/tensor.h"
@@ -37,25 +42,26 @@ inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
   return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
 }
 
-/// Write mode of a result: replace the old values, or add to them. Below, "Computes out = ..." includes both modes if
-/// the kernel has a parameter of this type.
+/// Write mode of a result: replace the old values, or add to them. In this file, "Computes out = ..." also stands for
+/// "out += ..." if the kernel has a parameter of this type.
 enum class Write : uint8_t { replace, add };
 
 /// Rows of each group. For offsets o with groups + 1 entries (i64), rows [o[e], o[e + 1]) of a tensor belong to group
-/// e. Rows outside [o[0], o[groups]) belong to no group. The host, the device, or both have the offsets. A backend may
-/// use either copy. It may read the device copy back if there is no host copy.
+/// e. Rows outside [o[0], o[groups]) belong to no group. The offsets are in host memory, in device memory, or in both.
+/// A backend may use either copy. If there is only a device copy, the backend may copy it to the host.
 struct GroupOffsets {
   int64_t groups = 0;
   int64_t max_rows = 0;             // upper bound of the rows of each group, for launches without offsets on the host
-  std::span<const int64_t> host{};  // read before a kernel's call returns; empty: not available
+  std::span<const int64_t> host{};  // read before the kernel's call returns; empty: not available
   Tensor device{};                  // [groups + 1] i64; undefined: not available
 
-  /// Returns offsets in pageable host memory. `offsets` may be changed or freed once the kernel's call has returned.
+  /// Returns GroupOffsets for `offsets` in pageable host memory. The caller may change or free `offsets` once the
+  /// kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
 
-/// Products y = x w^T. Forward and the two gradients are separate entries, because schedules separate them. T may be
-/// zero. In that case, a weight gradient in mode `replace` is zero.
+/// Products y = x w^T. Forward and the two gradients are separate entries, because schedules run them at different
+/// times. T may be zero. The weight gradient is then zero in mode `replace`.
 struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
   /// is acc (a router's weight), out is acc, and x is converted to acc.
@@ -74,10 +80,10 @@ struct MatmulKernels {
   static const MatmulKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Products like those of MatmulKernels for E experts together, with weights [E, N, D] and one group of rows for each
-/// expert. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither read
-/// nor written. The weight gradient of an expert without rows becomes zero if the mode is `replace`, and does not
-/// change if it is `add`.
+/// Products like those of MatmulKernels, for E experts in one call. The weights are [E, N, D], and each expert has one
+/// group of rows. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither
+/// read nor written. The weight gradient of an expert without rows becomes zero in mode `replace`, and does not change
+/// in mode `add`.
 struct GroupedMatmulKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
@@ -114,18 +120,19 @@ struct BiasKernels {
 /// additions of the residual stream before and after it.
 struct RmsNormKernels {
   /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
-  /// `addend` are undefined, `out` is the norm of x. inverse_rms[rows] (acc) is needed by backward. sum may be x or
-  /// addend.
+  /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum
+  /// may be x or addend.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
               const Tensor& gain, double eps)>
       forward;
   /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx. An undefined dresidual counts
-  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx and
-  /// dgain_partials are not computed if they are undefined.
+  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx or
+  /// dgain_partials is not computed if it is undefined.
   Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
               const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
       backward;
-  /// Returns the preferred number of partial sums on this backend, at least one. BiasKernels::backward adds them up.
+  /// Returns the preferred number of partial sums on this backend, at least one. BiasKernels::backward adds the partial
+  /// sums.
   Kernel<int64_t(int64_t rows)> partials;
 
   static constexpr auto entries() {
@@ -203,20 +210,21 @@ struct RotaryKernels {
   static const RotaryKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. It sees the keys
-/// j of its document, first[i] <= j < last[i]. If `causal` is true, it sees only keys j <= i + query_offset. `first`
-/// and `last` are i32 [B, S]; if they are undefined, a document is the whole sequence.
+/// Parameters of an attention call. The query in row i of a sequence is at position i + query_offset. The query sees
+/// the keys j of its document, first[i] <= j < last[i]. If `causal` is true, the query sees only keys j <= i +
+/// query_offset. If `window` is positive, the query sees only keys j > i + query_offset - window. `first` and `last`
+/// are i32 [B, S]; if they are undefined, a document is the whole sequence.
 struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
   int64_t query_offset = 0;    // number of keys before the first query (for generation with a cache)
-  bool deterministic = false;  // backward gives bitwise identical results each time; some backends are faster without
-                               // it
-  /// Number of documents in all sequences; 0 if the ranges are arbitrary or the documents were not counted. Unless it
-  /// is 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a document must
-  /// have the same range. Some backends are faster if the number is known.
+  bool deterministic = false;  // true: backward is bitwise reproducible, which may take longer
+  /// Number of documents in all sequences; 0 if the ranges are arbitrary or the documents were not counted. If
+  /// `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a
+  /// document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
+  int64_t window = 0;  // a query sees only keys at a distance below `window`; 0: no window
 };
 
 /// Gradients of the operands of AttentionKernels::forward.
@@ -248,10 +256,11 @@ struct AttentionKernels {
   Kernel<void(Stream&, Out<AttentionGradients> gradients, const Tensor& dout, const AttentionSaved& saved,
               const AttentionShape& shape)>
       backward;
-  /// Adds the attention to a further block of keys to the attention so far: sum[T, H, C] and sum_log_sum_exp[T, H]
-  /// (both acc). block[T, H, C] and block_log_sum_exp[T, H] (acc) are the attention to the block. The two are weighted
-  /// by their log-sum-exps (Liu et al. 2023, section 3). If a row saw no key of the block (-inf), its sum does not
-  /// change, even if `block` contains NaN in this row.
+  /// Merges the attention over one more block of keys into the attention over the previous keys. The previous attention
+  /// is sum[T, H, C] and sum_log_sum_exp[T, H] (both acc). The attention over the block is block[T, H, C] and
+  /// block_log_sum_exp[T, H] (acc). The weights of the two attentions follow from their log-sum-exps (Liu et al. 2023,
+  /// section 3). If a row saw no key of the block (-inf), its sum does not change, even if `block` contains NaN in this
+  /// row.
   Kernel<void(Stream&, Out<Tensor> sum, Out<Tensor> sum_log_sum_exp, const Tensor& block,
               const Tensor& block_log_sum_exp)>
       merge;
@@ -261,6 +270,24 @@ struct AttentionKernels {
                       Named{"merge", &AttentionKernels::merge}};
   }
   static const AttentionKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Attention sinks. Each head has one additional logit, the sink, in the softmax of every query. The value vector of a
+/// sink is zero. out and dout are [T, H, C], as in AttentionKernels::forward.
+struct SinkKernels {
+  /// Adds sinks[H] (acc) to attention that was computed without sinks. Multiplies out by the share of the keys in the
+  /// softmax with the sink, and adds the sink to log_sum_exp[T, H] (acc), the log-sum-exp of the keys.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> log_sum_exp, const Tensor& sinks)> forward;
+  /// Computes the gradient of each row's sink, dsinks[T, H] (acc) = -exp(sink - log_sum_exp) <dout, out>. out and
+  /// log_sum_exp are results of forward. The gradient of the sinks is the sum over rows.
+  Kernel<void(Stream&, Out<Tensor> dsinks, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp,
+              const Tensor& sinks)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SinkKernels::forward}, Named{"backward", &SinkKernels::backward}};
+  }
+  static const SinkKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
@@ -282,8 +309,9 @@ struct SwigluSaved {
 };
 
 /// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
-/// if undefined). If a linear map follows, its operand can be multiplied by the weights instead of its result. The
-/// result then need not be saved for the gradients of the weights. gate, up and their gradients may have strided rows.
+/// if undefined). A linear map usually follows. Multiplying the operand of this map by the weights is equivalent to
+/// multiplying its result, but the result then need not be saved for the gradients of the weights. gate, up and their
+/// gradients may have strided rows.
 struct SwigluKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
   /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
@@ -294,6 +322,23 @@ struct SwigluKernels {
     return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
   }
   static const SwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
+struct ClampedSwigluKernels {
+  /// Computes out = g sigmoid(clamped_swiglu_slope g) (u + 1) weights, with g = min(gate, limit) and u = up, clamped to
+  /// [-limit, limit].
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
+      forward;
+  /// Like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved, double limit)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &ClampedSwigluKernels::forward},
+                      Named{"backward", &ClampedSwigluKernels::backward}};
+  }
+  static const ClampedSwigluKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Kind of GELU: exact, out = x/2 (1 + erf(x / sqrt 2)), or its tanh approximation (Hendrycks & Gimpel 2016).
@@ -332,17 +377,26 @@ constexpr auto enum_names(RouterScore) {
       {{RouterScore::softmax, "softmax"}, {RouterScore::sigmoid, "sigmoid"}});
 }
 
+/// Score of a group of experts, by which a group-limited router ranks groups.
+enum class RouterGroupScore : uint8_t { best_two, best };
+constexpr auto enum_names(RouterGroupScore) {
+  return std::to_array<std::pair<RouterGroupScore, std::string_view>>(
+      {{RouterGroupScore::best_two, "best_two"}, {RouterGroupScore::best, "best"}});
+}
+
 /// Rule by which a router chooses experts and computes their weights.
 struct RouterRule {
   RouterScore score = RouterScore::softmax;
   int64_t top_k = 2;
   bool normalize = true;  // true: the weights of the chosen experts are divided by their sum, so that they sum to one
-  double normalize_floor = 0;  // smallest divisor; sums below it get no gradient
+  double normalize_floor = 0;  // minimum divisor; no gradient flows through a smaller sum
   double scale = 1.0;  // factor that multiplies the weights after `normalize` (DeepSeek's routed scaling factor)
   /// Group-limited choice: the experts form `groups` equal groups. A token may use only experts of the top_groups
-  /// groups with the largest sums of their two best selection scores.
+  /// groups with the largest scores. The score of a group is the sum of its two best selection scores (DeepSeek-V3), or
+  /// its best selection score (device-limited routing of DeepSeek-V2).
   int64_t groups = 1;
   int64_t top_groups = 1;
+  RouterGroupScore group_score = RouterGroupScore::best_two;
 };
 
 /// Scores, chosen experts and their weights, all in acc. Experts are chosen by score + bias. bias[E] may be undefined
@@ -387,16 +441,16 @@ struct RouterLoss {
 /// of each token; -1 means no scope (padding). If `segment` is undefined, all tokens are in scope 0. The gradient of a
 /// loss is that of weight * loss, without `share`, rounded to acc.
 struct RouterLossKernels {
-  /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. Adds the sums
-  /// over scopes to totals[E] (i64). Either counts or totals may be undefined.
+  /// Sets counts[S, E] (i64) to the number of slots in ids [T, K] (i32, -1: none) by scope and expert. S is the number
+  /// of scopes. Adds the sums over scopes to totals[E] (i64). Either counts or totals may be undefined.
   Kernel<void(Stream&, Out<Tensor> counts, Out<Tensor> totals, const Tensor& ids, const Tensor& segment)> count;
   /// Sets fractions[S, E] (acc) to counts[S, E] (i64 or acc) divided by their sum in the scope, or to 1/E if this sum
   /// is zero.
   Kernel<void(Stream&, Out<Tensor> fractions, const Tensor& counts)> fractions;
   /// Computes the loss sum_t c_s <p_t, f_s> over all tokens t that are in a scope s (Shazeer 2017; Fedus 2021, eq. 4).
-  /// p_t is scores[t, :] divided by its sum; a row whose sum is zero contributes nothing. f_s is fractions[s, :], and
-  /// c_s is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on
-  /// the shape.
+  /// p_t is scores[t, :] divided by its sum. A row whose sum is zero contributes nothing. f_s is fractions[s, :]. c_s
+  /// is scale * coefficients[s] (f64; all 1 if undefined). The sum is in double, in an order that depends only on the
+  /// shape.
   Kernel<void(Stream&, Out<RouterLoss> loss, const Tensor& scores, const Tensor& segment, const Tensor& fractions,
               const Tensor& coefficients, const LossFactors& factors)>
       balance;
@@ -405,7 +459,8 @@ struct RouterLossKernels {
               const Tensor& fractions, const Tensor& coefficients, const LossFactors& factors)>
       balance_backward;
   /// Computes the loss scale * sum of logsumexp(logits[t, :])^2 over all tokens t that are in a scope (Zoph et al.
-  /// 2022, eq. 5), summed like `balance`. log_sum_exp[T] (acc; 0 for tokens in no scope) is needed by backward.
+  /// 2022, eq. 5), summed like `balance`. Also computes log_sum_exp[T] (acc; 0 for tokens in no scope), which
+  /// z_backward needs.
   Kernel<void(Stream&, Out<RouterLoss> loss, Out<Tensor> log_sum_exp, const Tensor& logits, const Tensor& segment,
               const LossFactors& factors)>
       z;
@@ -456,15 +511,17 @@ struct CapacityKernels {
 struct SlotKernels {
   /// Sets ids[t, :] (i32 [T, K]) to -1 for each token t with valid[t] (u8) = 0.
   Kernel<void(Stream&, Out<Tensor> ids, const Tensor& valid)> mask;
-  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot. offsets[E
-  /// + 1] (i64) receives the offsets of the experts' rows. rows[T, K] (i64) receives the row of each slot (-1:
-  /// dropped). tokens[T K] (i64) receives the token of each row (-1 for rows from offsets[E] on, which belong to no
-  /// expert).
+  /// Sorts the slots of ids [T, K] (i32; -1: dropped, otherwise in [0, E)) by expert, then token, then slot. The
+  /// results are i64:
+  ///
+  ///   offsets[E + 1]   offsets of the rows of each expert
+  ///   rows[T, K]       row of each slot; -1: dropped
+  ///   tokens[T K]      token of each row; -1 for rows from offsets[E] on, which belong to no expert
   Kernel<void(Stream&, Out<Tensor> tokens, Out<Tensor> rows, Out<Tensor> offsets, const Tensor& ids)> sort;
-  /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k] for ids [T,
-  /// K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t chunks / T
-  /// rounded down. -1 stays -1. Any other id that is not in [0, experts) becomes chunks * experts, which must fit in
-  /// i32. keys may be ids.
+  /// Computes keys that sort slots first by chunk, then by expert: keys[t, k] (i32) = c experts + ids[t, k] for ids
+  /// [T, K]. c is the chunk of the slot: chunk_of[ids[t, k]] (i32 [experts]) or, if chunk_of is undefined, t chunks / T
+  /// rounded down. An id of -1 gives the key -1. Any other id that is not in [0, experts) becomes chunks * experts,
+  /// which must fit in i32. keys may be ids.
   Kernel<void(Stream&, Out<Tensor> keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts, int64_t chunks)>
       keys;
   /// Computes out[i] (i64) = first + i.
@@ -506,8 +563,8 @@ struct IndexKernels {
   static const IndexKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Copies rows to experts and back. rows[T, K] (i64) is the row of the permuted tensor for slot k of token t; -1: the
-/// slot was dropped. tokens[R] (i64) is the inverse: the token of row r; -1: none.
+/// Copies rows to experts and back. rows[t, k] (i64 [T, K]) is the row of the permuted tensor for slot k of token t, or
+/// -1 if the slot was dropped. tokens[r] (i64 [R]) is the inverse: the token of row r, or -1 if the row has no token.
 struct PermuteKernels {
   /// Computes out[r, :] = x[tokens[r], :]. Rows without a token do not change. `rows`, the inverse of `tokens`, may be
   /// undefined. A backend may use it to read x only once.
@@ -548,20 +605,20 @@ struct PermuteKernels {
 
 /// Converts rows of tensors to bytes and back (framework/kernels/wire.h). x and out may have strided rows.
 struct WireKernels {
-  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8) from rows index[R] (i64) of x[R', D] and from
-  /// row_weights[R, X] (acc), whose row r belongs to output row r. If `index` is undefined, output row r is computed
-  /// from row r of x, and R = R'. If index[r] is -1, row r has no source and becomes zero. If `row_weights` is
-  /// undefined, X = 0.
-  /// fp8: the codes are those of x / scale in f32, where scale = max(max |row| / 448, 2^-126), or 0 for a row of zeros.
-  /// f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its scale
-  /// become NaN, which the receiver detects.
+  /// Computes bytes[R, wire_row_bytes(format, dtype of x, D, X)] (u8). Row r of bytes contains row index[r] of x[R', D]
+  /// and row r of row_weights[R, X] (acc). `index` is i64 [R]. If it is undefined, row r of bytes contains row r of x,
+  /// and R = R'. If index[r] is -1, row r of bytes becomes zero. If `row_weights` is undefined, X = 0.
+  ///
+  /// In format fp8, the codes are those of x / scale in f32. scale is max(max |row| / 448, 2^-126), or 0 for a row of
+  /// zeros. f64 is first converted to f32. If an element of a row is not finite in f32, all elements of the row and its
+  /// scale become NaN, which the receiver detects.
   Kernel<void(Stream&, Out<Tensor> bytes, const Tensor& x, const Tensor& index, const Tensor& row_weights,
               WireFormat format)>
       pack;
   /// Computes out[index[r], :] = scale * value from row r of bytes, for distinct index[R] (-1: row r is not copied). If
-  /// `index` is undefined, computes out[r, :], and out has R rows. Other rows of out do not change. row_weights_out[R,
-  /// X] receives the row_weights of each row r. If row_weights_out is undefined, the row_weights are not read, and X
-  /// may be any number.
+  /// `index` is undefined, computes out[r, :], and out has R rows. Other rows of out do not change.
+  /// row_weights_out[R, X] receives the row_weights of each row r. If row_weights_out is undefined, the row_weights are
+  /// not read, and X may be any number.
   Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> row_weights_out, const Tensor& bytes, const Tensor& index,
               WireFormat format)>
       unpack;
@@ -588,13 +645,12 @@ struct EmbeddingKernels {
 /// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
 struct CrossEntropyKernels {
   /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
-  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. It
-  /// is not computed if it is undefined.
+  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. If
+  /// dlogits is undefined, it is not computed.
   Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
               double scale)>
       forward;
-  /// Returns the preferred number of rows, at least one, whose logits are in memory at a time if the logits are
-  /// computed in chunks.
+  /// Returns the preferred number of rows per chunk, at least one, for callers that compute the logits in chunks.
   Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
 
   static constexpr auto entries() {
@@ -641,7 +697,7 @@ struct PointwiseKernels {
   /// Computes out += alpha * x. If x is bf16, out may be acc.
   Kernel<void(Stream&, Out<Tensor> out, double alpha, const Tensor& x)> axpy;
   Kernel<void(Stream&, Out<Tensor> out, double alpha)> scale;
-  /// Computes out = min(max(x, -limit), limit). Its backward pass passes dout on where |x| <= limit.
+  /// Computes out = min(max(x, -limit), limit). In backward, dx is dout if |x| <= limit, otherwise zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
   /// Computes out[1] (acc or f64) = the sum of all elements, in double. The order of addition depends only on the
@@ -666,20 +722,27 @@ struct PointwiseKernels {
   static const PointwiseKernels of_reference, of_cpu, of_cuda;
 };
 
-/// Parameters of a step of AdamW (Loshchilov & Hutter 2019) with decoupled weight decay: w -= lr (m^ / (sqrt(v^) + eps)
-/// + decay w).
+/// Parameters of a step of AdamW (Loshchilov & Hutter 2019) with decoupled weight decay. Here, m^ and v^ are the
+/// moments after bias correction.
+///
+///     w -= lr (m^ / (sqrt(v^) + eps) + decay w)
 struct AdamwStep {
   double lr, beta1, beta2, eps;
   int64_t step;  // number of the step; the first is 1
 };
 
 /// Part of a parameter that one launch updates. The tensors are flat and have the same length. main is acc; the
-/// gradient is acc or bf16. m and v are both acc or, if main is f32, both bf16. weights, the model's copy, has any
-/// floating dtype and receives the rounded result; it may be main.
+/// gradient is acc or bf16. m and v are both acc or, if acc is f32, both bf16. `weights` is the model's copy of the
+/// weights. It has any floating dtype, receives the rounded result, and may be main.
+///
+/// If `weights` is bf16, main may instead be a bf16 tensor whose bits are the 16-bit remainders ("rests") of the main
+/// weights. Weights, rests and the signs of v then encode f32 main weights without loss (framework/base/main_weight.h).
+/// Except for the signs of v, all results are bitwise identical to those with f32 main weights.
 ///
 /// All arithmetic is in acc, and the update of main uses m and v before they are rounded. bf16 moments are rounded
-/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, index
-/// of the element in the whole parameter modulo 2^32): the lower half for m, the upper half for v.
+/// stochastically (base::bf16_bits_at_random). The random bits of an element are base::random_bits(rounding_key, i),
+/// where i is the index of the element in the whole parameter, modulo 2^32. The lower half is for m, and the upper half
+/// is for v.
 struct AdamwSlice {
   Tensor main, m, v, weights, gradient;
   double weight_decay;
@@ -687,8 +750,11 @@ struct AdamwSlice {
   uint32_t rounding_key = 0;
 };
 
-/// True if the moments are bf16. Throws std::logic_error unless both have the dtype of main, or both are bf16 and main
-/// is f32.
+/// True if main contains the rests of f32 main weights. If it does, throws std::logic_error unless the weights are a
+/// separate bf16 tensor.
+bool has_rests(const AdamwSlice& slice);
+/// True if the moments are bf16. Throws std::logic_error unless both moments have the dtype of main, or both are bf16
+/// and main is f32. Rests count as f32.
 bool has_bf16_moments(const AdamwSlice& slice);
 
 /// Updates of weights by optimizers. The gradients are multiplied by factor[1] (f64; 1 if undefined) when they are
@@ -721,7 +787,9 @@ struct KernelTable {
   LayerNormKernels layer_norm;
   RotaryKernels rotary;
   AttentionKernels attention;
+  SinkKernels sink;
   SwigluKernels swiglu;
+  ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
   RouterKernels router;
@@ -746,7 +814,9 @@ struct KernelTable {
                       Named{"layer_norm", &KernelTable::layer_norm},
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},
+                      Named{"sink", &KernelTable::sink},
                       Named{"swiglu", &KernelTable::swiglu},
+                      Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},

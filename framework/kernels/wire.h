@@ -19,9 +19,9 @@ constexpr auto enum_names(WireFormat) {
 }
 
 /// Layout of one row of `width` elements of `dtype`, with `row_weights` additional numbers. Each number is a router
-/// weight or the gradient of a router weight. It is never rounded: it is f32, or f64 if the elements are f64. A row
-/// consists of the parts below, in the byte order of the machine. Each part is aligned to the size of its elements.
-/// Gaps contain zeros.
+/// weight or the gradient of a router weight. These numbers are never rounded. Their dtype is f32, or f64 if the
+/// elements are f64. A row consists of the parts below, in the byte order of the machine. Each part is aligned to the
+/// size of its elements. Gaps contain zeros.
 ///
 ///     values | scale (fp8 only) | row_weights | padding to a multiple of 8 bytes
 struct WireLayout {

@@ -126,7 +126,7 @@ void measure_begin(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream&
 }
 
 void measure_end(const std::shared_ptr<Stopwatch>& watch, size_t task, Stream& stream, const Event& asynchronous) {
-  const bool over = asynchronous.done();  // queried before the mark is recorded, so the mark is later than this end
+  const bool over = asynchronous.done();  // queried before the mark is recorded: if true, the mark is later
   if (stream.on_device())
     watch->marks.back()[1] = stream.record_timed();
   else
@@ -243,7 +243,8 @@ std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed) {
     return true;
   };
   while (order.size() < tasks.size()) {
-    // Never empty: the first-inserted remaining task is the first of its lane and has no unfinished predecessor.
+    // The candidates are never empty: the first-inserted remaining task is the first of its lane and has no unfinished
+    // predecessor.
     std::vector<std::vector<TaskId>*> candidates;
     for (auto& lane : lanes)
       if (!lane.empty() && may_run(lane.back())) candidates.push_back(&lane);

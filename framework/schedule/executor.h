@@ -8,9 +8,9 @@
 
 namespace hexad::schedule {
 
-/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when the lane has reached it and all its
-/// predecessors and the previous task of the lane are done. (Collectives may be posted earlier, but their times do not
-/// overlap.) A task ends when its asynchronous part is also done.
+/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when its predecessors and the previous
+/// task of the lane are done. (Collectives may be posted earlier, but their times do not overlap.) A task ends when its
+/// asynchronous part is also done.
 struct TaskTime {
   double begin = 0, end = 0;
 };

@@ -1,6 +1,9 @@
 #include "framework/schedule/queues.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <numeric>
 #include <queue>
 
 #include "framework/base/error.h"
@@ -8,10 +11,20 @@
 namespace hexad::schedule {
 namespace {
 
+constexpr int most_beside = std::numeric_limits<size_t>::digits;
+
 class Run {
  public:
   Run(std::span<const Job> jobs, const QueueSets& sets)
-      : jobs_(jobs), sets_(sets), states_(jobs.size()), queues_(sets.sets * sets.beside) {
+      : jobs_(jobs),
+        sets_(sets),
+        states_(jobs.size()),
+        queues_(sets.sets * sets.beside),
+        first_waiting_(jobs.size() + 1),
+        active_(sets.sets) {
+    base::require(sets.beside <= most_beside, "[schedule] sets of ", sets.beside, " queues; expected at most ",
+                  most_beside, ", because a bit set contains the active queues");
+    queue_of_.reserve(jobs.size());
     for (size_t i = 0; i < jobs.size(); ++i) {
       const Job& job = jobs[i];
       base::require(
@@ -22,11 +35,16 @@ class Run {
       if (job.queue == Job::no_queue) queues_.emplace_back();
       queues_[queue_of_[i]].jobs.push_back(i);
       states_[i].waits_for = job.after.size();
-      for (int before : job.after) states_[before].waiting.push_back(i);
+      for (int before : job.after) ++first_waiting_[before + 1];
       if (job.collective == Job::alone) continue;
       collectives_.resize(std::max(collectives_.size(), static_cast<size_t>(job.collective) + 1));
       collectives_[job.collective].push_back(i);
     }
+    std::partial_sum(first_waiting_.begin(), first_waiting_.end(), first_waiting_.begin());
+    waiting_.resize(first_waiting_.back());
+    std::vector<size_t> next(first_waiting_.begin(), first_waiting_.end() - 1);
+    for (size_t i = 0; i < jobs.size(); ++i)
+      for (int before : jobs[i].after) waiting_[next[before]++] = i;
     for (const auto& members : collectives_) unmoved_.push_back(members.size());
     times_.jobs.resize(jobs.size());
   }
@@ -45,8 +63,7 @@ class Run {
 
  private:
   struct State {
-    size_t waits_for = 0;         // number of predecessors that are not done
-    std::vector<size_t> waiting;  // jobs that wait for this job
+    size_t waits_for = 0;  // number of predecessors that are not done
     bool working = false;
     double left = 0, speed = 0, since = 0;  // `left`: work left at time `since`, in seconds at full speed; `speed`:
                                             // current speed
@@ -64,7 +81,7 @@ class Run {
   };
 
   size_t set_of(size_t queue) const { return queue / static_cast<size_t>(sets_.beside); }
-  size_t lane_of(size_t queue) const { return queue % static_cast<size_t>(sets_.beside); }
+  size_t bit_of(size_t queue) const { return size_t{1} << (queue % static_cast<size_t>(sets_.beside)); }
 
   void begin_head(size_t queue) {
     const size_t* job = queues_[queue].head();
@@ -74,10 +91,12 @@ class Run {
     s.working = true;
     s.left = jobs_[*job].seconds;
     s.since = now_;
-    if (s.left > 0)
+    if (s.left > 0) {
+      active_[set_of(queue)] |= bit_of(queue);
       changed_.push_back(set_of(queue));
-    else
+    } else {
       moved_.push_back(*job);
+    }
   }
 
   // Processes all events at time now_. Ends and begins jobs, then updates the speeds of running jobs.
@@ -100,23 +119,17 @@ class Run {
     const size_t queue = queue_of_[job];
     ++queues_[queue].at;
     begin_head(queue);
-    for (size_t next : states_[job].waiting)
+    for (size_t i = first_waiting_[job]; i < first_waiting_[job + 1]; ++i) {
+      const size_t next = waiting_[i];
       if (--states_[next].waits_for == 0 && *queues_[queue_of_[next]].head() == next) begin_head(queue_of_[next]);
-  }
-
-  bool at_work(size_t queue) const {
-    const size_t* job = queues_[queue].head();
-    return job && states_[*job].working && states_[*job].left > 0;
+    }
   }
 
   void set_speeds(size_t set) {
-    const size_t lanes = sets_.beside;
-    size_t active = 0;
-    for (size_t lane = 0; lane < lanes; ++lane)
-      if (at_work(set * lanes + lane)) active |= size_t{1} << lane;
-    for (size_t lane = 0; lane < lanes; ++lane) {
-      if (!(active >> lane & 1)) continue;
-      const size_t job = *queues_[set * lanes + lane].head();
+    const size_t active = active_[set];
+    for (size_t rest = active; rest != 0; rest &= rest - 1) {
+      const auto lane = static_cast<size_t>(std::countr_zero(rest));
+      const size_t job = *queues_[set * static_cast<size_t>(sets_.beside) + lane].head();
       State& s = states_[job];
       const double speed = sets_.speed ? sets_.speed(static_cast<int>(lane), active & ~(size_t{1} << lane)) : 1;
       if (speed == s.speed && s.version > 0) continue;
@@ -142,6 +155,7 @@ class Run {
       s.left = 0;
       ++s.version;
       moved_.push_back(e.job);
+      active_[set_of(queue_of_[e.job])] &= ~bit_of(queue_of_[e.job]);
       changed_.push_back(set_of(queue_of_[e.job]));
     }
   }
@@ -149,13 +163,16 @@ class Run {
   const std::span<const Job> jobs_;
   const QueueSets& sets_;
   std::vector<State> states_;
-  std::vector<Queue> queues_;                     // the queues of the sets, then one for each job without a queue
-  std::vector<size_t> queue_of_;                  // queue of each job
+  std::vector<Queue> queues_;     // the queues of the sets, then one for each job without a queue
+  std::vector<size_t> queue_of_;  // queue of each job
+  // Jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1].
+  std::vector<size_t> first_waiting_, waiting_;
+  std::vector<size_t> active_;                    // bit set of the working queues of each set
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<size_t> moved_;    // jobs that have done their work at this time
-  std::vector<size_t> changed_;  // sets in which other queues have become active or idle
+  std::vector<size_t> changed_;  // sets in which a queue has become active or idle
   double now_ = 0;
   JobTimes times_;
 };

@@ -20,9 +20,9 @@ struct Job {
   int collective = alone;    // jobs with the same number end together, when all of them have done their work
 };
 
-/// Queues, arranged in sets of `beside` adjacent queues, such as the lanes of a rank: [0, beside), [beside, 2 beside)
-/// and so on. speed(lane, others) is the speed of queue `lane` of a set (1: full speed) while the queues in the bit set
-/// `others` are active. If `speed` is null, all queues always run at full speed.
+/// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
+/// [beside, 2 beside) and so on. While the queues in the bit set `others` are active, queue `lane` of a set has
+/// speed(lane, others); 1 is full speed. If `speed` is null, all queues always run at full speed.
 struct QueueSets {
   int sets;
   int beside = 1;

@@ -138,15 +138,16 @@ void Rates::check() const {
   }
   for (const Slowdown& s : slowdowns)
     if (!(s.alpha > 0 && s.alpha <= 1))
-      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " beside ", s.beside.to_string(), " runs at ",
-                 s.alpha, " of its speed; expected above 0 and at most 1");
+      base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",
+                 s.beside.to_string(), "; expected above 0 and at most 1");
 }
 
 Rates Rates::defaults() {
-  // Default rates, measured on two cores of a shared server (this project's benchmark pages). f32 products ran at 100
-  // to 145 GFLOP/s per core, copies at 10 to 30 GB/s. An all-to-all of two ranks through shared memory ran at 0.2 to
-  // 1.5, 1.5 to 5.4 and 0.7 to 2.4 GB/s for 64 KiB, 1 MiB and 16 MiB; smaller sizes took 0.05 to 0.35 ms. Gigabit
-  // Ethernet carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are estimates.
+  // Default rates, measured on two cores of a shared server (this project's benchmark pages). Products in f32 ran at
+  // 100 to 145 GFLOP/s per core, copies at 10 to 30 GB/s. An all-to-all of two ranks through shared memory ran at 0.2
+  // to 1.5 GB/s for 64 KiB, 1.5 to 5.4 GB/s for 1 MiB, and 0.7 to 2.4 GB/s for 16 MiB. Smaller sizes took 0.05 to 0.35
+  // ms. Gigabit Ethernet carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are
+  // estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
   r.compute.fill(TimeCurve::linear(20e-6, 100e9));

@@ -68,8 +68,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Slowdown alpha(y, x) of MPMoE, Fig. 3: speed of lane y while the lanes x are active, relative to its speed when no
-  /// other lane is active.
+  /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x are active, relative to its speed
+  /// while no other lane is active.
   struct Slowdown {
     Lane lane;       // y
     LaneSet beside;  // x, one or more lanes
@@ -79,8 +79,8 @@ struct Rates {
 
   /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of
   /// the delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all
-  /// lanes share one resource equally. It lies between the smallest single alpha (each lane uses a different resource)
-  /// and the product of all single alphas (each lane slows the remainder).
+  /// lanes share one resource equally. In general, it lies between the smallest single alpha (each lane uses a
+  /// different resource) and the product of all single alphas (each lane slows the remainder).
   double alpha(Lane lane, LaneSet beside) const;
 
   /// Returns the link that is listed for these arguments; null if there is none.
@@ -94,8 +94,8 @@ struct Rates {
   /// 1].
   void check() const;
 
-  /// Returns rates of a simple machine, for use without measurements: one core of a server processor, ranks on one node
-  /// that communicate over shared memory, and nodes connected by gigabit Ethernet. They are suitable for comparing
+  /// Returns rates of a simple machine, for use without measurements. Each rank has one core of a server processor.
+  /// Ranks on one node communicate over shared memory, and nodes over gigabit Ethernet. They are suitable for comparing
   /// schedules, not for predicting seconds.
   static Rates defaults();
 };

@@ -36,10 +36,10 @@ using RankGroups = std::map<std::string, std::vector<int>>;
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
 /// tasks. The k-th communication tasks of the members of a group are one collective. A member starts its task when it
 /// is ready, and transfers its bytes even if other members are not ready. No member is done before all members have
-/// transferred their bytes. This gives a lower bound, because in reality bytes wait for a receiver that is not ready. A
-/// member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error if members do
-/// not issue the same kinds of collectives in the same order, if a group is not in `groups`, or if ranks wait for each
-/// other forever.
+/// transferred their bytes. The simulated time is a lower bound, because in reality bytes wait for a receiver that is
+/// not ready. A member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error
+/// if members issue collectives of different kinds or in a different order, if a group is not in `groups`, or if ranks
+/// deadlock.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

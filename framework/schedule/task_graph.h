@@ -63,8 +63,8 @@ struct TaskSpec {
 };
 
 /// Function that starts the work of a task on the stream of its lane. The returned event marks the end of the part that
-/// does not run on the stream, such as a collective; a default event means that there is none. The task is done when
-/// both parts are done.
+/// does not run on the stream, such as a collective. It is a default event if there is no such part. The task is done
+/// when both parts are done.
 using TaskWork = std::function<Event(Stream&)>;
 
 struct Task {

@@ -48,8 +48,8 @@ struct Timeline {
 /// begin of the first task. If ranks on one machine use the same origin, their timelines have a common clock.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
-/// Returns the predicted seconds of the whole graph divided by the measured seconds: 1 is a perfect prediction, and a
-/// larger value means that the prediction was too high. Returns 1 if both are zero.
+/// Returns the predicted seconds of the whole graph divided by the measured seconds. Above 1, the prediction was too
+/// high. Returns 1 if both are zero.
 double prediction_ratio(const Timeline& predicted, const Timeline& measured);
 
 }  // namespace hexad::schedule

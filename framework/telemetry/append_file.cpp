@@ -76,7 +76,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
 }
 
 AppendFile::AppendFile(const fs::path& path) : path_(path) {
-  std::error_code ignored;  // ignored, because open() below reports it
+  std::error_code ignored;  // ignored, because open() below reports the error
   if (path.has_parent_path()) fs::create_directories(path.parent_path(), ignored);
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd_ < 0) base::fail(base::ExitCode::resource, "cannot open ", path.string(), " for writing: ", reason(errno));

@@ -1,4 +1,4 @@
-// Writing of bytes. Errors such as a full disk or a closed pipe need not end the job.
+// Writing of bytes. The caller decides whether an error, such as a full disk or a closed pipe, ends the job.
 #pragma once
 
 #include <filesystem>

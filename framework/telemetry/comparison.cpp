@@ -130,7 +130,8 @@ std::string trouble_notice(const Sweep& sweep) {
 std::string notes(const Sweep& sweep) {
   std::string text;
   if (!traffic_classes(sweep).empty())
-    text += " The columns after it are its parts by class of communication; the chart of shares explains the classes.";
+    text +=
+        " The columns after Exposed divide it by class of communication; the chart of step times explains the classes.";
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
         " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "

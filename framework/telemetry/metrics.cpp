@@ -73,11 +73,31 @@ class TolerantSink : public MetricsSink {
   bool warned_ = false;
 };
 
+class CheckedSink : public MetricsSink {
+ public:
+  CheckedSink(std::unique_ptr<MetricsSink> sink, std::function<void()> check)
+      : sink_(std::move(sink)), check_(std::move(check)) {}
+
+  void on_start(const RunInfo& run) override { check_(), sink_->on_start(run); }
+  void on_step(const StepMetrics& step) override { check_(), sink_->on_step(step); }
+  void on_eval(const EvalMetrics& eval) override { check_(), sink_->on_eval(eval); }
+  void on_save(const SaveMetrics& save) override { check_(), sink_->on_save(save); }
+  void on_end() override { check_(), sink_->on_end(); }
+
+ private:
+  std::unique_ptr<MetricsSink> sink_;
+  std::function<void()> check_;
+};
+
 }  // namespace
 
 std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
                                                std::function<void(const std::string&)> warn) {
   return std::make_unique<TolerantSink>(std::move(sink), std::move(warn));
+}
+
+std::unique_ptr<MetricsSink> checked(std::unique_ptr<MetricsSink> sink, std::function<void()> check) {
+  return std::make_unique<CheckedSink>(std::move(sink), std::move(check));
 }
 
 }  // namespace hexad::telemetry

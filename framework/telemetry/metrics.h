@@ -35,6 +35,8 @@ struct StepMetrics {
   int64_t step = 0;
   int64_t tokens = 0;               // tokens since the start of the run, summed over ranks
   std::optional<double> loss = {};  // nats per target; nullopt: the global batch had no targets
+  /// Mean loss of the prediction blocks; nullopt: there are no such blocks, or the global batch had no targets.
+  std::optional<double> prediction_loss = {};
   double lr = 0;
   double grad_norm = 0;  // global norm before clipping
   double step_seconds = 0;
@@ -48,6 +50,7 @@ struct StepMetrics {
   double z_loss = 0;
   double router_max_load = 0;   // maximum load of an expert divided by the mean load, in the worst layer
   double dropped_fraction = 0;  // fraction of token-expert pairs that were dropped, 0 .. 1
+  double shadowed_experts = 0;  // number of hot experts, mean over layers, micro-batches and ranks
   CommByClass comm;             // traffic during this step only
   /// Number of times since the previous step that the host of rank 0 waited to read device memory, by the name of the
   /// read. Empty on the CPU.
@@ -134,5 +137,9 @@ class MetricsHub : public MetricsSink {
 /// writable must fail before its first step.
 std::unique_ptr<MetricsSink> tolerate_failures(std::unique_ptr<MetricsSink> sink,
                                                std::function<void(const std::string&)> warn);
+
+/// Makes a sink that calls `check` before each call of `sink`. An error of `check` is not caught, and `sink` then
+/// receives nothing.
+std::unique_ptr<MetricsSink> checked(std::unique_ptr<MetricsSink> sink, std::function<void()> check);
 
 }  // namespace hexad::telemetry

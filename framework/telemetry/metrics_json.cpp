@@ -107,6 +107,7 @@ void read(const Json& object, StepMetrics& s) {
   object.at("step").get_to(s.step);
   read(object, "tokens", s.tokens);
   read(object, "loss", s.loss);
+  read(object, "prediction_loss", s.prediction_loss);
   read(object, "lr", s.lr);
   read(object, "grad_norm", s.grad_norm);
   read(object, "step_seconds", s.step_seconds);
@@ -119,6 +120,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "z_loss", s.z_loss);
   read(object, "router_max_load", s.router_max_load);
   read(object, "dropped_fraction", s.dropped_fraction);
+  read(object, "shadowed_experts", s.shadowed_experts);
   read_comm(object, s.comm);
   read(object, "host_reads", s.host_reads);
   read(object, "skipped_steps", s.skipped_steps);
@@ -140,7 +142,7 @@ void read(const Json& object, EvalMetrics& e) {
   read(object, "eval_seconds", e.seconds);
   read_comm(object, e.comm);
   read(object, "time", e.time);
-  // Older programs wrote 0 if there were no targets or no text.
+  // Older versions of this program wrote 0 if there were no targets or no text.
   if (e.tokens == 0) e.loss.reset();
   if (e.bits_per_byte == 0.0) e.bits_per_byte.reset();
 }
@@ -153,7 +155,8 @@ void read(const Json& object, SaveMetrics& s) {
   read(object, "time", s.time);
 }
 
-/// Returns the kind of a line. Lines of older programs have no kind; a key that other kinds lack identifies them.
+/// Returns the kind of a line. Lines of older versions of this program have no kind; they are identified by a key that
+/// the other kinds lack.
 std::string kind_of(const Json& line) {
   if (const auto kind = line.find("kind"); kind != line.end()) return kind->get<std::string>();
   return line.contains("eval_loss") ? "evaluation" : line.contains("checkpoint_bytes") ? "save" : "step";
@@ -218,6 +221,8 @@ std::string to_json_line(const StepMetrics& s) {
             {"dropped_fraction", number(s.dropped_fraction)}};
   add_comm(json, s.comm);
   json["skipped_steps"] = s.skipped_steps;
+  if (s.prediction_loss) json["prediction_loss"] = number(s.prediction_loss);
+  if (s.shadowed_experts > 0) json["shadowed_experts"] = number(s.shadowed_experts);
   if (s.stage > 0) json["stage"] = s.stage;
   if (!s.host_reads.empty()) json["host_reads"] = s.host_reads;
   if (!s.expert_load.empty()) {
@@ -278,7 +283,7 @@ MetricsRecord parse_json_line(std::string_view line) try {
 }
 
 MetricsHistory read_metrics(const std::filesystem::path& path) {
-  // Pipes and devices, to which a sink may write, have nothing to read or never end.
+  // Refuses pipes and devices, to which a sink may write: they contain nothing to read, or never end.
   if (const std::string problem = base::file_problem(path.string()); problem == "no such file")
     base::fail(base::ExitCode::data, "cannot open ", path.string(), ": no such file; expected the metrics of a run");
   else if (!problem.empty())

@@ -1,8 +1,8 @@
 // metrics.jsonl: one JSON object per line. Each has a "kind" (step, evaluation, save) and a "time" (UTC). Lines of
-// older programs have no "kind"; a key that the other kinds lack identifies them: "loss" (step), "eval_loss"
-// (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has neither NaN nor
-// infinity. They are written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and JavaScript's
-// Number() parse.
+// older versions of this program have no "kind". They are identified by a key that the other kinds lack: "loss" (step),
+// "eval_loss" (evaluation) or "checkpoint_bytes" (save). If there were no targets, the loss is null. JSON has neither
+// NaN nor infinity. They are written as the strings "NaN", "Infinity" and "-Infinity", which Python's float() and
+// JavaScript's Number() parse.
 #pragma once
 
 #include <filesystem>

@@ -86,7 +86,7 @@ void ProgressSink::on_step(const StepMetrics& s) {
     std::string line = fmt::format("step {}/{}  {}  lr {:.2e}  grad norm {}  {} tokens/s", s.step, run_.total_steps,
                                    loss_field(s), s.lr, with_digits(s.grad_norm, 3), human_count(s.tokens_per_second));
     if (s.mfu > 0) line += "  MFU " + human_mfu(s.mfu);
-    line += fmt::format("  {} a step", human_duration(s.step_seconds));
+    line += fmt::format("  {} per step", human_duration(s.step_seconds));
     if (const double left = seconds_left(s); left > 0) line += fmt::format("  {} left", human_duration(left));
     if (s.skipped_steps > 0) line += fmt::format("  {} skipped", s.skipped_steps);
     lasting_line(line);

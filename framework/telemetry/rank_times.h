@@ -7,7 +7,7 @@
 
 namespace hexad::telemetry {
 
-/// Times of one rank in one step, in seconds. When a rank does not wait in communication, it does its own work:
+/// Times of one rank in one step, in seconds. A rank that does not wait in communication does its own work:
 /// computation, data, files.
 struct RankTime {
   double step_seconds = 0;

@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the program was last started, as comparisons of runs compute it.
+/// Returns the summary of the steps since the program was last started. Comparisons of runs use the same summary.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -86,7 +86,7 @@ std::string tiles(const MetricsHistory& history, const ReportInputs& inputs) {
               run.total_steps > 0 ? fmt::format("step {} of {}", grouped(last.step), grouped(run.total_steps))
                                   : fmt::format("{} {}", grouped(last.step), base::plural(last.step, "step")));
   out += tile("Training time", human_duration(seconds),
-              fmt::format("{} a step, {}", human_duration(newest.step_seconds.median), timed));
+              fmt::format("{} per step, {}", human_duration(newest.step_seconds.median), timed));
   out += tile("Tokens per second", human_count(newest.tokens_per_second),
               fmt::format("{}, {}", human_quantity(newest.model_flops_per_second, "FLOP/s"), timed));
   if (newest.mfu > 0)

@@ -43,7 +43,7 @@ struct ReportInputs {
   /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
   std::vector<std::string> timelines{};
 
-  /// A predicted step, shown beside the measured steps of the run.
+  /// A predicted step, shown next to the measured steps of the run.
   struct Prediction {
     std::string about;  // one sentence about the prediction
     struct Row {

@@ -232,6 +232,7 @@ std::string report_data(const MetricsHistory& history) {
                   {"tokens", table.column([](const StepMetrics& s) { return s.tokens; })},
                   {"seconds", time},
                   {"loss", table.column([](const StepMetrics& s) { return rounded(s.loss); })},
+                  {"prediction_loss", table.column([](const StepMetrics& s) { return rounded(s.prediction_loss); })},
                   {"lr", table.numbers(&StepMetrics::lr)},
                   {"grad_norm", table.numbers(&StepMetrics::grad_norm)},
                   {"step_seconds", table.numbers(&StepMetrics::step_seconds)},

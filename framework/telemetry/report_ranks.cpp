@@ -70,8 +70,8 @@ std::string ranks_block(const MetricsHistory& history, const std::vector<ReportI
       "<section class=\"card wide\"><h2>Slowest ranks</h2>\n<p>A rank's own work is the part of a step in which it did "
       "not wait in communication. Times are medians over the steps in which the rank was among the slowest. Only steps "
       "in which the rank took part are counted.</p>\n"
-      "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work a step</th>"
-      "<th>Relative to the ranks' median</th><th>Waited a step</th></tr></thead><tbody>\n";
+      "<table class=\"facts\"><thead><tr><th>Rank</th><th>Slowest in</th><th>Own work per step</th>"
+      "<th>Relative to the ranks' median</th><th>Waiting per step</th></tr></thead><tbody>\n";
   for (const Record& r : list)
     out += fmt::format("<tr><td>{}</td><td>{} of {}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank, r.slowest,
                        base::counted(steps_of(r.rank, history, parts), "step"), milliseconds(r.own),

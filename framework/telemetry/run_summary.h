@@ -22,7 +22,7 @@ struct RunSummary {
   };
   Quantiles step_seconds;
   double tokens_per_second = 0, model_flops_per_second = 0, mfu = 0;  // medians over the timed steps, for all ranks
-  /// Fraction of the steps' time for which computation waited, by class of traffic. Classes that sent no bytes are
+  /// Fraction of the step time during which computation waited, by class of traffic. Classes that sent no bytes are
   /// omitted.
   std::map<std::string, double> exposed_share;
   /// Returns the sum of exposed_share, limited to 1 because two threads of a rank may wait at the same time.

@@ -40,7 +40,7 @@ double efficiency(const Sweep& sweep, size_t run);
 /// Returns the classes of traffic that occur in any run, in the order in which reports show them.
 std::vector<std::string> traffic_classes(const Sweep& sweep);
 
-/// Returns a table with a header and one line for each run. Unknown values are empty. The format is that of RFC 4180,
+/// Returns a table with a header and one line for each run. Unknown values are empty. The format follows RFC 4180,
 /// except that lines end in '\n'.
 std::string csv_of(const Sweep& sweep);
 

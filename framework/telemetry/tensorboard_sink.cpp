@@ -109,6 +109,7 @@ void TensorboardSink::on_start(const RunInfo& run) {
 void TensorboardSink::on_step(const StepMetrics& s) {
   Scalars scalars;
   if (s.loss) scalars.add("train/loss", *s.loss);
+  if (s.prediction_loss) scalars.add("train/prediction_loss", *s.prediction_loss);
   scalars.add("train/lr", s.lr);
   scalars.add("train/grad_norm", s.grad_norm);
   scalars.add("train/tokens", static_cast<double>(s.tokens));
@@ -122,6 +123,7 @@ void TensorboardSink::on_step(const StepMetrics& s) {
   scalars.add("moe/z_loss", s.z_loss);
   scalars.add("moe/router_max_load", s.router_max_load);
   scalars.add("moe/dropped_fraction", s.dropped_fraction);
+  if (s.shadowed_experts > 0) scalars.add("moe/shadowed_experts", s.shadowed_experts);
   for (size_t layer = 0; layer < s.expert_load.size(); ++layer) {
     const auto& load = s.expert_load[layer];
     if (load.empty()) continue;

@@ -88,7 +88,7 @@ class TraceFile {
   }
 
  private:
-  // Names come from code and recipes. Invalid UTF-8 is replaced, because it would make the trace fail.
+  // Names come from code and recipes. Invalid UTF-8 is replaced, because JSON cannot contain it.
   void put(const Json& json) {
     file_.write(separator_ + json.dump(-1, ' ', false, Json::error_handler_t::replace));
     separator_ = ",\n";

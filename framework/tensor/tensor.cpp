@@ -151,10 +151,11 @@ Tensor Tensor::reshape(Shape shape) const {
   }
   if (unknown >= 0) {
     const int64_t known = shape.numel();
-    require(known > 0 && numel() % known == 0, "[tensor] ", shape_, " cannot become ", asked);
+    require(known > 0 && numel() % known == 0, "[tensor] reshape of ", shape_, " to ", asked,
+            "; expected sizes whose product divides the number of elements, ", numel());
     shape[unknown] = numel() / known;
   }
-  require(shape.numel() == numel(), "[tensor] ", shape_, " cannot become ", shape);
+  require(shape.numel() == numel(), "[tensor] reshape of ", shape_, " to ", shape, "; expected ", numel(), " elements");
   require(contiguous(), "[tensor] reshape of a strided ", shape_, "; expected a contiguous tensor");
   Tensor t = *this;
   t.shape_ = shape;

@@ -94,8 +94,8 @@ class Tensor {
 
   /// Returns the part of the tensor with indices [begin, end) in dimension `dim`. The result shares the storage.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
-  /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1: it is computed
-  /// from the others.
+  /// Returns the same elements with another shape. The tensor must be contiguous. One size may be -1, and is then
+  /// computed from the other sizes.
   Tensor reshape(Shape shape) const;
 
   /// Returns the address of the first element for access by the host. Throws std::logic_error if the host may not
@@ -121,7 +121,7 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return. download(): the copy is valid after the caller has waited for the stream.
+  /// source may be reused on return. download(): blocks until the copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on

@@ -45,12 +45,12 @@ class StateSet {
 struct ParallelOptions {
   bool sequence = false;  // true if sequence parallelism is on
   cp::ContextKind context = cp::ContextKind::ring;
-  bool deterministic = false;  // true: every kernel must give bitwise identical results in every run
+  bool deterministic = false;  // true: all kernels give bitwise identical results in every run
 };
 
-/// Factory of parameters and states at one position in the tree of names. `b / "gate"` is the position "gate" below
-/// `b`: `Linear(config, b / "gate")` makes the parameter "layers.0.mlp.gate.weight". A copy is cheap: it holds
-/// pointers, options and a prefix of names.
+/// Factory of parameters and states whose names begin with one prefix. `b / "gate"` is a builder whose prefix is that
+/// of `b`, followed by ".gate". For example, `Linear(config, b / "gate")` makes the parameter
+/// "layers.0.mlp.gate.weight". A builder holds only pointers, options and the prefix, so it is cheap to copy.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
@@ -68,19 +68,20 @@ class Builder {
   /// Returns the dtype of weights and activations.
   Dtype dtype() const { return dtype_; }
 
-  /// Returns the division of matrix products among the tp ranks.
+  /// Returns the settings of tensor parallelism for matrix products.
   tp::TensorParallel tensor_parallel() const { return {&(*mesh_)[Axis::tp], options_.sequence}; }
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// Placement of a parameter that is whole on every tp rank and used outside column- and row-parallel products. Under
-  /// sequence parallelism, each rank applies the parameter to its own rows. parameter() uses this placement by default,
-  /// which makes any layer correct under every layout.
+  /// Placement of a parameter that every tp rank holds in full, and that column- and row-parallel products do not use.
+  /// Under sequence parallelism, each rank applies the parameter to its own rows. parameter() uses this placement by
+  /// default, because it is correct for any layer and layout.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
-  /// Placement of a parameter that is whole on every tp rank, each of which uses it only for its own tokens or heads.
+  /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
+  /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim` into `pieces` pieces; 0: one per rank. If there are
-  /// fewer pieces than tp ranks, neighbouring ranks hold the same piece.
+  /// Placement of a parameter that is sharded over tp along `dim` into `pieces` pieces (0: one piece per rank). If
+  /// there are fewer pieces than tp ranks, neighbouring ranks hold the same piece.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);
@@ -94,7 +95,7 @@ class Builder {
     bool decay = true;
     std::optional<Placement> placement{};  // default: replicated()
     Stack stack{};
-    bool accumulator = false;  // true: kept in f32 (f64 in an f64 run) whatever the model's dtype
+    bool accumulator = false;  // true: stored in the accumulator dtype: f32, or f64 in an f64 run
   };
   Parameter& parameter(const std::string& name, const Shape& global_shape, const Options& options) const {
     return parameters_->add({.name = (*this / name).prefix_,

@@ -1,6 +1,7 @@
 // Context of a forward pass: everything but activations.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "framework/autograd/ops/ops.h"
@@ -10,7 +11,9 @@ namespace hexad::layers {
 
 using tensor::Tensor;
 
-/// Keys and values of the tokens generated so far: for each layer, [context, G, C].
+/// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
+/// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
+/// rope_size + kv_rank] as `keys`, and no `values`. Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -19,10 +22,10 @@ struct KeyValueCache {
   int64_t length = 0;  // number of tokens whose keys and values are stored
 };
 
-/// Micro-batch of `sequences` sequences of `length` tokens each. The number of a token is sequence * length + position.
-/// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for a part of the tokens, in the
-/// order of cp::ContextSplit. Otherwise it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values in
-/// `positions`, `first` and `last` count from the beginning of the sequence.
+/// Micro-batch of `sequences` sequences of `length` tokens each. The index of a token is sequence * length + position.
+/// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for some of the tokens, in the
+/// order of cp::ContextSplit. Otherwise, it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values
+/// in `positions`, `first` and `last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
   int context_ranks = 1, context_rank = 0;
@@ -30,18 +33,26 @@ struct MicroBatch {
   Tensor targets;           // id of the token to predict at each row; -1: none
   Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
-  int64_t first_token = 0;  // global index of token 0, which keys random choices
-  /// Number of tokens in each sequence that are not padding, over all ranks; empty: all tokens.
+  int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
+  /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.
   std::vector<int64_t> valid_tokens{};
-  /// Token of each row; empty: row r is token r.
+  /// Index of each row's token; empty: row r is token r.
   std::vector<int64_t> row_tokens{};
+
+  /// Tokens that prediction block k, from 0, reads and predicts in the row of token i. Both tensors are like ids and
+  /// targets above.
+  struct Further {
+    Tensor ids;      // id of token i + k + 1; at the end of a document, of its last token
+    Tensor targets;  // id of token i + k + 2; -1: none
+  };
+  std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
 
   int64_t predicted = 0;  // number of rows with a target
   int64_t documents = 0;  // number of documents (AttentionShape::documents), over all ranks that share the micro-batch
 
-  /// Number of tokens on all ranks that share the micro-batch.
+  /// Returns the number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }
-  /// Number of tokens, and thus of rows, on this rank.
+  /// Returns the number of rows, one per token, on this rank.
   int64_t rows() const { return tokens() / context_ranks; }
   int64_t token(int64_t row) const { return row_tokens.empty() ? row : row_tokens[row]; }
   int64_t valid_in(int64_t sequence) const { return valid_tokens.empty() ? length : valid_tokens[sequence]; }
@@ -51,17 +62,19 @@ struct MicroBatch {
 class RoutingLog;
 struct RouterStatistics;
 
-/// Settings of one forward pass, and the places where layers report.
+/// Settings of one forward pass, and the objects to which layers report.
 struct ForwardContext {
   const MicroBatch& batch;
   uint64_t seed = 0;
   uint64_t step = 0;
-  /// Statistics of each MoE layer; null in evaluation. A pass writes them once per micro-batch; a recomputation does
-  /// not.
+  /// Statistics of each MoE layer; null in evaluation. Each micro-batch is counted once: recomputation in backward does
+  /// not write them again.
   std::vector<RouterStatistics>* statistics = nullptr;
-  KeyValueCache* cache = nullptr;            // keys and values of earlier tokens, to which generation appends
-  RoutingLog* routing_to = nullptr;          // log that records the tokens' experts; null: they are not recorded
-  const RoutingLog* routing_from = nullptr;  // log that determines the tokens' experts; null: the router chooses them
+  /// Caches of the micro-batch's sequences, in order. Generation appends to them. Sequences without a cache are
+  /// padding. Empty: the micro-batch has whole sequences and no cache is used.
+  std::span<KeyValueCache* const> caches{};
+  RoutingLog* routing_to = nullptr;          // log that records the experts of each token; null: no record
+  const RoutingLog* routing_from = nullptr;  // log from which the experts are taken; null: the router chooses them
 };
 
 }  // namespace hexad::layers

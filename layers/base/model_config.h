@@ -1,6 +1,7 @@
 // The recipe's section `model`.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "layers/base/latent_config.h"
 #include "layers/base/moe_config.h"
 
 namespace hexad::layers {
@@ -33,36 +35,56 @@ constexpr auto enum_names(PositionKind) {
       {{PositionKind::rotary, "rotary"}, {PositionKind::learned, "learned"}});
 }
 
-/// RMSNorm of queries and keys: none, of each head with one gain for all heads, or over all heads together (OLMoE).
+/// RMSNorm of queries and keys. head: of each head, with one gain for all heads. all_heads: over all heads together
+/// (OLMoE).
 enum class QkNorm : uint8_t { none, head, all_heads };
 constexpr auto enum_names(QkNorm) {
   return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
                                                              {QkNorm::head, "head"},
                                                              {QkNorm::all_heads, "all_heads"},
-                                                             // other words, which are read but not written
+                                                             // aliases, which recipes may use but the program never
+                                                             // writes
                                                              {QkNorm::none, "false"},
                                                              {QkNorm::head, "true"}});
 }
 
-/// YaRN (Peng et al. 2023): stretches rotary positions from `original_context` by `factor`.
+/// YaRN (Peng et al. 2023), which extends rotary positions from `original_context` tokens to `factor` times as many.
 struct YarnConfig {
   double factor = 1;  // 1: off
   int64_t original_context = 4096;
   double beta_fast = 32, beta_slow = 1;
+  double mscale = 1, mscale_all_dim = 0;
+  bool truncate = true;
+
+  /// Returns 0.1 m ln(factor) + 1, or 1 if YaRN is off.
+  double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
+  /// Returns the factor by which all dimensions of queries and keys are multiplied.
+  double score_magnitude() const { return magnitude(mscale_all_dim); }
+  /// Returns the factor by which the tables of cos and sin are multiplied.
+  double table_magnitude() const { return magnitude(mscale) / score_magnitude(); }
 
   template <class V>
   void fields(V& v) {
-    v("factor", factor, "largest position as a multiple of original_context; 1: no YaRN", config::at_least(1));
-    v("original_context", original_context, "context, in tokens, with which the model was trained before stretching",
-      config::at_least(1));
-    v("beta_fast", beta_fast, "number of turns over original_context above which a dimension keeps its frequency",
+    v("factor", factor, "maximum context as a multiple of original_context; 1: no YaRN", config::at_least(1));
+    v("original_context", original_context,
+      "length of the context, in tokens, with which the model was trained before YaRN", config::at_least(1));
+    v("beta_fast", beta_fast, "number of rotations over original_context above which a dimension keeps its frequency",
       config::positive());
-    v("beta_slow", beta_slow, "number of turns over original_context below which a dimension is fully interpolated",
+    v("beta_slow", beta_slow, "number of rotations over original_context below which a dimension is fully interpolated",
       config::positive());
+    v("mscale", mscale, "the rotated dimensions of queries and keys are multiplied by 0.1 mscale ln(factor) + 1",
+      config::at_least(0));
+    v("mscale_all_dim", mscale_all_dim,
+      "latent attention: all dimensions of queries and keys are multiplied by x = 0.1 mscale_all_dim ln(factor) + 1, "
+      "and the factor of mscale is divided by x",
+      config::at_least(0));
+    v("truncate", truncate,
+      "true: the interpolation begins and ends at whole dimensions; false: exactly at beta_fast and beta_slow "
+      "(gpt-oss)");
   }
 };
 
-/// Scaling of the rotary frequencies for contexts longer than those of training, other than YaRN.
+/// Method, other than YaRN, that scales the rotary frequencies for contexts longer than those of training.
 enum class RotaryScaling : uint8_t { none, linear, ntk, llama3 };
 constexpr auto enum_names(RotaryScaling) {
   return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
@@ -80,27 +102,33 @@ struct RotaryScalingConfig {
   void fields(V& v) {
     v("kind", kind,
       "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
-      "factor; llama3: divides the frequencies that turn slowly over original_context (Llama 3.1)");
-    v("factor", factor, "largest position as a multiple of that of training", config::at_least(1));
+      "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1)");
+    v("factor", factor, "maximum context as a multiple of the context of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
-      "llama3: number of turns over original_context below which a frequency is divided by factor", config::positive());
+      "llama3: number of rotations over original_context below which a frequency is divided by factor",
+      config::positive());
     v("high_freq_factor", high_freq_factor,
-      "llama3: number of turns over original_context above which a frequency is kept", config::positive());
+      "llama3: number of rotations over original_context above which a frequency is unchanged", config::positive());
     v("original_context", original_context,
-      "llama3: context, in tokens, with which the model was trained before stretching", config::at_least(1));
+      "llama3: length of the context, in tokens, with which the model was trained before scaling", config::at_least(1));
   }
 };
+
+/// Default of model.prediction_weight: the weight in the first 10 of the 14.8 trillion training tokens of DeepSeek-V3.
+inline constexpr double usual_prediction_weight = 0.3;
 
 struct ModelConfig {
   ModelKind kind = ModelKind::decoder;
   int64_t layers = 4, hidden = 256, heads = 4;
   std::optional<int64_t> kv_heads, head_size;
+  AttentionKind attention = AttentionKind::grouped;
   int64_t context = 256;
   int64_t vocab = 0;
   NormKind norm = NormKind::rms_norm;
   double norm_eps = 1e-5;
   PositionKind position = PositionKind::rotary;
   double rotary_theta = 10000, rotary_share = 1;
+  LatentConfig latent;
   YarnConfig yarn;
   RotaryScalingConfig rotary_scaling;
   std::string mlp = "swiglu";
@@ -112,21 +140,54 @@ struct ModelConfig {
   QkNorm qk_norm = QkNorm::none;
   bool tied_embedding = false;
   std::optional<double> qkv_clip;
+  std::optional<int64_t> window;
+  int64_t full_attention_every = 0;
+  bool sinks = false;
+  std::optional<double> swiglu_limit;
+  int64_t prediction_blocks = 0;
+  double prediction_weight = usual_prediction_weight;
   double init_std = 0.02;
   moe::MoeConfig moe;
 
   int64_t key_value_heads() const { return kv_heads.value_or(heads); }
-  int64_t size_of_head() const { return head_size.value_or(hidden / heads); }
-  /// Returns the number of dimensions of a head that rotary positions turn.
-  int64_t rotary_size() const { return std::llround(rotary_share * static_cast<double>(size_of_head())); }
+  bool is_latent() const { return attention == AttentionKind::latent; }
+  /// Returns the size of a query or key head.
+  int64_t size_of_head() const { return is_latent() ? latent.key_size() : head_size.value_or(hidden / heads); }
+  /// Returns the size of a value head.
+  int64_t size_of_value() const { return is_latent() ? latent.value_size : size_of_head(); }
+  /// Returns the number of elements that generation caches per token and layer on each of `tp` ranks.
+  int64_t cached_elements(int64_t tp) const {
+    if (is_latent()) return latent.kv_rank + latent.rope_size;
+    return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
+  }
+  /// Returns the number of dimensions of a head that rotary positions rotate.
+  int64_t rotary_size() const {
+    if (is_latent()) return latent.rope_size;
+    return std::llround(rotary_share * static_cast<double>(size_of_head()));
+  }
   int64_t dense_hidden() const { return mlp_hidden.value_or(4 * hidden); }
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
+  bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
+  /// Returns the number of tokens to which a token attends in block `layer`, itself included; 0: all earlier tokens.
+  int64_t window_of(int64_t layer) const {
+    const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
+    return full ? 0 : window.value_or(0);
+  }
+  /// Returns the period, in blocks, of the pattern of windows.
+  int64_t window_period() const { return window && full_attention_every > 0 ? full_attention_every : 1; }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
   }
-  int64_t moe_layers() const { return moe_layers_before(layers); }
+  /// Returns the number of layers and prediction blocks. Prediction block k, from 0, is block layers + k.
+  int64_t blocks() const { return layers + prediction_blocks; }
+  /// True if the last part of the model also uses the embedding: as a tied head, or in prediction blocks.
+  bool embeds_at_the_end() const { return tied_embedding || prediction_blocks > 0; }
+  /// Returns the weight of the loss of each prediction block. There must be at least one.
+  double prediction_share() const { return prediction_weight / static_cast<double>(prediction_blocks); }
+  /// Returns the number of blocks with experts, prediction blocks included.
+  int64_t moe_layers() const { return moe_layers_before(blocks()); }
   int64_t moe_layers_before(int64_t layer) const {
     int64_t count = 0;
     for (int64_t l = 0; l < layer; ++l) count += is_moe(l);
@@ -137,37 +198,61 @@ struct ModelConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
-    v("layers", layers, "transformer blocks", at_least(1));
+    v("layers", layers, "number of transformer blocks", at_least(1));
     v("hidden", hidden, "width of the residual stream", at_least(1));
-    v("heads", heads, "query heads", at_least(1));
-    v("kv_heads", kv_heads, "key/value heads (grouped queries); auto: as many as heads", automatic, at_least(1));
-    v("head_size", head_size, "width of a head; auto: hidden / heads", automatic, at_least(1));
-    v("context", context, "tokens in a training sequence", at_least(1));
-    v("vocab", vocab, "vocabulary size; 0: that of the data", at_least(0));
+    v("heads", heads, "number of query heads", at_least(1));
+    v("kv_heads", kv_heads, "number of key/value heads (grouped queries); auto: same as heads", automatic, at_least(1));
+    v("head_size", head_size, "width of a head; auto: hidden / heads, or rope_size + nope_size for latent attention",
+      automatic, at_least(1));
+    v("attention", attention,
+      "grouped: groups of query heads share a key/value head; latent: keys and values are computed from a compressed "
+      "vector of each token (DeepSeek-V2)");
+    v("context", context, "number of tokens in a training sequence", at_least(1));
+    v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0));
     v("norm", norm, "normalisation before attention, MLP and head");
     v("norm_eps", norm_eps, "constant added to the variance", positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
-    v("rotary_share", rotary_share, "share of the dimensions of a head, the first ones, that rotary positions turn",
-      positive(), at_most(1));
+    v("rotary_share", rotary_share,
+      "share of the dimensions of a head that rotary positions rotate, from the first dimension on", positive(),
+      at_most(1));
+    v("latent", latent, "sizes of latent attention; applies only to model.attention: latent");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
-    v("gelu", gelu, "form of GELU: exact, or its tanh approximation");
-    v("mlp_options", mlp_options, "options of a registered layer, each a name and a number");
-    v("bias", bias, "biases in linear layers, experts and LayerNorm");
-    v("qkv_bias", qkv_bias, "biases of the projections to queries, keys and values; auto: model.bias", automatic);
-    v("o_bias", o_bias, "bias of the projection of the heads' outputs; auto: model.bias", automatic);
-    v("qk_norm", qk_norm,
-      "RMSNorm of queries and keys: of each head, or over all heads together; false: none; true: head");
-    v("tied_embedding", tied_embedding, "the head shares the embedding's weights");
-    v("qkv_clip", qkv_clip,
-      "bound x: queries, keys and values are clamped to [-x, x], before the norms of heads (DBRX) or after the norms "
-      "over all heads (OLMoE); none: no clamping",
+    v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
+    v("swiglu_limit", swiglu_limit,
+      "bound x of all SwiGLU layers: gate is clamped to at most x, up is clamped to [-x, x], and the result is gate "
+      "sigmoid(1.702 gate) (up + 1) (gpt-oss); none: the usual SwiGLU without bounds",
       positive());
-    v("init_std", init_std, "standard deviation of initial weights; output projections divide it by sqrt(2 layers)",
+    v("mlp_options", mlp_options, "options of a registered layer, each with a name and a number");
+    v("bias", bias, "linear layers, experts and LayerNorm have biases");
+    v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
+    v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
+    v("qk_norm", qk_norm,
+      "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; false is an alias of none, "
+      "true of head");
+    v("tied_embedding", tied_embedding, "the output head and the embedding share their weights");
+    v("qkv_clip", qkv_clip,
+      "bound x: queries, keys and values are clamped to [-x, x], before qk_norm: head (DBRX) or after qk_norm: "
+      "all_heads (OLMoE); none: no clamping",
+      positive());
+    v("window", window,
+      "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
+      at_least(1));
+    v("full_attention_every", full_attention_every,
+      "n: every n-th block attends to all earlier tokens and ignores window; 0: every block uses window", at_least(0));
+    v("sinks", sinks,
+      "attention sinks: each head has a trainable logit that is added to the softmax of its queries and has no value");
+    v("prediction_blocks", prediction_blocks,
+      "number of blocks after the last layer that predict further tokens in training (DeepSeek-V3): block k, from 1, "
+      "predicts the token k + 1 positions ahead; all blocks share the model's embedding and head",
       at_least(0));
+    v("prediction_weight", prediction_weight,
+      "weight of the mean loss of the prediction blocks, relative to the model's own loss", positive());
+    v("init_std", init_std,
+      "standard deviation of initial weights; for output projections, it is divided by sqrt(2 layers)", at_least(0));
     v("moe", moe, "mixture of experts");
   }
 };

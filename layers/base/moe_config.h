@@ -30,8 +30,8 @@ constexpr auto enum_names(AuxScope) {
                                                                {AuxScope::global_batch, "global_batch"}});
 }
 
-/// Source of the choice of experts: the model, or an override for experiments. Under an override, gradients are those
-/// of the experts that the override chooses.
+/// Source of the choice of experts: the model, or an override for experiments. With an override, gradients are computed
+/// for the experts that it chooses.
 enum class Routing : uint8_t { model, balanced, zipf, trace };
 constexpr auto enum_names(Routing) {
   return std::to_array<std::pair<Routing, std::string_view>>(
@@ -51,16 +51,18 @@ struct AuxLossConfig {
 
   template <class V>
   void fields(V& v) {
-    v("coefficient", coefficient, "weight of the load-balancing loss, averaged over MoE layers; 0: none",
-      config::at_least(0));
+    v("coefficient", coefficient,
+      "weight of the load-balancing loss, which is averaged over MoE layers; 0: no such loss", config::at_least(0));
     v("scope", scope,
-      "tokens over which expert fractions are taken; global_batch uses the counts of the previous global batch");
+      "tokens over which the fraction of each expert is computed; global_batch uses the counts of the previous global "
+      "batch");
   }
 };
 
 struct MoeConfig {
   int64_t experts = 0, top_k = 2, expert_hidden = 1024;
   ExpertKind expert = ExpertKind::swiglu;
+  std::optional<bool> expert_bias;
   int64_t shared_experts = 0;
   std::optional<int64_t> shared_hidden;
   bool shared_gate = false, dense_residual = false;
@@ -68,9 +70,11 @@ struct MoeConfig {
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
   kernels::RouterScore score = kernels::RouterScore::softmax;
+  bool router_bias = false;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
+  kernels::RouterGroupScore group_score = kernels::RouterGroupScore::best_two;
   std::optional<double> capacity_factor;
   kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
@@ -90,40 +94,50 @@ struct MoeConfig {
             .normalize_floor = normalize_floor,
             .scale = scale,
             .groups = groups,
-            .top_groups = top_groups};
+            .top_groups = top_groups,
+            .group_score = group_score};
   }
 
   template <class V>
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
-    v("experts", experts, "routed experts of an MoE layer; 0: a dense model", at_least(0));
-    v("top_k", top_k, "experts that a token visits", at_least(1));
-    v("expert_hidden", expert_hidden, "width of an expert's MLP", at_least(1));
-    v("expert", expert, "kind of an expert's MLP");
-    v("shared_experts", shared_experts, "experts that every token visits, fused into one MLP", at_least(0));
-    v("shared_hidden", shared_hidden, "width of one shared expert; auto: expert_hidden", automatic, at_least(1));
+    v("experts", experts, "number of routed experts of an MoE layer; 0: a dense model", at_least(0));
+    v("top_k", top_k, "number of routed experts that process a token", at_least(1));
+    v("expert_hidden", expert_hidden, "hidden width of an expert's MLP", at_least(1));
+    v("expert", expert, "kind of MLP of an expert");
+    v("expert_bias", expert_bias, "the experts' linear layers have biases; auto: model.bias", automatic);
+    v("shared_experts", shared_experts, "number of experts that process every token, fused into one MLP", at_least(0));
+    v("shared_hidden", shared_hidden, "hidden width of one shared expert; auto: expert_hidden", automatic, at_least(1));
     v("shared_gate", shared_gate,
       "the result of the shared experts is multiplied by the sigmoid of a linear map of the token (Qwen2-MoE)");
-    v("dense_residual", dense_residual, "a dense MLP (model.mlp_hidden) beside the experts, as in Arctic");
-    v("dense_layers", dense_layers, "number of first blocks that have a dense MLP instead of experts", at_least(0));
-    v("every", every, "n: every n-th of the remaining blocks has experts; the other ones have a dense MLP",
+    v("dense_residual", dense_residual,
+      "adds the output of a dense MLP (of width model.mlp_hidden) to that of the experts, as in Arctic");
+    v("dense_layers", dense_layers,
+      "number of blocks at the beginning of the model that have a dense MLP instead of experts", at_least(0));
+    v("every", every, "n: of the remaining blocks, every n-th has experts, and all others have a dense MLP",
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
-      "top_groups apply only to it), or the name of a registered router");
-    v("router_options", router_options, "options of a registered router, each a name and a number");
+      "group_score apply only to top_k), or the name of a registered router");
+    v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("score", score, "function that turns logits into scores");
-    v("normalize", normalize, "scale the weights of a token's experts so that they sum to one");
+    v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
+    v("normalize", normalize, "scales the weights of a token's experts so that they sum to one");
     v("normalize_floor", normalize_floor,
-      "least sum of a token's weights by which normalize divides them (ERNIE 4.5); 0: none", at_least(0));
+      "lower bound of the sum by which normalize divides a token's weights (ERNIE 4.5); 0: no bound", at_least(0));
     v("scale", scale, "factor applied to the routing weights of a token's experts, after normalize", positive());
     v("groups", groups, "group-limited routing: number of equal groups of experts", at_least(1));
-    v("top_groups", top_groups, "groups from which a token may choose experts", at_least(1));
+    v("top_groups", top_groups, "number of groups from which a token may choose experts", at_least(1));
+    v("group_score", group_score,
+      "score of a group for a token: best_two (sum of the group's two highest scores: DeepSeek-V3) or best (highest "
+      "score of the group: DeepSeek-V2's device-limited routing)");
     v("capacity_factor", capacity_factor,
-      "largest load of an expert as a multiple of the mean load; tokens above it are dropped; none: no token is "
+      "maximum load of an expert as a multiple of the mean load; the expert drops tokens beyond it; none: no token is "
       "dropped",
       positive());
-    v("drop", drop, "tokens that an expert over capacity keeps: the most probable, or the first by position");
+    v("drop", drop,
+      "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "
+      "position");
     v("capacity_scope", capacity_scope, "tokens over which capacity is counted");
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));
@@ -131,15 +145,16 @@ struct MoeConfig {
       "auxiliary-loss-free balancing (Wang et al. 2024): step of the selection bias per global batch; 0: off",
       at_least(0));
     v("selection_bias", selection_bias,
-      "each expert has a bias that is added to its scores in the choice only (DeepSeek-V3, ERNIE 4.5); it changes by "
-      "bias_rate; auto: if bias_rate is above 0",
+      "each expert has a bias that is added to its scores only for the choice of experts (DeepSeek-V3, ERNIE 4.5), and "
+      "that bias_rate updates; auto: true if bias_rate is above 0",
       automatic);
     v("routing", routing,
-      "source of the routing: model, or an override: balanced (round robin), zipf (skewed), trace (from a file)");
-    v("zipf_exponent", zipf_exponent, "exponent of the skew for routing: zipf; 0: no skew", at_least(0));
+      "source of the choice of experts: model, or an override for experiments: balanced (round robin), zipf (skewed), "
+      "trace (from a file)");
+    v("zipf_exponent", zipf_exponent, "exponent of the Zipf distribution for routing: zipf; 0: uniform", at_least(0));
     v("trace", trace,
-      "file for routing: trace, with one line of top_k expert numbers per token; repeated from the start if it is too "
-      "short",
+      "file for routing: trace, with one line of top_k expert numbers per token; a file that is too short is repeated "
+      "from its start",
       config::file_path);
   }
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/cp/context_attention.h"
 #include "parallel/tp/split_norm.h"
 
 namespace hexad::layers {
@@ -12,15 +11,12 @@ using namespace autograd;
 using namespace kernels;
 
 Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
-    : layer_(layer),
+    : SelfAttention(c, 1 / std::sqrt(static_cast<double>(c.size_of_head())), layer, b),
+      layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
       kv_heads_(std::max<int64_t>(1, c.key_value_heads() / b.mesh().size(Axis::tp))),
       head_size_(c.size_of_head()),
       tensor_(b.tensor_parallel()),
-      context_(&b.mesh()[Axis::cp]),
-      context_kind_(b.context_kind()),
-      causal_(c.kind == ModelKind::decoder),
-      deterministic_(b.deterministic()),
       clip_(c.qkv_clip),
       qk_norm_(c.qk_norm),
       rotary_(rotary),
@@ -68,40 +64,42 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   return h;
 }
 
-// Computes the attention of a single sequence's new tokens to themselves and to all earlier tokens, whose keys and
-// values are in the cache.
-Value Attention::attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const {
-  auto& cache = pass.cache->layers[layer_];
-  const int64_t begin = pass.cache->length, length = pass.batch.length, end = begin + length;
+// Computes the attention of the new tokens of one sequence to themselves and to all earlier tokens. The cache contains
+// the keys and values of earlier tokens, and receives those of the new tokens.
+Value Attention::attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const {
+  const auto& [keys, values] = cache.layers[layer_];
+  const int64_t begin = cache.length, end = begin + h.k.data.dim(0);
   const auto& copy = kernels::kernels(h.q.device()).pointwise.copy;
-  copy(t.stream, cache.keys.slice(0, begin, end), h.k.data);
-  copy(t.stream, cache.values.slice(0, begin, end), h.v.data);
-  const AttentionShape shape{.sequences = pass.batch.sequences,
-                             .queries = length,
-                             .keys = end,
-                             .scale = scale(),
-                             .causal = causal_,
-                             .query_offset = begin,
-                             .deterministic = deterministic_};
-  return attention(t, h.q, {cache.keys.slice(0, 0, end)}, {cache.values.slice(0, 0, end)}, pass.batch.first,
-                   pass.batch.last, shape);
+  copy(t.stream, keys.slice(0, begin, end), h.k.data);
+  copy(t.stream, values.slice(0, begin, end), h.v.data);
+  return attend_from(t, begin, h.q, {keys.slice(0, 0, end)}, {values.slice(0, 0, end)});
+}
+
+// Computes the attention of the new tokens of each sequence. Rows of padding are zero in the result and are not added
+// to a cache.
+Value Attention::attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const {
+  const MicroBatch& batch = pass.batch;
+  if (batch.sequences == 1 && !batch.valid.defined()) return attend_to_cache(t, h, *pass.caches[0]);
+  const Tensor out = Tensor::zeros(h.q.shape(), h.q.data.dtype(), h.q.device());
+  for (int64_t s = 0; s < static_cast<int64_t>(pass.caches.size()); ++s) {
+    const int64_t begin = s * batch.length, end = begin + batch.valid_in(s);
+    const auto rows = [&](const Value& x) { return Value{x.data.slice(0, begin, end)}; };
+    const Value y = attend_to_cache(t, {rows(h.q), rows(h.k), rows(h.v)}, *pass.caches[s]);
+    kernels::kernels(out.device()).pointwise.copy(t.stream, out.slice(0, begin, end), y.data);
+  }
+  return {out};
 }
 
 Value Attention::operator()(Tape& t, const Value& x, const ForwardContext& pass) const {
   const Heads h = project(t, x, pass);
-  const Value y = pass.cache ? attend_to_cache(t, h, pass)
-                             : cp::context_attention(t, h.q, h.k, h.v,
-                                                     {.split = pass.batch.split(),
-                                                      .kind = context_kind_,
-                                                      .group = context_,
-                                                      .causal = causal_,
-                                                      .scale = scale(),
-                                                      .deterministic = deterministic_,
-                                                      .first = pass.batch.first,
-                                                      .last = pass.batch.last,
-                                                      .documents = pass.batch.documents});
+  const Value y = pass.caches.empty() ? attend(t, h.q, h.k, h.v, pass) : attend_to_caches(t, h, pass);
   return tp::row_linear(t, reshape(t, y, {pass.batch.rows(), heads_ * head_size_}), *output_.weight, output_.bias,
                         tensor_);
+}
+
+KeyValueCache::Layer Attention::make_cache(int64_t length, Dtype dtype, Device device) const {
+  const Shape shape{length, kv_heads_, head_size_};
+  return {Tensor::empty(shape, dtype, device), Tensor::empty(shape, dtype, device)};
 }
 
 }  // namespace hexad::layers

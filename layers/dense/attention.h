@@ -1,38 +1,36 @@
 // Self-attention with grouped queries.
 #pragma once
 
-#include <cmath>
 #include <optional>
 
 #include "layers/dense/linear.h"
 #include "layers/dense/norm.h"
 #include "layers/dense/rotary_table.h"
+#include "layers/dense/self_attention.h"
 
 namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
 /// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp, tokens over cp. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
-class Attention {
+/// tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
+class Attention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary` (may be null), which outlives them.
+  /// Makes the layer. All layers share `rotary` (null: no rotary positions), which must outlive them.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
 
-  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const;
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
 
  private:
   struct Heads {
     Value q, k, v;
   };
   Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
-  Value attend_to_cache(Tape& t, const Heads& h, const ForwardContext& pass) const;
-  double scale() const { return 1 / std::sqrt(static_cast<double>(head_size_)); }
+  Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;
+  Value attend_to_caches(Tape& t, const Heads& h, const ForwardContext& pass) const;
 
   int64_t layer_, heads_, kv_heads_, head_size_;  // index of the layer; numbers of heads on this rank; size of a head
   tp::TensorParallel tensor_;
-  const comm::ProcessGroup* context_;
-  cp::ContextKind context_kind_;
-  bool causal_, deterministic_;
   std::optional<double> clip_;
   QkNorm qk_norm_;
   const RotaryTable* rotary_;

@@ -26,8 +26,8 @@ class FeedForward {
 struct FeedForwardSpec;
 using FeedForwardFactory = std::function<std::unique_ptr<FeedForward>(const FeedForwardSpec&, const Builder&)>;
 
-/// Declaration of a layer that a recipe may choose: the names of its options, and its factory. A recipe with any other
-/// option is rejected before a layer is made.
+/// Declaration of a layer that a recipe may choose: the names of its options, and its factory. A recipe that sets any
+/// other option is rejected before a layer is made.
 struct FeedForwardDeclaration {
   config::OptionNames options{};  // names of the options in model.mlp_options
   FeedForwardFactory make;

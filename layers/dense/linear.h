@@ -1,4 +1,4 @@
-// Linear layer, alone or as a stack of linear layers with the same input.
+// Linear layer, or a stack of linear layers with the same input.
 #pragma once
 
 #include <string>
@@ -27,9 +27,9 @@ struct Linear {
     double init_std;
     bool bias = false;
     Parallel parallel = Parallel::none;
-    int64_t pieces = 0;  // number of pieces of the outputs, if ranks share pieces (key/value heads); 0: one per rank
-    std::vector<std::string>
-        stack{};  // prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack
+    int64_t pieces = 0;  // pieces of the outputs (see Builder::shard), for key/value heads; 0: one per rank
+    // Prefixes that the stacked layers would have as separate layers (Builder::prefix); empty: no stack.
+    std::vector<std::string> stack{};
 
     int first_dim() const { return stack.empty() ? 0 : 1; }
     Shape shape(std::vector<int64_t> of_one) const {

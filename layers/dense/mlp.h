@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "layers/dense/feed_forward.h"
 #include "layers/dense/linear.h"
@@ -13,7 +14,7 @@ using autograd::swiglu;
 using kernels::GeluKind;
 
 /// SwiGLU layer down(silu(gate(x)) * up(x)) (Shazeer 2020). Its width is split over tp. A single matrix product
-/// computes gate and up.
+/// computes gate and up. With model.swiglu_limit, gate and up are clamped (kernels::ClampedSwigluKernels).
 class SwigluMlp final : public FeedForward {
  public:
   struct Config {
@@ -21,7 +22,8 @@ class SwigluMlp final : public FeedForward {
     int64_t hidden;
   };
   SwigluMlp(const Config& c, const Builder& b)
-      : tensor_(b.tensor_parallel()),
+      : limit_(c.model.swiglu_limit),
+        tensor_(b.tensor_parallel()),
         gate_up_({c.model.hidden,
                   c.hidden,
                   c.model.init_std,
@@ -36,10 +38,12 @@ class SwigluMlp final : public FeedForward {
 
   Value operator()(Tape& t, const Value& x, const ForwardContext&) const override {
     const tp::Projection both[] = {gate_up_.projection()};
-    return tp::row_linear(t, swiglu(t, tp::column_linear(t, x, both, tensor_)[0]), *down_.weight, down_.bias, tensor_);
+    const Value activated = swiglu(t, tp::column_linear(t, x, both, tensor_)[0], limit_);
+    return tp::row_linear(t, activated, *down_.weight, down_.bias, tensor_);
   }
 
  private:
+  std::optional<double> limit_;
   tp::TensorParallel tensor_;
   Linear gate_up_, down_;
 };

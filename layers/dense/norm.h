@@ -13,7 +13,7 @@ using autograd::SumAndNorm;
 using autograd::Tape;
 using autograd::Value;
 
-/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", which starts at one, and "bias".
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", which is initially one, and "bias".
 struct Norm {
   struct Config {
     int64_t size;

@@ -8,19 +8,21 @@ namespace hexad::layers {
 namespace {
 
 double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, const YarnConfig& yarn) {
-  // Returns the dimension at which the angle makes `turns` full turns over the original context.
+  // Returns the dimension whose angle makes `turns` full rotations over the original context.
   const auto dimension_of = [&](double turns) {
     return static_cast<double>(size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(theta));
   };
-  const double low = std::max(0.0, std::floor(dimension_of(yarn.beta_fast)));
-  const double high = std::min(static_cast<double>(size - 1), std::ceil(dimension_of(yarn.beta_slow)));
+  const double fast = dimension_of(yarn.beta_fast), slow = dimension_of(yarn.beta_slow);
+  const double low = std::max(0.0, yarn.truncate ? std::floor(fast) : fast);
+  const double high = std::min(static_cast<double>(size - 1), yarn.truncate ? std::ceil(slow) : slow);
   const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 1e-3), 0.0, 1.0);
   return base / yarn.factor * ramp + base * (1 - ramp);
 }
 
-// Interpolates between the frequency and its quotient where the number of turns is between the two factors.
+// Interpolates between base / s.factor and `base` if the number of rotations is between low_freq_factor and
+// high_freq_factor.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
   const double kept = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
@@ -34,7 +36,7 @@ double frequency(int64_t i, const RotaryFrequencies& f) {
   switch (f.scaling.kind) {
     case RotaryScaling::linear:
       return base / f.scaling.factor;
-    case RotaryScaling::ntk:  // the base theta factor^(size / (size - 2)); the first frequency is 1 with every base
+    case RotaryScaling::ntk:  // replaces theta by theta factor^(size / (size - 2)); the first frequency is always 1
       return i == 0 ? base : base * std::pow(f.scaling.factor, -2.0 * pair / (size - 2));
     case RotaryScaling::llama3:
       return scaled_as_llama3(base, f.scaling);
@@ -54,8 +56,7 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
-  const YarnConfig& yarn = frequencies.yarn;
-  const double magnitude = yarn.factor == 1 ? 1.0 : 0.1 * std::log(yarn.factor) + 1.0;
+  const double magnitude = frequencies.yarn.table_magnitude();
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {

@@ -8,7 +8,7 @@ namespace hexad::layers {
 
 /// Frequencies of the rotary position embedding. At most one of `yarn` and `scaling` changes them.
 struct RotaryFrequencies {
-  int64_t size;  // number of dimensions that are turned, in pairs
+  int64_t size;  // number of dimensions that are rotated, in pairs
   double theta;
   YarnConfig yarn{};
   RotaryScalingConfig scaling{};
@@ -20,8 +20,8 @@ struct RotaryFrequencies {
 
 /// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
 /// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
-/// eqs. 17-19 with the ramp between beta_fast and beta_slow turns) and multiplies the tables by 0.1 ln(factor) + 1.
-/// Other scalings are those of RotaryScalingConfig.
+/// eqs. 17-19 with the ramp between beta_fast and beta_slow rotations) and multiplies the tables by
+/// YarnConfig::table_magnitude(). `scaling` selects the other scalings (RotaryScalingConfig).
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 

@@ -25,39 +25,33 @@ Experts::Config experts_config(const ModelConfig& c) {
           .expert_hidden = c.moe.expert_hidden,
           .init_std = c.init_std,
           .output_init_std = c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
-          .bias = c.bias,
-          .gelu = c.gelu};
+          .bias = c.has_expert_bias(),
+          .gelu = c.gelu,
+          .swiglu_limit = c.swiglu_limit};
 }
 
-// Throws Error(usage) if the all-to-all is hierarchical and a group of ranks cannot be divided into two levels. Every
-// rank checks all groups, so either all ranks throw or none does.
+// Throws Error(usage) on all ranks if the all-to-all is hierarchical and a group of ranks cannot be divided into two
+// levels. All groups must have the same number of levels, because all ranks must issue the same number of tasks.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
-  const mesh::Layout& layout = mesh.layout();
-  const auto group_of = [&](int rank) { return direct ? layout.expert_sharers(rank) : layout.members(Axis::ep, rank); };
-  const std::vector<int>& node_of_rank = mesh.world().node_of_rank();
-  std::optional<bool> two_levels;
-  mesh::for_each_group(layout.world(), group_of, [&](const std::vector<int>& ranks) {
-    std::vector<int> nodes;
-    for (const int r : ranks) nodes.push_back(node_of_rank[r]);
-    const comm::NodeGrid grid(nodes);
-    const auto rank = [&] { return *std::min_element(ranks.begin(), ranks.end()); };
-    // All ranks must issue the same number of tasks, so all groups must have the same number of levels.
-    if (two_levels.value_or(grid.two_levels()) != grid.two_levels())
-      base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
-                 direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ",
-                 rank(), " has ",
-                 grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
-                 "; legal here: direct");
-    two_levels = grid.two_levels();
-    if (grid.places() > 0) return;
-    std::string counts;
-    for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
-    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
-               "ranks of an all-to-all on each of its nodes, but the all-to-all of rank ", rank(), ", with ",
-               ranks.size(), " ranks, has ", counts, " on its ", grid.nodes(), " nodes; legal here: direct");
-  });
+  const std::optional<mesh::UnfitGroup>& unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
+  if (!unfit) return;
+  std::vector<int> nodes;
+  for (const int r : unfit->ranks) nodes.push_back(mesh.world().node_of_rank()[r]);
+  const comm::NodeGrid grid(nodes);
+  const int rank = *std::min_element(unfit->ranks.begin(), unfit->ranks.end());
+  if (unfit->unlike_others)
+    base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs all groups of ",
+               direct ? "ep x etp" : "ep", " ranks to be placed on nodes in the same way, but the group of rank ", rank,
+               " has ",
+               grid.two_levels() ? "two levels and another group has one" : "one level and another group has two",
+               "; legal here: direct");
+  std::string counts;
+  for (int n = 0; n < grid.nodes(); ++n) counts += cat(n == 0 ? "" : ", ", grid.ranks(n).size());
+  base::fail(base::ExitCode::usage, "schedule.moe.all_to_all is hierarchical, which needs the same number of ",
+             "ranks on each node of an all-to-all, but the all-to-all of rank ", rank, " (", unfit->ranks.size(),
+             " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
 PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
@@ -71,6 +65,7 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
       .tensor = &tensor,
       .tensor_ep_ranks = {},
       .name = b.prefix()};
+  settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));
   return settings;
@@ -80,8 +75,8 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
-// Checks the choice of a user's router; errors name the router. Does not read ids in device memory; the routing plan
-// detects ids that name no expert.
+// Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
+// memory; there, the routing plan detects ids out of range.
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -93,7 +88,7 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
             ", expected at least 0 and less than ", c.experts);
 }
 
-// Throws Error(usage) if the recipe has a loss whose input the router does not return.
+// Throws Error(usage) if the recipe uses a loss whose input the router does not return.
 void require_for(double coefficient, std::string_view key, const Value& what, std::string_view name,
                  const MoeConfig& c) {
   if (coefficient > 0 && !what.data.defined())
@@ -135,8 +130,8 @@ void MoeLayer::mask_padding(const Tensor& ids, const Routed& r, const ForwardCon
   table(ids).slots.mask(stream, ids, pass.batch.valid.slice(0, r.first, r.first + ids.dim(0)));
 }
 
-// Returns the number of the scope (a sequence, or the micro-batch) of each row's token: i32 [T], -1 for padding.
-// Returns an undefined tensor if there is one scope and no padding.
+// Returns the index of each row's scope, which is a sequence or the micro-batch: i32 [T], -1 for padding. Returns an
+// undefined tensor if there is one scope and no padding.
 Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens,
                           Device device, Stream& stream) const {
   if (scope_tokens == pass.batch.tokens() && !pass.batch.valid.defined()) return {};
@@ -148,13 +143,14 @@ Tensor MoeLayer::segments(const ForwardContext& pass, const Routed& r, int64_t r
   return out.reshape({rows});
 }
 
-// True if the balancing loss depends on the choices in the micro-batch.
+// True if the balancing loss counts the choices in the current micro-batch.
 bool MoeLayer::balances_choices() const {
   return config_.aux_loss.coefficient > 0 && config_.aux_loss.scope != AuxScope::global_batch;
 }
 
-// Returns f_e [scopes, E]: the fraction of a scope's assignments that chose expert e, before drops, over all ranks that
-// share the scope. If balances_choices() and `totals` [E] is defined, also adds this rank's assignments to `totals`.
+// Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
+// ranks that share the scope. If balances_choices() is true and `totals` [E] is defined, also adds this rank's
+// assignments to `totals`.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = table(ids).router_loss;
@@ -173,7 +169,7 @@ Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int6
 Value MoeLayer::aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
                            const ForwardContext& pass, const RouterStatistics::Sums& sums) const {
   // The recipe's coefficients apply to the mean over the model's MoE layers. If all tp ranks route the same rows, each
-  // rank computes the whole gradient but counts 1 / tp of the value.
+  // rank computes the whole gradient, but counts only 1 / tp of the loss.
   const auto use = [&](double coefficient, const Tensor& total) {
     return LossUse{.weight = coefficient * (1.0 / static_cast<double>(moe_layers_)),
                    .share = r.held == Held::alike ? 1.0 / tensor_.group->size() : 1.0,
@@ -246,8 +242,8 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   require_for(config_.z_loss, "z_loss", logits, "logits", config_);
   if (pass.routing_to) pass.routing_to->record(pass, index_, r.first, choice.ids, t.stream);
 
-  // The router's op keeps choice.ids for backward, so slots are masked and dropped in a copy. The plan has row -1 for
-  // these slots, so they get no gradient.
+  // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The plan has row
+  // -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
   if (pass.batch.valid.defined() || config_.capacity_factor) {
     ids = Tensor::like(choice.ids);
@@ -260,9 +256,9 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const auto count_own = [&](const Tensor& totals) {
     table(ids).router_loss.count(t.stream, {}, totals, r.own(ids), {});
   };
-  // The balancing loss adds the counts to the statistics itself if it depends on the choices.
+  // If the balancing loss counts the choices, it also adds them to the statistics.
   if (statistics && !balances_choices()) count_own(statistics->sums.chosen);
-  // Evaluations skip the losses, because they have neither gradients nor statistics.
+  // Evaluation skips the losses, because it needs neither gradients nor statistics.
   const bool training = t.recording() || pass.statistics;
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})
@@ -278,10 +274,12 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
 
   SharedWork shared;
   if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back(shared_result(t, input, pass)); });
-  // In backward, the tape adds two gradients of x: that of the pass and that of the gate. The pullbacks of
-  // choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the latter from
-  // the gradient of choice.weights.
-  return {moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared), losses};
+  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
+  // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
+  // gradient from the gate, starting with the gradient of choice.weights.
+  PassResult result = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared);
+  if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
+  return {std::move(result.out), losses};
 }
 
 SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {
@@ -303,7 +301,7 @@ void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {
       counts.push_back(static_cast<T>(n));
     }
     if (previous_counts_.defined()) previous_counts_.upload(counts.data());
-    // The bias corrects the model's own choices, which the counts of an override do not describe.
+    // The bias must balance the model's own choices. The counts of an override say nothing about these.
     if (config_.bias_rate == 0 || override_) return;
     const Tensor step = Tensor::from<T>(std::span<const T>(change), bias_.shape(), bias_.device());
     table(bias_).pointwise.add(bias_.device().context().compute(), bias_, bias_, step);

@@ -26,50 +26,51 @@ class MoeLayer {
     int64_t index;                    // index among the MoE layers of the model
     const RouterDeclaration& router;  // declaration of the router that model.moe.router names
     const MoeSchedule& schedule;
-    const IssueOrder& order;  // order named by schedule.order
+    const IssueOrder& order;  // issue order named by schedule.order
   };
   MoeLayer(const Spec& s, const Builder& b);
 
   struct Output {
     Value y;           // shape of x; includes the addends
-    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; without data if all are off
+    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; its data is undefined if all are
+                       // off
   };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
-  /// this tp rank's share of them. The schedule decides whether each tp rank routes its own share or all rows; the
-  /// result is the same. `addends` have the shape and dtype of x. They are added to the output when the results of a
-  /// token are summed. Collective over the ep, etp, tp and cp groups.
+  /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
+  /// result is the same. `addends` have the shape and dtype of x. They are added to the output in the sum of each
+  /// token's results. Collective over the ep, etp, tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const;
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), and stores the counts for
-  /// scope global_batch. Call it once per global batch, with the counts of all tokens of that batch.
+  /// scope global_batch. Call this function once per global batch, with the counts of all tokens of that batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
   /// Sets the runner of all later passes through the experts; null executes them directly.
   void run_passes_by(schedule::GraphRunner* runner) { settings_.runner = runner; }
   /// Sets the kernels that convert rows to the wire format; null: the kernels of the device.
   void send_rows_with(const kernels::WireKernels* wire) { settings_.wire_kernels = wire; }
-  /// Replaces the schedule. `order` is the order named by s.order. Call it between steps, with the same arguments on
-  /// all ranks.
+  /// Replaces the schedule. `order` is the issue order named by s.order. Call this function between steps, with the
+  /// same arguments on all ranks.
   void reschedule(const MoeSchedule& s, const IssueOrder& order) { settings_.schedule = s, settings_.order = order; }
 
  private:
   /// Rows that this rank routes and passes to the experts. `held` is their distribution over the tp ranks:
-  ///   apart   all rows of x, which no other tp rank has
-  ///   alike   all rows of x, which the other tp ranks also route
+  ///   apart   all rows of x; each tp rank has different rows
+  ///   alike   all rows of x; all tp ranks route the same rows
   ///   share   this rank's share of the rows of x (take_share)
   struct Routed {
     Held held;
     int64_t first;               // index of the first routed row in the micro-batch
-    int64_t own_begin, own_end;  // range of this rank's own rows: all routed rows, unless `held` is alike
+    int64_t own_begin, own_end;  // range of this rank's own rows among the routed rows: all, unless `held` is alike
     Tensor own(const Tensor& of_rows) const { return of_rows.slice(0, own_begin, own_end); }
   };
-  /// Describes all rows of x if x has `rows` rows. They are held apart or alike.
+  /// Returns the description of all `rows` rows of x, which are held apart or alike.
   Routed all_rows(int64_t rows) const;
-  /// Returns the rows to route if x has `rows` rows.
+  /// Returns the rows to route, if x has `rows` rows.
   Routed routed(int64_t rows) const;
   /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
-  /// Describes the shared experts' work if x has `rows` rows.
+  /// Returns the work of the shared experts on the `rows` rows of x.
   SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;

@@ -21,14 +21,14 @@ bool only_moves(Kind kind) {
          kind == Kind::receive;
 }
 
-// Returns a tensor like `t` whose elements are in `buffer`. Transports treat card memory like host memory, but no host
-// code reads it.
+// Returns a tensor like `t` whose elements are in `buffer`. Transports get its address like that of host memory, but no
+// host code reads the memory.
 Tensor in_buffer(const Tensor& t, std::byte* buffer) {
   const auto offset = static_cast<std::byte*>(tensor::device_raw(t)) - tensor::DeviceAccess::begin(*t.storage());
   return t.borrowed_at(buffer - offset, t.device());
 }
 
-// Copies the message that the rank sends to itself, on the card, from `op.in` to the rank's range of `arriving`.
+// Copies the message of this rank to itself from `op.in` to the rank's range of `arriving`, on the card.
 void copy_own(const Operation& op, const Tensor& arriving, int rank, Stream& stream) {
   const size_t me = rank;
   if (op.kind == Kind::all_gather) {
@@ -56,8 +56,17 @@ std::unique_ptr<ProcessGroup> CardMessageGroup::split(int color, int key, Traffi
   return of(other_.split(color, key, traffic, std::move(name)));
 }
 
+std::unique_ptr<ProcessGroup> CardMessageGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                         std::string name) const {
+  return of(other_.subgroup(members, traffic, std::move(name)));
+}
+
 std::unique_ptr<ProcessGroup> CardMessageGroup::urgent(std::string name) const {
   return of(other_.urgent(std::move(name)));
+}
+
+std::unique_ptr<ProcessGroup> CardMessageGroup::twin(std::string name) const {
+  return of(other_.twin(std::move(name)));
 }
 
 std::unique_ptr<ProcessGroup> CardMessageGroup::of(std::unique_ptr<ProcessGroup> group) const {

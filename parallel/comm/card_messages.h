@@ -1,4 +1,4 @@
-// Groups that send messages directly from and to card memory.
+// Groups that send and receive messages directly in the memory of cards (GPUs).
 #pragma once
 
 #include "framework/device/cuda/reused_buffers.h"
@@ -7,18 +7,21 @@
 namespace hexad::comm {
 
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only transfer
-/// bytes go through separate buffers on the card. Tensors are in mapped pages, which transports cannot share with other
-/// processes, or share only up to the first page. All other operations, such as sums that the host computes, are passed
-/// on to the group given to the constructor.
+/// bytes are copied through separate buffers on the card: tensors are in mapped pages, of which transports share at
+/// most the first page with other processes. All other operations, such as sums that the host computes, are executed by
+/// the group passed to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
-  /// Makes a group with the ranks of `other`. `other` must outlive this group unless it is `owned`.
+  /// Makes a group with the ranks of `other`. `other` must outlive this group, unless `owned` points to `other`.
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
 
  protected:
   Event start(Operation op, Stream& stream) const override;

@@ -1,4 +1,4 @@
-// Groups whose collectives transfer tensors between the memories of devices.
+// Groups whose collectives transfer tensors directly between devices.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace hexad::comm {
 
 using base::Error;
 
-/// Path by which device tensors travel between ranks.
+/// Path by which device tensors are sent between ranks.
 enum class DeviceCollectives : uint8_t { automatic, nccl, host };
 constexpr auto enum_names(DeviceCollectives) {
   using enum DeviceCollectives;
@@ -25,10 +25,10 @@ constexpr auto enum_names(DeviceCollectives) {
       {{automatic, "auto"}, {nccl, "nccl"}, {host, "host"}});
 }
 
-/// Kernel that writes the sum of `addends`, added in order, to `out` (KernelTable::pointwise.sum_of).
+/// Kernel that adds `addends` in order and writes the sum to `out` (KernelTable::pointwise.sum_of).
 using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> addends);
 
-/// Traffic that is in flight while matrix products are computed.
+/// Traffic of one class that is in flight while matrix products are computed.
 struct TrafficBeside {
   TrafficClass traffic;
   bool messages = false;
@@ -43,32 +43,31 @@ struct DeviceGroupOptions {
   /// Maximum bytes of one transfer. Longer transfers are divided into pieces, so that transfers of other classes can
   /// run between them.
   int64_t piece_bytes = 32 << 20;
-  /// True to register buffers with NCCL. Large parameters and gradients allocated afterwards occupy whole blocks, which
-  /// NCCL reads and writes without copying (nccl/registered.h).
+  /// True to register buffers with NCCL. Large parameters and gradients that are allocated later then occupy whole
+  /// blocks, which NCCL reads and writes without copying (nccl/registered.h).
   bool register_buffers = false;
-  /// Kernel that sums in the order of the ranks. With it, results are bitwise identical in every run and for every kind
-  /// of group. If null, NCCL sums in an order that depends on its version, the cards and their links.
+  /// Kernel that sums in the order of the ranks, so that results are bitwise identical in every run and for every kind
+  /// of group. If null, NCCL computes sums, in an order that depends on its version, the cards and their links.
   SumInOrder sum_of = nullptr;
-  /// Class of service in the network for each traffic class (InfiniBand: service level; RoCE: type of service).
+  /// Network class of each traffic class (InfiniBand: service level; RoCE: type of service).
   std::array<std::optional<int>, traffic_class_count> network_class{};
-  /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that uses all
+  /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
   /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// Called once, on rank 0, with a text that states the chosen path and the reason for it.
+  /// Called once, on rank 0, with a text that states the chosen path and the reason.
   std::function<void(const std::string&)> say{};
-  /// Called on rank 0 for each NCCL environment variable whose value may make ranks wait for each other forever.
+  /// Called on rank 0 with a warning for each NCCL environment variable whose value may cause a deadlock between ranks.
   std::function<void(const std::string&)> warn{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
   /// ProcessGroup::abort_job() is called.
   std::function<void(const Error&)> on_failure{};
 };
 
-/// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from it also accept
-/// these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, it uses the transport of `world`,
-/// provided that the transport accepts card memory. Returns null on all ranks in three cases: tensors must travel
-/// through host memory (because the options say so or because neither path is possible), there is only one rank, or the
-/// device is not a card. Throws Error if the options require NCCL and it is not available. Collective. `world` and
-/// `context` must outlive the groups.
+/// Makes a group of all ranks of `world` for tensors on the device of `context`. The groups split from this group also
+/// accept these tensors. The group uses NCCL. If ranks share a card or NCCL is missing, the group uses the transport of
+/// `world`, provided that the transport accepts card memory. Returns null on all ranks if neither path is possible, if
+/// the options require host memory, if there is only one rank, or if the device is not a card. Throws Error if the
+/// options require NCCL and NCCL is not available. Collective. `world` and `context` must outlive the groups.
 std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, device::DeviceContext& context,
                                                 const DeviceGroupOptions& options);
 

@@ -18,12 +18,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Time that the engine allows before it ends the job itself. It applies to the rank's thread, which should end the job
-// after a failure, and to other ranks, which should reach MPI_Init.
+// Time after which the engine ends the job or the process itself: after a failure if the rank's thread does not do so,
+// and after a request to end if other ranks have not reached MPI_Init.
 constexpr auto patience = 5s;
 
-// Returns the tag of a channel's messages. Each communicator has two tags, so that messages of collectives never match
-// messages of send and receive.
+// Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
+// receive. Their messages therefore never match each other.
 int tag_of(const Channel& channel) {
   return 2 * channel.communicator + (channel.kind == Channel::Kind::collective ? 0 : 1);
 }
@@ -76,7 +76,7 @@ void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
     if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
-    // Exits here, because nothing can interrupt MPI_Init.
+    // Exits the process, because nothing can interrupt MPI_Init.
     std::fprintf(
         stderr,
         "this rank was asked to end, but other ranks have not reached MPI_Init: they are lost or still starting\n");
@@ -86,7 +86,9 @@ void CommEngine::await_connection() {
 }
 
 CommEngine::~CommEngine() {
-  command([this] { queue_.boost_all(); });  // the watchdog then checks every operation for which a thread waits
+  command([this] {
+    queue_.boost_all();
+  });  // the destructor waits for all operations, so the watchdog must check all of them
   {
     std::lock_guard lock(inbox_->mutex);
     stopping_ = true;
@@ -159,7 +161,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
     command([=, error = error_of(before)] { enqueue(), make_ready(error); });
     return event;
   }
-  command(enqueue);  // queued immediately, to keep the order of the calls
+  command(enqueue);  // queued immediately, so that operations keep the order of the calls
   before.then([=, inbox = inbox_] { inbox->put([=, error = error_of(before)] { make_ready(error); }); });
   return event;
 }
@@ -177,12 +179,12 @@ Link CommEngine::link_of(const Request& request) const {
 
 void CommEngine::abort_job(int code) {
   std::fflush(nullptr);
-  // The lost rank knows the cause of the failure, so this rank first gives it time to set the exit code of the job.
-  // Then this rank ends the job itself, because some launchers do not end the remaining ranks.
+  // A lost rank knows the cause of the failure. This rank therefore first gives the lost rank time to set the exit code
+  // of the job. Then this rank ends the job, because some launchers do not end the remaining ranks.
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread does not respond. After this exit, the launcher ends the other ranks.
+  // The engine's thread does not respond, so this process exits. The launcher then ends the other ranks.
   std::_Exit(code);
 }
 
@@ -220,12 +222,12 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   {
     std::lock_guard lock(inbox_->mutex);
     connected_ = true;
-    // Notifies under the lock: after its release, `failed` and this object may be destroyed.
+    // Notifies while holding the lock, because `failed` and this object may be destroyed once the lock is released.
     inbox_->changed.notify_all();
   }
   if (!served) return;
   serve();
-  // An orderly end waits for all ranks, and would wait forever after a failure.
+  // After a failure, an orderly end could wait forever, because it waits for all ranks.
   if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
   transport_.reset();
 }
@@ -250,7 +252,7 @@ bool CommEngine::take_commands(bool progress) {
   std::vector<Command> commands;
   {
     std::unique_lock lock(inbox_->mutex);
-    // A round that has just finished may allow another round to start.
+    // Does not wait after progress, because a round that has just finished may allow another round to start.
     if (running_.empty() && !progress) {
       const auto awake = [&] { return (stopping_ && queue_.empty()) || !inbox_->commands.empty(); };
       inbox_->changed.wait_until(lock, next_look(), awake);
@@ -284,8 +286,8 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
   const auto world = [&](int peer) { return (*request->members)[peer]; };
   try {
     for (const Transfer& t : messages.receives) transport_->receive(world(t.peer), tag, t.data, t.bytes, token);
-    // If there are no receives, the sends must wait until they are `taken`: a `copied` send shows only that the link
-    // has accepted the data, not that the peer participates.
+    // If there are no receives, the sends must be `taken`: a `copied` send shows only that the link has accepted the
+    // data, but not that the peer has begun the operation.
     const auto done = messages.receives.empty() ? Transport::SendDone::taken : Transport::SendDone::copied;
     for (const Transfer& t : messages.sends) {
       transport_->send(world(t.peer), tag, t.data, t.bytes, token, done);
@@ -321,7 +323,7 @@ void CommEngine::finish_round(uint64_t token) {
 void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
   if (std::exchange(request->urgent, false)) --urgent_;
   if (std::exchange(request->awaited, false)) --awaited_;
-  if (!error) {  // nothing is in flight any more, so memory is freed before waiting threads continue
+  if (!error) {  // frees memory before waiting threads continue; after an error, messages may still be in flight
     request->plan.scratch.clear();
     request->operation.in = request->operation.out = Tensor();
     last_done_ = request;
@@ -332,7 +334,7 @@ void CommEngine::complete(const RequestPtr& request, std::exception_ptr error) {
 }
 
 void CommEngine::fail(std::exception_ptr error) {
-  if (failed_) return;  // keeps the first error and the contents of `abandoned_`
+  if (failed_) return;  // keeps the first error, and the requests in `abandoned_`
   failed_ = error;
   failed_at_ = Clock::now();
   abandoned_ = queue_.drain();
@@ -360,14 +362,15 @@ void CommEngine::rest(bool progress) {
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
   if (wakes_) return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience` must check the time
-  // Yields the core, which another rank may share. A wait of more than about a millisecond is due to computation on a
-  // peer, not to latency.
+  // First yields the core, which another rank may share. If the wait exceeds about a millisecond, it is due to
+  // computation on a peer, not to latency.
   constexpr int spins = 1000;
   if (urgent_ > 0 && idle_polls_ < spins) {
     sched_yield();
     return;
   }
-  // Short sleeps reduce the matrix-product throughput of a busy core by up to a third. Long sleeps leave the link idle.
+  // Then sleeps. Short sleeps reduce the matrix-product throughput of a busy core by up to a third, long sleeps leave
+  // the link idle.
   sleep_at_most(urgent_ > 0 ? 50us : std::min(100us * idle_polls_, 500us));
 }
 

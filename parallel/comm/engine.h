@@ -1,5 +1,5 @@
-// The communication engine: one thread of a rank, which owns the rank's transport and executes the operations of all
-// its groups.
+// The communication engine: a thread of a rank that owns the rank's transport and executes the operations of all its
+// groups.
 #pragma once
 
 #include <atomic>
@@ -23,10 +23,10 @@ using device::Stream;
 
 /// Settings of the checks for hangs and for mismatched calls. They must be the same on all ranks.
 struct Guards {
-  /// Seconds without progress until an operation counts as hung; 0: never. The watchdog checks operations that this
-  /// rank is ready for or waits for. It skips those that wait for a rank whose file work makes progress. At most four
-  /// seconds later, a hung operation fails with Error(communication), which names the operation, the missing ranks and
-  /// the rank to blame. Time during which this process was stopped does not count.
+  /// Seconds without progress until an operation counts as hung; 0: never. The watchdog checks operations for which
+  /// this rank is ready or waits. It skips operations that wait for a rank whose file work makes progress. A hung
+  /// operation fails at most four seconds later with Error(communication), which names the operation, the missing ranks
+  /// and the rank to blame. Time during which this process was stopped does not count.
   double watchdog_seconds = 300;
   /// True if ranks compare their calls before every operation. This costs an additional small message to each peer.
   bool check_collectives = false;
@@ -37,53 +37,54 @@ class CommEngine {
   struct Options {
     Limits limits{};
     Guards guards{};
-    /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a peer
-    /// that does not answer for a few seconds while this rank waits for it is considered lost, and the wait fails with
-    /// Error(peer_lost). If other ranks have not reached MPI_Init, the process exits with `peer_lost`. May be called on
-    /// any thread.
+    /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a wait
+    /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks have not
+    /// reached MPI_Init, the process exits with `peer_lost`. May be called on any thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                                              // set only by tests
     MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests
   };
-  /// Starts the engine's thread, which calls `connect` first and destroys the transport last. The constructor must be
-  /// called on the rank's own thread: while that thread waits for communication, the engine polls more often. Rethrows
-  /// exceptions of `connect`.
+  /// Starts the engine's thread, which first calls `connect` to make the transport, and finally destroys it. Call the
+  /// constructor on the rank's own thread: while that thread waits for communication, the engine polls more often.
+  /// Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, even if their streams have not reached them yet. Does not wait if the
-  /// engine has failed.
+  /// Waits until all posted operations are done, including those that their streams have not reached yet. Does not wait
+  /// if the engine has failed.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Each communicator has a number. next_communicator() returns the smallest number above those of all groups of this
-  /// rank. take_communicator() marks `number` as used. The ranks that make a group together agree on the largest of
-  /// their next numbers.
+  /// Each communicator has a number. next_communicator() returns the smallest number that is larger than those of all
+  /// groups of this rank. take_communicator() marks `number` as used. Ranks that make a group together use the maximum
+  /// of their next numbers.
   int next_communicator() const { return next_communicator_; }
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object through which this rank reports its file work to other ranks.
   const base::FileWork& file_work() const { return file_work_; }
-  /// Sets the guards of operations that are posted later. All ranks must call it at the same point in their programs.
+  /// Sets the guards of operations that are posted later. All ranks must call this function at the same point in their
+  /// programs.
   void set_guards(const Guards& guards);
-  /// Sets the limits. New windows apply immediately; new round sizes apply to operations that are posted later. All
-  /// ranks must call it at the same point in their programs.
+  /// Sets the limits. New windows apply immediately, new round sizes to operations that are posted later. All ranks
+  /// must call this function at the same point in their programs.
   void limit(const Limits& limits);
-  /// Sets the priorities. All ranks must call it with the same values while only control traffic is in flight.
+  /// Sets the priorities. All ranks must call this function with the same values while only control traffic is in
+  /// flight.
   void prioritize(const Priorities& priorities);
 
   /// Posts an operation, which starts once `stream` has done the work appended so far. After a failure, every operation
-  /// fails and the job ends. The rank's thread ends the job when it detects the failure; otherwise the engine does so
-  /// after five seconds.
+  /// fails and the job ends. The rank's thread ends the job when it notices the failure. If it does not do so within
+  /// five seconds, the engine ends the job.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
-  /// Calls `f` on the engine's thread, before the operations that are posted later. `f` must not throw.
+  /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.
   void on_thread(std::function<void()> f) { command(std::move(f)); }
   /// Ends all ranks of the job.
   [[noreturn]] void abort_job(int code);
 
  private:
-  // A round in flight. The token of its messages is its key in running_.
+  // A round in flight. Its key in running_ is also the token of its messages.
   struct Running {
     RequestPtr request;
     size_t round;
@@ -91,7 +92,7 @@ class CommEngine {
   };
   using Clock = std::chrono::steady_clock;  // monotonic
   using Command = std::function<void()>;
-  // Commands to the engine's thread. Streams and waiting threads may send them even after the engine's thread has
+  // Queue of commands to the engine's thread. Streams and waiting threads may add commands even after this thread has
   // ended.
   struct Inbox {
     std::mutex mutex;
@@ -122,9 +123,9 @@ class CommEngine {
   void listen();
   Clock::duration between_looks() const;
   Clock::time_point next_look() const;
-  struct Missing {  // peers that are missing in an operation in flight
+  struct Missing {  // peers for which an operation in flight waits
     std::vector<int> ranks{};
-    bool taking = false;  // true: the peers do not receive messages of this rank; false: they send none to it
+    bool taking = false;  // true: the peers take no message of this rank; false: no message from the peers arrives
   };
   Missing missing_peers(const Request& request) const;
   Standing standing() const;
@@ -150,18 +151,18 @@ class CommEngine {
   IssueQueue queue_;
   std::unordered_map<uint64_t, Running> running_;
   uint64_t next_token_ = 0;
-  int urgent_ = 0;   // number of requests for which the rank's thread waits
+  int urgent_ = 0;   // number of requests for which the rank's own thread waits
   int awaited_ = 0;  // number of requests for which any thread waits
   bool ending_ = false;
-  bool wakes_ = false;  // true if the transport wakes the engine when it should be polled
+  bool wakes_ = false;  // true if the transport wakes the engine whenever the engine should poll it
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;
   std::optional<HangWatch> hang_watch_;
   Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
   uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
-  int listens_without_progress_ = 0;         // number of calls of listen() since file_work_ moved or an operation ended
-  int listens_with_missing_peers_ = 0;       // number of calls of listen() with missing peers since the request to end
+  int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
+  int listens_with_missing_peers_ = 0;  // counts listen() with missing peers since the process was asked to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

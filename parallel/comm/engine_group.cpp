@@ -7,7 +7,7 @@
 namespace hexad::comm {
 namespace {
 
-std::vector<int> everybody(int size) {
+std::vector<int> first_ranks(int size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -22,7 +22,7 @@ std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& memb
 }  // namespace
 
 EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
-    : EngineGroup(engine, {}, everybody(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
+    : EngineGroup(engine, {}, first_ranks(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 
 EngineGroup::EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
                          TrafficClass traffic, std::string name)
@@ -36,14 +36,23 @@ std::unique_ptr<ProcessGroup> EngineGroup::split(int color, int key, TrafficClas
   return make(agree(color, key, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
 }
 
+std::unique_ptr<ProcessGroup> EngineGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                    std::string name) const {
+  return make(agree_on(members, engine_.next_communicator()), Urgency::ordinary, traffic, std::move(name));
+}
+
 std::unique_ptr<ProcessGroup> EngineGroup::urgent(std::string name) const {
-  return make(agree(0, rank_, engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
+  return make(agree_on(first_ranks(size()), engine_.next_communicator()), Urgency::urgent, traffic(), std::move(name));
+}
+
+std::unique_ptr<ProcessGroup> EngineGroup::twin(std::string name) const {
+  return subgroup(first_ranks(size()), traffic(), std::move(name));
 }
 
 std::unique_ptr<ProcessGroup> EngineGroup::make(const Members& members, Urgency urgency, TrafficClass traffic,
                                                 std::string name) const {
-  // The number must be unused on every member. Groups of different colours use the same number, because they have no
-  // rank in common.
+  // The number must be unused on every member. Groups of different colours can use the same number, because they have
+  // no rank in common.
   const int number = static_cast<int>(members.largest);
   engine_.take_communicator(number);
   if (members.ranks.size() == 1)

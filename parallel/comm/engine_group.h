@@ -1,5 +1,5 @@
-// A group of ranks whose operations are executed by a communication engine on each rank. The ranks are processes or, in
-// with_engine_ranks(), threads.
+// A group of ranks, each of which has a communication engine that executes the operations. The ranks are processes or,
+// in with_engine_ranks(), threads.
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -13,10 +13,14 @@ class EngineGroup final : public ProcessGroup {
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
-  /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator, which becomes
-  /// part of the tags of its messages. A group of one rank is a SelfGroup.
+  /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator. This number is
+  /// part of the tags of its messages. If the new group has only one rank, returns a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  /// Like split(), but the ranks agree in a maximum of one number, which takes O(log(size())) messages of a rank.
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
+  std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   CommEngine& engine() const { return engine_; }
 
  protected:

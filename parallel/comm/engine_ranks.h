@@ -1,5 +1,5 @@
 // Ranks that are threads of one process but communicate like separate processes. Each rank has a communication engine
-// with its own plans, queues and guards. A ThreadNetwork takes the place of MPI.
+// with its own plans, queues and guards. A ThreadNetwork replaces MPI.
 #pragma once
 
 #include "parallel/comm/engine.h"
@@ -14,8 +14,8 @@ struct EngineRanks {
   CommEngine::Options engine{};
 };
 
-/// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks need it, operations of the other ranks
-/// throw Error(peer_lost) instead of hanging. Rethrows the first failure after all ranks have ended.
+/// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks wait for it, operations of the other
+/// ranks throw Error(peer_lost) instead of hanging. Rethrows the first exception after all ranks have ended.
 void with_engine_ranks(int n, const std::function<void(const ProcessGroup& world)>& body,
                        const EngineRanks& options = {});
 

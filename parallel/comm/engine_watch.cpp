@@ -11,9 +11,9 @@ namespace {
 using namespace std::chrono_literals;
 using Seconds = std::chrono::duration<double>;
 
-// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
+// Number of checks within the watchdog's limit. A hang is therefore detected at most 1/16 of the limit too late.
 constexpr int looks = 16;
-// Interval between two checks for notes from the engines of other ranks.
+// Interval between two calls of listen().
 constexpr auto listening = 100ms;
 // Time without progress after which the engine of a process that was asked to end searches for lost ranks.
 constexpr auto grace = 3s;
@@ -52,7 +52,7 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// Searches for lost ranks, because a process that was asked to end cannot end while it waits for one.
+// Searches for lost ranks, because a process that was asked to end cannot end while it waits for a lost rank.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;
@@ -83,7 +83,7 @@ void CommEngine::listen() {
 }
 
 CommEngine::Missing CommEngine::missing_peers(const Request& request) const {
-  // Examines only the first round in flight, because later rounds can hang only as a consequence.
+  // Examines only the first round in flight: if later rounds hang, they hang because of the first.
   const std::pair<const uint64_t, Running>* first = nullptr;
   for (const auto& entry : running_)
     if (entry.second.request.get() == &request && (!first || entry.second.round < first->second.round)) first = &entry;

@@ -6,11 +6,11 @@ namespace {
 using base::cat;
 using base::ExitCode;
 
-// First character of a note, which identifies its kind.
+// First characters of notes, which identify their kinds.
 constexpr char question = '?', reply = '!', hang = 'x', loss = 'l';
 
-// Number of calls of listen() between the announcement of a finding and the end of the job. Meanwhile, the other ranks
-// receive the announcement.
+// Number of calls of listen() between the announcement of a finding and the end of the job. In this time, the other
+// ranks receive the announcement.
 constexpr int notice = 5;
 
 }  // namespace
@@ -28,7 +28,7 @@ void HangWatch::hear(const Transport::Note& note, const std::function<Standing()
   const char kind = note.text.front();
   if (kind == question) transport_.send_note(note.from, cat(reply, rest, "\n", to_note(own())));
   if (kind == hang || kind == loss) {
-    // Several ranks may detect the same hang at the same time. The one with the lowest number reports it.
+    // Several ranks may detect the same hang at the same time. The lowest of these ranks reports it.
     if (!found_ || note.from < transport_.topology().rank)
       received_.emplace(kind == hang ? ExitCode::communication : ExitCode::peer_lost, rest);
   }

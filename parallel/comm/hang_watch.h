@@ -1,5 +1,5 @@
-// Search for the cause of a hang. A HangWatch exchanges messages with the engines of other ranks: it asks them what
-// they wait for, answers their questions, and announces its finding to all of them.
+// Search for the cause of a hang. A HangWatch exchanges messages with the engines of other ranks: it asks what these
+// ranks wait for, answers their questions, and announces its finding to all of them.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace hexad::comm {
 
-/// A hang or a lost rank that another rank has detected and reports. A rank that receives this error also ends, but
-/// need not print the report again.
+/// Error that reports a hang or a lost rank that another rank has detected. A rank that receives this error also ends,
+/// but need not print the report again.
 class FoundByPeer : public base::Error {
  public:
   using Error::Error;
@@ -31,24 +31,24 @@ class HangWatch {
     for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
     for_lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
   };
-  /// Starts an inquiry about an overdue wait. Replaces an inquiry that is only for lost ranks. Does nothing if an
-  /// inquiry for a hang or for the same reason is in progress, or if this rank already has a finding. `wait`, `own` and
-  /// `limit` are arguments of Inquiry's constructor.
+  /// Starts an inquiry about an overdue wait. An inquiry for a hang replaces an inquiry for lost ranks. In all other
+  /// cases, does nothing if an inquiry is in progress. Also does nothing if this rank already has a finding. `wait`,
+  /// `own` and `limit` are arguments of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// Ends the inquiry, because the wait has made progress.
+  /// Ends the inquiry for this reason, because the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
     if (looks_ == looks) inquiry_.reset();
   }
   bool asking(Looks looks = Looks::for_hang) const { return inquiry_ && looks_ <= looks; }
 
   struct News {
-    bool moves = false;         // true if the operation waits for file work that makes progress, so there is no hang
+    bool moves = false;         // true if the operation waits for file work that makes progress: no hang
     double quiet_seconds = 0;   // seconds since this file work last made progress
     std::exception_ptr hang{};  // set if the job must end: Error(communication), Error(peer_lost) or FoundByPeer
   };
-  /// Sends and receives notes and returns the result. Must be called at regular intervals, about ten times a second.
-  /// `own` returns this rank's answer to questions of other ranks. A finding of this rank is announced to all other
-  /// ranks first and returned half a second later, so that they can log it.
+  /// Sends and receives notes, and returns what has been found so far. Call it at regular intervals, about ten times a
+  /// second. `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to
+  /// all other ranks, which log it, and returned half a second later.
   News listen(const std::function<Standing()>& own);
 
  private:

@@ -19,7 +19,8 @@ Tensor part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
-// Marks the values of `out` as unknown, because other ranks would write them. Needed on devices that know some values.
+// Marks the values of `out` as unknown, because they would come from other ranks. Needed on devices that track which
+// values are known.
 void forget(const Tensor& out, Stream& stream) {
   if (out.numel() > 0) out.fill_bytes(0, stream);
 }
@@ -44,7 +45,7 @@ void add_up(const Operation& op, int size) {
   });
 }
 
-// Copies the message that this rank sends to itself to the positions of all received messages.
+// Copies the message of this rank to itself to the positions of all received messages.
 void exchange(const Operation& op, int rank, Stream& stream) {
   const auto& [send, receive] = op.splits;
   const size_t me = rank;
@@ -59,9 +60,9 @@ void exchange(const Operation& op, int rank, Stream& stream) {
   }
 }
 
-// Returns an event that completes only when a thread waits for it. Until then, the latest possible time, the operation
-// holds its tensors. Messages between two ranks complete immediately instead, because a thread waits for them only
-// after all have been sent. `mark` (may be null) is the operation in the log.
+// Returns an event that completes when a thread waits for it. Until then, which is the latest possible time, the
+// operation holds its tensors. Not used for messages between two ranks, which complete immediately, because threads
+// wait only after they have sent all messages. `mark` is the operation in the log; null: not logged.
 Event over_when_awaited(const Operation& op, const std::shared_ptr<const device::DeviceMark>& mark) {
   const auto state = Event::make_state();
   const Event event(state);
@@ -138,7 +139,7 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
   return twin;
 }
 
-// Returns, for each rank, the node of its card.
+// Returns the node of each rank's card.
 std::vector<int> ImaginedGroup::nodes() const { return nodes_of(ranks_, cards_->node_of_rank); }
 
 nccl::CommunicatorShape ImaginedGroup::shape() const {

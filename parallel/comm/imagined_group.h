@@ -1,4 +1,5 @@
-// A group in which a single process runs as one of many ranks, for runs that only count (framework/device/meta).
+// A group for a single process that runs as one of many ranks. Used by runs that only count memory and operations
+// (framework/device/meta).
 #pragma once
 
 #include "framework/device/meta/issue_log.h"
@@ -7,26 +8,25 @@
 
 namespace hexad::comm {
 
-/// Cards of imagined ranks, which are assumed to communicate through NCCL.
+/// Description of the cards of imagined ranks, which are assumed to communicate through NCCL.
 struct ImaginedCards {
   std::vector<int> node_of_rank;  // node of each rank of the world
   bool sums_in_order = false;     // true if real groups would set DeviceGroupOptions::sum_of
 };
 
-/// Group in which all ranks but one are imagined. Each imagined rank does the same as this rank at the same time, and
-/// its tokens choose the same experts. Therefore the values of this rank stand for the values of all ranks. An
-/// all-gather repeats the values of this rank for each rank. An all-to-all returns this rank's message to itself. A sum
-/// multiplies this rank's values by the number of ranks. On the meta device, only an all-gather copies values; all
-/// other results are marked as unknown.
+/// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
+/// time, with the same values and the same choice of experts. An all-gather therefore repeats the values of this rank
+/// for each rank. An all-to-all returns this rank's message to itself. A sum multiplies this rank's values by the
+/// number of ranks. On the meta device, only an all-gather copies values; all other results are marked as unknown.
 ///
-/// Operations never wait. A collective holds its tensors until a thread waits for it, which is the longest time that a
-/// real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The memory that NCCL
-/// would need on the device to connect the ranks is counted by the device's allocator (nccl/connection_bytes.h).
+/// Operations never wait. A collective holds its tensors until a thread waits for the collective, which is the longest
+/// time that a real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The device's
+/// allocator also counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h).
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in
   /// `log`, which may be null and must outlive the groups. node_of_rank is as in ProcessGroup; if it is empty, all
-  /// ranks are on one node. If `cards` is null, connections need no memory of a device.
+  /// ranks are on one node. If `cards` is null, connections need no device memory.
   ImaginedGroup(int rank, int size, device::IssueLog* log = nullptr, std::vector<int> node_of_rank = {},
                 std::shared_ptr<const ImaginedCards> cards = {});
   int rank() const override { return rank_; }
@@ -58,7 +58,7 @@ class ImaginedGroup final : public ProcessGroup {
   const int logged_as_;  // index of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
   std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the urgent twins of this group
-  mutable std::set<Route> routes_;                              // routes that are connected for messages
+  mutable std::set<Route> routes_;                              // routes on which the ranks are connected for messages
 };
 
 }  // namespace hexad::comm

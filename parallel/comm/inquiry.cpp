@@ -10,8 +10,8 @@ namespace {
 using base::cat;
 using Kind = Standing::Kind;
 
-// Maximum number of ranks that one inquiry asks. Even among thousands of ranks, the rank to blame is only a few waits
-// away.
+// Maximum number of ranks that one inquiry asks. This suffices for thousands of ranks, because the chain of waits that
+// leads to the rank to blame is short.
 constexpr size_t most_ranks = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
@@ -20,7 +20,7 @@ std::string one_decimal(double seconds) { return cat(static_cast<double>(static_
 std::string complaint(const std::optional<Standing>& standing) {
   if (!standing) return "does not answer: it is stopped, has ended or cannot be reached";
   if (standing->kind == Kind::files)
-    return cat("its file work has not moved for ", one_decimal(standing->seconds), " s: it is ", standing->text);
+    return cat("its file work has made no progress for ", one_decimal(standing->seconds), " s: it is ", standing->text);
   return cat("waits for no other rank: it computes, or hangs in its own code", standing->text.empty() ? "" : "; ",
              standing->text);
 }
@@ -72,7 +72,7 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
 std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
-  // Builds the chain of waits that leads from this rank to the first of `ranks`.
+  // Describes the chain of waits from this rank to the first of `ranks`.
   for (int r = nodes_.at(ranks.front()).waiter; r >= 0 && r != rank_; r = nodes_.at(r).waiter)
     chain = cat("; ", name(r), " waits in ", nodes_.at(r).standing->text, chain);
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
@@ -85,7 +85,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   const auto is = [](const Node& n, Kind kind) { return n.standing && n.standing->kind == kind; };
   const auto still = [&](const Node& n) { return is(n, Kind::files) && n.standing->seconds >= limit_; };
   const auto moving = [&](const Node& n) { return is(n, Kind::files) && !still(n); };
-  // The order of these checks matters. A silent rank is always to blame; any other rank may be waiting for file work
+  // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
@@ -99,7 +99,7 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   }
   const auto working = ranks_where([&](const Node& n) { return is(n, Kind::works); });
   if (!working.empty()) {
-    // The program of this rank may be computing while its operations are in flight, so other ranks are blamed first.
+    // Blames other ranks first, because the program of this rank may be computing while its operations are in flight.
     auto others = working;
     std::erase(others, rank_);
     return {.text = blame(others.empty() ? working : others, name)};

@@ -1,5 +1,5 @@
 // Determines which rank is to blame for a hang. Follows the waits from rank to rank until it finds a rank that waits
-// for no other rank. Performs no communication itself.
+// for no other rank. Only computes; the caller sends the questions.
 #pragma once
 
 #include <functional>
@@ -15,26 +15,26 @@ namespace hexad::comm {
 class Inquiry {
  public:
   /// Starts an inquiry about a wait of rank `rank` that is overdue after `limit` seconds. `wait` describes the wait and
-  /// lists the missing ranks. If it lists none, the operation waits for work of this rank itself. `own` is the standing
-  /// of this rank.
+  /// lists the missing ranks. If the list is empty, the operation waits for this rank itself. `own` is the standing of
+  /// this rank.
   Inquiry(int rank, Standing wait, Standing own, double limit);
 
   /// Returns the ranks that must be asked for their standing now. Returns each rank only once.
   std::vector<int> ranks_to_ask();
   void answer(int rank, Standing standing);
-  /// Advances the time. Must be called at regular intervals. A rank that has not answered after `patience` calls counts
-  /// as silent.
+  /// Advances the time. Call it at regular intervals. A rank that has not answered after `patience` calls counts as
+  /// silent.
   void tick();
   static constexpr int patience = 25;
   /// True if every rank that was asked has answered or counts as silent.
   bool over() const;
 
   struct Finding {
-    /// True if file work makes progress, so that there is no hang yet. Start another inquiry when this work could have
-    /// made no progress for `limit` seconds.
+    /// True if file work makes progress, so that there is no hang yet. The caller should start another inquiry once
+    /// this work may have made no progress for `limit` seconds.
     bool moves = false;
     double quiet_seconds = 0;  // seconds since this file work last made progress
-    bool silence = false;      // true if ranks are to blame because they do not answer
+    bool silence = false;      // true if the ranks to blame are those that do not answer
     std::string text{};        // report of the hang: the wait, the chain of waits, and "to blame: ..."
   };
   /// Returns the result. `name(rank)` must return a rank's name with its host and process.

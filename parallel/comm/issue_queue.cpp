@@ -6,19 +6,6 @@
 #include "parallel/comm/signature.h"
 
 namespace hexad::comm {
-namespace {
-
-// Returns all peers of a request. Peers that exchange no rows in an all-to-all are included, because other ranks may
-// have to wait for them.
-std::vector<int> others_of(const Request& r) {
-  if (r.operation.is_point_to_point()) return {r.operation.peer};
-  std::vector<int> others;
-  for (int rank = 0; rank < static_cast<int>(r.members->size()); ++rank)
-    if (rank != r.rank) others.push_back(rank);
-  return others;
-}
-
-}  // namespace
 
 void IssueQueue::post(RequestPtr request) {
   request->number = posted_[request->channel]++;
@@ -31,7 +18,7 @@ void IssueQueue::post(RequestPtr request) {
 void IssueQueue::make_ready(const RequestPtr& request) {
   request->ready = true;
   Queue& queue = queues_.at(request->channel);
-  if (queue.requests.front() == request) queue.quiet = 0;  // until now, the wait was due only to this rank's own work
+  if (queue.requests.front() == request) queue.quiet = 0;  // until now, the operation waited only for work of this rank
 }
 
 void IssueQueue::boost(const Request& request) {
@@ -80,7 +67,6 @@ IssueQueue::Start IssueQueue::startable(Queue& queue) const {
       r.plan = make_message_plan_(r.operation, r.rank, size, r.round_bytes);
       if (r.checked) check_first(r.plan, r.operation, r.group, r.number, r.rank, size);
       r.finished.assign(r.plan.rounds.size(), false);
-      r.unheard = others_of(r);
       r.planned = true;
     }
     const bool allowed = r.plan.rounds[r.started].after < static_cast<int>(r.finished_prefix);
@@ -101,8 +87,8 @@ const IssueQueue::Candidate* IssueQueue::choose(const std::vector<Candidate>& so
         const bool waits = (wanted.sent > 0 && (sends_wait || over.sent > 0)) ||
                            (wanted.received > 0 && (receives_wait || over.received > 0));
         if (!waits) return &c;
-        // Later candidates must wait. Otherwise, smaller rounds of a lower class could keep the window full forever.
-        // They need not wait for an operation to which no rank has responded yet.
+        // Later candidates must also wait. Otherwise, smaller rounds of a lower class could keep the window full
+        // forever. Exception: they need not wait for an operation to which no rank has responded yet.
         if (!answered(*c.queue)) continue;
         sends_wait |= wanted.sent > 0;
         receives_wait |= wanted.received > 0;
@@ -117,8 +103,8 @@ Volume IssueQueue::excess(const Candidate& c) const {
   for (const auto& [channel, queue] : queues_) {
     const Request& first = *queue.requests.front();
     // Two kinds of rounds do not count against the window of a lower priority: first rounds to which no rank has
-    // responded yet, and rounds of an even lower priority. The latter may be unable to finish until the traffic of
-    // higher priority ends, because their peers hold them back.
+    // responded yet, and rounds of an even lower priority. Rounds of lower priority may not finish before traffic of
+    // higher priority ends, because peers delay them.
     const bool moves = answered(queue) || queue.rounds_in_flight > 1;
     const bool takes_room =
         first.link == r.link && low(queue) == c.low && (!c.low || (moves && priority_of(first) <= priority_of(r)));
@@ -134,8 +120,7 @@ IssueQueue::Start IssueQueue::next() {
   std::vector<Candidate> candidates;
   for (auto& [channel, queue] : queues_) {
     const bool gives_way = low(queue);
-    // One round suffices to show whether the peers respond. Further rounds would only fill the window of a higher
-    // class.
+    // Starts only one round until the peers respond. Further rounds would only fill the window of a higher class.
     if (withheld(queue) || (gives_way && queue.rounds_in_flight > 0 && !answered(queue))) continue;
     Start start = startable(queue);
     if (!start.request) continue;
@@ -156,10 +141,10 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
   Request& r = *request;
   const Round& finished = r.plan.rounds[round];
   if (finished.finish) finished.finish();
-  // A peer has begun the operation if it has sent to this rank. If there are no receives, the peers have taken the
-  // messages of this rank.
-  for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives)
-    std::erase(r.unheard, t.peer);
+  // A peer has begun the operation if its message has arrived or, in a round without receives, if it has taken the
+  // message of this rank.
+  if (!r.matched())
+    for (const Transfer& t : finished.receives.empty() ? finished.sends : finished.receives) r.heard.insert(t.peer);
   r.finished[round] = true;
   ++r.ended;
   while (r.finished_prefix < r.finished.size() && r.finished[r.finished_prefix]) ++r.finished_prefix;
@@ -184,7 +169,7 @@ RequestPtr IssueQueue::overdue(int limit) {
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {
   std::vector<std::pair<RequestPtr, int>> list;
   const auto waited = [](const auto& entry) { return entry.second.requests.front()->boosted; };
-  // Unless priorities are by need, a channel for which no thread waits may hold back a channel for which one waits.
+  // Unless priorities are by need, a channel without waiting threads may delay a channel for which a thread waits.
   const bool all = !priorities_.by_need && std::any_of(queues_.begin(), queues_.end(), waited);
   for (const auto& entry : queues_)
     if (all || waited(entry)) list.emplace_back(entry.second.requests.front(), entry.second.quiet);

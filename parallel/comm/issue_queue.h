@@ -1,4 +1,5 @@
-// Choice of the round that the communication engine starts next, according to priorities. Performs no communication.
+// Choice of the round that the communication engine starts next, according to priorities. Only chooses; the engine
+// communicates.
 #pragma once
 
 #include <compare>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,26 +19,25 @@ namespace hexad::comm {
 
 using base::cat;
 
-/// Limits of the data in flight.
+/// Limits of the amount of data in flight.
 struct Limits {
   /// Bytes that a rank sends in one round of an operation, to all peers together. Priorities take effect only between
   /// rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Maximum bytes in flight, per link and direction, for the classes with the highest priority in use on that link.
-  /// The first round of each communicator may exceed the limit. It must be large enough to keep the link busy until the
-  /// engine's next poll.
+  /// Maximum bytes in flight, per link and direction, for the classes with the highest priority that this rank uses on
+  /// the link. The first round of each communicator may exceed this limit. The limit must be large enough to keep the
+  /// link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
-  /// Maximum bytes in flight, per link and direction, for each class of lower priority than another class that this
-  /// rank uses on the link. Traffic of the higher class has to wait for these bytes, because they are already in the
-  /// buffers of sockets and switches.
+  /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
+  /// wait for these bytes, because they are already in the buffers of sockets and switches.
   int64_t low_window_bytes = 256 << 10;
 };
 
-/// Kind of link that carries an operation.
+/// Kind of link that an operation uses.
 enum class Link : uint8_t { node, network };
 
-/// Key of a queue of requests: all collectives of a communicator, or all its messages to (or from) one peer. The
-/// operations of a channel start in the same order on all ranks.
+/// Key of a queue of requests: all collectives of a communicator, all its messages to one peer, or all its messages
+/// from one peer. The operations of a channel start in the same order on all ranks.
 struct Channel {
   enum class Kind : uint8_t { collective, send, receive };
   int communicator = 0;
@@ -46,50 +47,53 @@ struct Channel {
   auto operator<=>(const Channel&) const = default;
 };
 
-/// An operation that was passed to the engine. After it is posted, only the engine's thread accesses it, except for
-/// `flight`.
+/// An operation that was passed to the engine. Once it is posted, only the engine's thread accesses its members, except
+/// for `flight`.
 struct Request {
   Channel channel;
   TrafficClass traffic;
   std::string group;                                // name of the group
   std::shared_ptr<const std::vector<int>> members;  // world ranks of the group
   Operation operation;                              // owns the tensors
-  int rank = 0;                                     // number of this rank in the group
+  int rank = 0;                                     // rank of this process in the group
   Link link = Link::network;
   int64_t round_bytes = Limits{}.round_bytes;
-  bool checked = false;  // true if the operation begins by comparing signatures with the peers
+  bool checked = false;  // true if the operation first compares signatures with the peers
   std::shared_ptr<Flight> flight;
 
-  int64_t number = 0;    // number of the operation in its channel, in the order of the calls
-  int64_t arrival = 0;   // number of the request among all requests of this rank
+  int64_t number = 0;    // index of the operation in its channel, in the order of the calls
+  int64_t arrival = 0;   // index of the request among all requests of this rank
   bool ready = false;    // true once its stream has done the work that precedes the operation
-  bool boosted = false;  // true once a thread waits for this request or a later one of its channel
+  bool boosted = false;  // true once a thread waits for this or a later request of its channel
   bool awaited = false;  // true while a thread of the rank is blocked on it
-  bool urgent = false;   // true if the rank's own thread waits for it, so that this thread's core is idle
+  bool urgent = false;   // true if the rank's own thread waits for it, so that the core of this thread is idle
   MessagePlan plan;      // made before the first round starts
   bool planned = false;
   size_t started = 0;          // number of rounds started
-  size_t finished_prefix = 0;  // number of rounds that have finished without a gap, from the first
+  size_t finished_prefix = 0;  // number of rounds before the first one that is unfinished
   std::vector<bool> finished;
-  size_t ended = 0;          // number of all rounds that have finished
-  std::vector<int> unheard;  // peers that have not yet shown that they participate
+  size_t ended = 0;               // number of finished rounds
+  std::unordered_set<int> heard;  // peers that are known to have begun the operation
   int64_t sent_bytes = 0;
 
-  /// True if all ranks have called the operation, which then completes without further work of their programs. Always
-  /// false if some ranks exchange no messages, because nothing shows that they participate.
-  bool matched() const { return planned && unheard.empty(); }
+  /// True if all ranks are known to have called the operation. It then completes without further work of their
+  /// programs. Always false if this rank exchanges no messages with some ranks, because it cannot know that they have
+  /// called it.
+  bool matched() const { return planned && heard.size() == others(); }
+  /// Returns the number of ranks that take part in the operation besides this one.
+  size_t others() const { return operation.is_point_to_point() ? 1 : members->size() - 1; }
   bool done() const { return planned && finished_prefix == plan.rounds.size(); }
   std::string what() const { return cat("[", group, "] ", operation.to_string()); }  // description for messages
 };
 using RequestPtr = std::shared_ptr<Request>;
 
-/// Queues of requests, one for each channel. Priorities decide which operation may use the windows. A channel waits
-/// while a channel of higher priority has traffic in flight on the same link.
+/// Queues of requests, one per channel. Priorities decide which operation may send data within the limits. A channel
+/// waits while a channel of higher priority has traffic in flight on the same link.
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
-/// may start, unless an operation of higher priority is in flight that all its ranks have called. Such an operation
+/// may start, unless an operation of higher priority is in flight that all its ranks have called. This operation
 /// completes without further work of any program. Priorities are the same on all ranks, so nothing delays the operation
-/// of highest priority. When it has completed, the same argument applies to the next one.
+/// of highest priority. Once it has completed, the same argument applies to the operation of the next priority.
 class IssueQueue {
  public:
   explicit IssueQueue(const Limits& limits, MakeMessagePlan make_message_plan = comm::make_message_plan)
@@ -99,10 +103,10 @@ class IssueQueue {
   void prioritize(const Priorities& priorities) { priorities_ = priorities; }
 
   void post(RequestPtr request);
-  /// Declares that the stream of `request` has done the work that precedes it.
+  /// Declares that the stream of `request` has done the work that precedes `request`.
   void make_ready(const RequestPtr& request);
-  /// Raises all requests of the channel up to `request` above all classes. A wait for `request` is also a wait for the
-  /// requests before it.
+  /// Raises `request` and all earlier requests of its channel above all classes. A thread that waits for `request` also
+  /// waits for the earlier ones.
   void boost(const Request& request);
   void boost_all();
 
@@ -110,20 +114,20 @@ class IssueQueue {
     RequestPtr request;  // null: no round may start now
     size_t round = 0;
   };
-  /// Returns the next round to start. It counts as in flight until finish() is called for it.
+  /// Returns the next round to start. The round counts as in flight until finish() is called for it.
   Start next();
   /// Ends a round and calls its `finish`. If the request is then done(), removes it from the queue.
   void finish(const RequestPtr& request, size_t round);
 
   /// Returns an operation whose channel has finished no round in the last `limit` calls of overdue(); null if there is
-  /// none. Considers only operations that are ready or that a thread waits for. Must be called at regular intervals.
-  /// The limit counts calls, not seconds: a process that was stopped for a while then does not blame its peers.
+  /// none. Considers only operations that are ready or for which a thread waits. Call it at regular intervals. The
+  /// limit counts calls instead of seconds, so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns an entry for each channel in which a thread waits for an operation: the channel's first operation, and the
-  /// number of calls of overdue() since the channel last finished a round.
+  /// Returns one entry per channel in which a thread waits for an operation. The entry is the channel's first
+  /// operation, and the number of calls of overdue() since the channel last finished a round.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
-  /// Reduces the count of overdue() calls without progress to at most `quiet` in every channel.
+  /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);
 
   bool empty() const { return queues_.empty(); }
@@ -137,7 +141,7 @@ class IssueQueue {
     Volume in_flight;
     int quiet = 0;  // calls of overdue() since this channel last finished a round
   };
-  // Priority of a channel. Smaller values go first: first by class, then by urgency.
+  // Priority of a channel, by class and then by urgency. Smaller values go first.
   using Priority = std::pair<int, Urgency>;
   struct Candidate {
     std::tuple<Priority, int64_t> order;
@@ -148,17 +152,16 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // True if the peers have begun the first operation of the queue too.
+  // True if the peers have also begun the first operation of the queue.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
-  // True if this rank also uses a higher priority on the link of the queue.
+  // True if this rank also uses a higher priority than that of the queue on the same link.
   bool low(const Queue& queue) const;
-  // True if traffic of higher priority is currently making progress on the link of the queue.
+  // True if traffic of higher priority is making progress on the link of the queue.
   bool withheld(const Queue& queue) const;
-  // Returns the next round of a queue if the queue's order allows that round to start.
+  // Returns the next round of a queue, if the order of its rounds and operations allows the round to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
-  // Returns the bytes by which the candidate, if started, would exceed the window of its priority on its link; at most
-  // 0 if it fits.
+  // Returns the bytes by which the candidate would exceed the window of its priority on its link; at most 0 if it fits.
   Volume excess(const Candidate& c) const;
 
   Limits limits_;

@@ -40,7 +40,7 @@ void DelayLine::run() {
       auto action = actions_.extract(actions_.begin());
       lock.unlock();
       action.mapped()();
-      action = {};  // destroys what the action owns, outside the lock
+      action = {};  // destroys the objects that the action owns while the mutex is not locked
       lock.lock();
     } else {
       changed_.wait_until(lock, when);
@@ -64,7 +64,7 @@ class DelayedTransport final : public Transport {
     if (!wire.empty()) when = std::max(when, wire.back().when);
     wire.push_back({when, data, bytes, token, done});
   }
-  // Does not delay: the sender has already delayed the message.
+  // Not delayed, because the sender has already delayed the message.
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     transport_->receive(from, tag, data, bytes, token);
   }

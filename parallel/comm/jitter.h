@@ -15,7 +15,7 @@
 
 namespace hexad::comm {
 
-/// Delays of operations or messages. The seed determines each delay, which is at most `max_delay`; 0 turns delays off.
+/// Delays of operations or messages. The seed determines each delay. The maximum is `max_delay`; 0 turns delays off.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};

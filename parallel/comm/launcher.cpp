@@ -18,7 +18,7 @@ std::string library_version() {
   return {text.data(), static_cast<size_t>(length)};
 }
 
-// True if `library` uses PMI2. Intel's MPI is derived from MPICH and has the same interface.
+// True if `library` uses the process-management interface PMI2: MPICH, and Intel MPI, which is derived from MPICH.
 bool uses_pmi2(std::string_view library) {
   return library.find("MPICH") != library.npos || library.find("Intel(R) MPI") != library.npos;
 }
@@ -51,8 +51,8 @@ void require_interface() {
                                        srun_line(library));
   const std::string rank = value_of("PMI_RANK");
   if (rank.empty()) base::fail(base::ExitCode::usage, reason);
-  // Only warns: an Open MPI that was built with PMI2 works without PMIx, and the library does not report how it was
-  // built.
+  // Only warns, because an Open MPI that was built with PMI2 works without PMIx, and the program cannot query how Open
+  // MPI was built.
   if (rank == "0") std::fprintf(stderr, "hexad: if MPI_Init fails now: %s\n", reason.c_str());
 }
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "framework/base/block_sizes.h"
-
 #include "parallel/comm/bytes.h"
-#include "parallel/comm/reduce.h"
+#include "parallel/comm/large_group_plan.h"
+#include "parallel/comm/plan_builder.h"
 
 namespace hexad::comm {
 
-using device::Category;
 using namespace base;
 
 namespace {
@@ -21,28 +20,21 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Returns part `i` of `all` when it is divided into `parts` nearly equal parts.
+// Returns part `i` of `all`, which is divided into `parts` nearly equal parts.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };
   return {edge(i), edge(i + 1)};
 }
 
-class Planner {
+class Planner : public PlanBuilder {
  public:
-  Planner(const Operation& op, int rank, int size, int64_t round_bytes)
-      : op_(op),
-        rank_(rank),
-        size_(size),
-        // Pieces are multiples of 64 bytes, to keep the alignment of the tensors.
-        piece_(
-            std::max(block_sizes().message_bytes, round_bytes / (op.is_point_to_point() ? 1 : std::max(1, size - 1))) /
-            64 * 64) {}
+  using PlanBuilder::PlanBuilder;
 
   MessagePlan make() {
     switch (op_.kind) {
       case Kind::all_reduce:
-        op_.out.bytes() <= block_sizes().whole_bytes ? all_reduce_small() : all_reduce();
+        is_small(op_.out) && !large() ? all_reduce_small() : all_reduce();
         break;
       case Kind::reduce_scatter:
         reduce_scatter();
@@ -54,58 +46,29 @@ class Planner {
         all_to_all();
         break;
       case Kind::broadcast:
-        op_.out.bytes() <= block_sizes().whole_bytes ? broadcast_small() : broadcast();
+        is_small(op_.out) ? broadcast_small() : broadcast();
         break;
       case Kind::send:
-        exchange({{op_.peer, byte_at(op_.in, 0), op_.in.bytes()}}, {});
+        exchange({{op_.peer, byte_at(op_.in, 0), op_.in.bytes()}}, {}, piece_);
         break;
       case Kind::receive:
-        exchange({}, {{op_.peer, byte_at(op_.out, 0), op_.out.bytes()}});
+        exchange({}, {{op_.peer, byte_at(op_.out, 0), op_.out.bytes()}}, piece_);
         break;
       case Kind::barrier:
         barrier();
         break;
     }
-    if (plan_.rounds.empty()) plan_.rounds.emplace_back();
-    return std::move(plan_);
+    return finished();
   }
 
  private:
   // Peers of step k (1, 2, ...): destination and source. In each step, every rank receives one message. If the number
-  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the slower links between nodes.
-  // For any other number, the peers form a ring. In a ring, all ranks of a node first send to the same rank of the next
-  // node, and that rank gets its messages last.
+  // of ranks is a power of two, ranks exchange messages in pairs, which also balances the load of the slower links
+  // between nodes. Otherwise, the peers form a ring, in which the load of these links is less balanced.
   int receiver(int k) const { return pairs() ? rank_ ^ k : (rank_ + k) % size_; }
   int sender(int k) const { return pairs() ? rank_ ^ k : (rank_ + size_ - k) % size_; }
-  // True if this plan must copy the message that the rank sends to itself. For device tensors, CardMessageGroup has
-  // already copied it (card_messages.h).
-  bool copies_own() const { return op_.out.device().on_host(); }
   bool pairs() const { return (size_ & (size_ - 1)) == 0; }
   int others() const { return size_ - 1; }
-
-  int add(Round round) {
-    // Omits empty transfers. The peer knows the sizes and omits them too.
-    const auto empty = [](const Transfer& t) { return t.bytes == 0; };
-    std::erase_if(round.sends, empty);
-    std::erase_if(round.receives, empty);
-    plan_.rounds.push_back(std::move(round));
-    return static_cast<int>(plan_.rounds.size()) - 1;
-  }
-
-  // Exchanges the transfers in pieces: round k contains piece k of each transfer.
-  void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives) {
-    const auto pieces = [&](const std::vector<Transfer>& whole, int64_t begin) {
-      std::vector<Transfer> cut;
-      for (const Transfer& t : whole)
-        if (begin < t.bytes) cut.push_back({t.peer, t.data + begin, std::min(piece_, t.bytes - begin)});
-      return cut;
-    };
-    int64_t longest = 0;
-    for (const auto* list : {&sends, &receives})
-      for (const Transfer& t : *list) longest = std::max(longest, t.bytes);
-    for (int64_t begin = 0; begin < longest; begin += piece_)
-      add({.sends = pieces(sends, begin), .receives = pieces(receives, begin)});
-  }
 
   void all_to_all() {
     const int64_t row = row_bytes(op_.in);
@@ -125,7 +88,7 @@ class Planner {
       sends.push_back(transfer(op_.in, from, receiver(k)));
       receives.push_back(transfer(op_.out, to, sender(k)));
     }
-    exchange(sends, receives);
+    exchange(sends, receives, piece_);
   }
 
   void all_gather() {
@@ -137,19 +100,19 @@ class Planner {
       const int from = sender(k);
       receives.push_back({from, byte_at(op_.out, from * bytes), bytes});
     }
-    exchange(sends, receives);
+    exchange(sends, receives, piece_);
   }
 
   void broadcast_small() {
     const Tensor& x = op_.out;
-    if (rank_ != op_.peer) return exchange({}, {{op_.peer, byte_at(x, 0), x.bytes()}});
+    if (rank_ != op_.peer) return exchange({}, {{op_.peer, byte_at(x, 0), x.bytes()}}, piece_);
     std::vector<Transfer> sends;
     for (int k = 1; k < size_; ++k) sends.push_back({receiver(k), byte_at(x, 0), x.bytes()});
-    exchange(sends, {});
+    exchange(sends, {}, piece_);
   }
 
-  // Broadcasts in segments of one piece per rank. The root scatters a segment, and the other ranks then exchange its
-  // pieces. Each rank sends less than twice the tensor, whatever the number of segments.
+  // Broadcasts in segments of one piece per rank. The root scatters a segment, and the ranks then exchange the pieces.
+  // Each rank sends less than twice the bytes of the tensor.
   void broadcast() {
     const Tensor& x = op_.out;
     const int root = op_.peer;
@@ -180,7 +143,7 @@ class Planner {
     exchange_parts(segments - 1);
   }
 
-  // Exchanges empty messages. Does not use add(), which omits empty messages.
+  // Exchanges empty messages. Does not call add(), which would omit them.
   void barrier() {
     Round round;
     for (int k = 1; k < size_; ++k) {
@@ -190,23 +153,19 @@ class Planner {
     plan_.rounds.push_back(std::move(round));
   }
 
-  // Allocates memory for `times` pieces from every other rank, in the order of the steps: the piece of sender(k) goes
-  // to slot k - 1.
+  // Allocates memory for `times` sets of slots. A set has one slot for a piece of every other rank, in the order of the
+  // steps: slot k - 1 is for sender(k).
   std::byte* scratch(int64_t bytes_each, int times) {
-    plan_.scratch.push_back(Tensor::empty({std::max<int64_t>(1, times * others() * bytes_each)}, Dtype::u8,
-                                          op_.out.device(), Category::communication));
-    return static_cast<std::byte*>(plan_.scratch.back().raw());
+    return byte_at(scratch_tensor(times * others() * bytes_each), 0);
   }
 
-  // Returns a function that writes a sum to `out`: the sum of `mine`, this rank's own piece, and of the received pieces
-  // in `slots`, in the order of the ranks.
+  // Returns a function that sums this rank's own piece, `mine`, and the received pieces in `slots`. Pieces are added in
+  // the order of the ranks. The function writes the sum to `out`.
   std::function<void()> sum(std::byte* out, const std::byte* mine, const std::byte* slots, int64_t slot_bytes,
                             int64_t count) const {
     std::vector<const void*> sources(size_, mine);
     for (int k = 1; k < size_; ++k) sources[sender(k)] = slots + (k - 1) * slot_bytes;
-    return [out, sources = std::move(sources), count, dtype = op_.out.dtype(), op = op_.reduce] {
-      reduce(out, sources, count, dtype, op);
-    };
+    return reduction(out, std::move(sources), count);
   }
 
   void all_reduce_small() {
@@ -221,8 +180,15 @@ class Planner {
     add(std::move(round));
   }
 
-  // Number of sets of slots: one set is filled while the other is summed. A set is reused only after its sums are done.
+  // Number of sets of slots: one set is filled while the other set is summed. A set is reused only after its sums are
+  // done.
   static constexpr int sets = 2;
+
+  // Returns the maximum bytes of a slot. In large groups, all slots together have at most about scratch_bytes.
+  int64_t slot_limit() const {
+    if (!large()) return piece_;
+    return std::min(piece_, std::max<int64_t>(64, block_sizes().scratch_bytes / (sets * others()) / 64 * 64));
+  }
 
   // Returns the round that writes the sum of this rank's part to `out`. part_of(r) is the part that rank r sums, as a
   // range of bytes in `in`.
@@ -240,11 +206,11 @@ class Planner {
   }
 
   void reduce_scatter() {
-    const int64_t bytes = op_.out.bytes(), slot = std::min(piece_, bytes);
+    const int64_t bytes = op_.out.bytes(), piece = slot_limit(), slot = std::min(piece, bytes);
     std::byte* slots = scratch(slot, sets);
-    for (int64_t begin = 0, s = 0; begin < bytes; begin += piece_, ++s) {
+    for (int64_t begin = 0, s = 0; begin < bytes; begin += piece, ++s) {
       Round round = reduce_round(op_.in, byte_at(op_.out, begin), slots + s % sets * others() * slot, slot, [&](int r) {
-        return Span{r * bytes + begin, r * bytes + std::min(begin + piece_, bytes)};
+        return Span{r * bytes + begin, r * bytes + std::min(begin + piece, bytes)};
       });
       round.after = static_cast<int>(s) - sets;
       add(std::move(round));
@@ -255,8 +221,8 @@ class Planner {
   // scattered.
   void all_reduce() {
     const Tensor& x = op_.out;
-    const int64_t element = size_of(x.dtype()), segment = piece_ / element * size_;
-    const int64_t slot = std::min(piece_, (x.numel() + size_ - 1) / size_ * element);
+    const int64_t element = size_of(x.dtype()), piece = slot_limit(), segment = piece / element * size_;
+    const int64_t slot = std::min(piece, (x.numel() + size_ - 1) / size_ * element);
     std::byte* slots = scratch(slot, sets);
     std::vector<int> summed;  // index of the first round of each segment
     const auto part_of = [&](int64_t s, int r) {
@@ -284,11 +250,6 @@ class Planner {
     }
     if (segments > 0) gather(segments - 1);
   }
-
-  const Operation& op_;
-  const int rank_, size_;
-  const int64_t piece_;  // maximum bytes of a message
-  MessagePlan plan_;
 };
 
 }  // namespace
@@ -301,6 +262,7 @@ Volume Round::volume() const {
 }
 
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes) {
+  if (auto plan = make_large_group_plan(op, rank, size, round_bytes)) return std::move(*plan);
   return Planner(op, rank, size, round_bytes).make();
 }
 

@@ -1,4 +1,5 @@
-// Conversion of collectives to messages between pairs of ranks. A pure function, which tests call without a network.
+// Conversion of collectives to messages between pairs of ranks. The conversion is a pure function, which tests call
+// without a network.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct Volume {
   Volume& operator-=(const Volume& other) { return sent -= other.sent, received -= other.received, *this; }
 };
 
-/// Messages that start together. `finish` (may be null) is called when all of them are done.
+/// Messages that start together. `finish`, unless it is null, is called when all of them are done.
 struct Round {
   std::vector<Transfer> sends{}, receives{};
   int after = -1;  // this round starts once rounds 0 to `after` have finished
@@ -34,18 +35,21 @@ struct Round {
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
 /// order and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation, so
-/// both sides divide a transfer in the same way.
+/// sender and receiver divide a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
 /// Returns the plan of rank `rank` among `size` ranks. Copies within the rank are performed in this call. A message has
-/// at most about `round_bytes` / (size - 1) bytes.
-/// - Reductions exchange pieces, and each rank sums the pieces that it receives in the order of the ranks. all_reduce
-///   then gathers the sums. Each rank sends 2 (size - 1) / size times the tensor, which is optimal.
-/// - A broadcast scatters pieces and gathers them. No rank sends more than in a reduction.
+/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
+/// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
+///   all_reduce then gathers the sums. Each rank sends 2 (size - 1) / size times the bytes of the tensor, which is
+///   optimal.
+/// - A broadcast scatters pieces and then gathers them. No rank sends more than in a reduction.
 /// - Small tensors are sent as a whole to every rank.
+/// - In large groups, operations on small tensors, barriers and broadcasts have other plans (large_group_plan.h). A
+///   round of an all-to-all then has messages to only some of the ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

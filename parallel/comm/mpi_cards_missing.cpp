@@ -1,4 +1,4 @@
-// Version of mpi_takes_cards() for MPI libraries without MPIX_Query_cuda_support.
+// Replacement for mpi_cards.cpp if the MPI library has no MPIX_Query_cuda_support.
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {

@@ -11,6 +11,7 @@
 
 #include "framework/base/error.h"
 #include "parallel/comm/launcher.h"
+#include "parallel/comm/location.h"
 #include "parallel/comm/mpi_cards.h"
 
 namespace hexad::comm {
@@ -30,15 +31,6 @@ void check(int code, const char* call) {
   if (code != MPI_SUCCESS) base::fail(ExitCode::communication, call, ": ", text_of(code));
 }
 
-// Location of a rank. Its size is fixed, because all ranks gather the locations as bytes.
-struct Location {
-  std::array<char, 256> node{};  // value of HEXAD_NODE, or name of the host
-  // Lowest rank that shares memory with this one; -1 if HEXAD_NODE is set. Distinguishes hosts of the same name.
-  int leader = -1;
-  bool operator==(const Location&) const = default;
-  void set(std::string_view name) { name.substr(0, node.size() - 1).copy(node.data(), node.size() - 1); }
-};
-
 Location my_location(int rank) {
   Location location;
   if (const char* node = std::getenv("HEXAD_NODE")) {
@@ -57,7 +49,7 @@ Location my_location(int rank) {
   return location;
 }
 
-// Returns the value of HEXAD_LOCAL_RANK; -1 if it is not set, and -2 if it is not a valid number.
+// Returns the value of HEXAD_LOCAL_RANK; -1 if it is not set; -2 if it is not a valid number.
 int local_rank_of_environment() {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return -1;
@@ -66,8 +58,8 @@ int local_rank_of_environment() {
   return end == text || *end || value < 0 || value > INT_MAX ? -2 : static_cast<int>(value);
 }
 
-// Returns the smallest and the largest value of all ranks. Every rank gets both, so all ranks fail together. If only
-// one rank failed, because of its own value, the others would wait forever in their next collective.
+// Returns the smallest and the largest value of all ranks. Every rank gets both values, so that all ranks fail
+// together. If only the rank with a wrong value failed, the other ranks would wait forever in their next collective.
 std::pair<int, int> range_over_ranks(int value) {
   std::array<int, 2> range{-value, value};
   check(MPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -81,7 +73,7 @@ Topology discover(int rank, int size) {
     base::fail(ExitCode::usage, "HEXAD_LOCAL_RANK is ", local == -2 ? cat("'", text, "'") : "wrong on another rank",
                ", expected a number of at least 0");
   }
-  // HEXAD_NODE must be set on all ranks or on none, because the split below is collective.
+  // HEXAD_NODE must be set on all ranks or on none, because my_location() is collective on ranks without it.
   int named = std::getenv("HEXAD_NODE") != nullptr, total = 0;
   check(MPI_Allreduce(&named, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
   if (total != 0 && total != size)
@@ -92,18 +84,7 @@ Topology discover(int rank, int size) {
   check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, locations.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD),
         "MPI_Allgather");
 
-  Topology topology{.rank = rank, .size = size, .node_of_rank = {}, .node_names = {}, .local_rank = 0};
-  std::vector<Location> nodes;
-  for (int r = 0; r < size; ++r) {
-    const Location& location = locations[r];
-    const auto found = std::find(nodes.begin(), nodes.end(), location);
-    topology.node_of_rank.push_back(static_cast<int>(found - nodes.begin()));
-    if (found == nodes.end()) {
-      nodes.push_back(location);
-      topology.node_names.emplace_back(location.node.data());
-    }
-    if (r < rank && location == mine) ++topology.local_rank;
-  }
+  Topology topology = topology_of(locations, rank);
   int takes_cards = mpi_takes_cards();
   check(MPI_Allreduce(MPI_IN_PLACE, &takes_cards, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
   topology.takes_cards = takes_cards != 0;
@@ -149,7 +130,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    // The receivers of these notes had already stopped receiving.
+    // Gives up notes that have not been sent: their receivers no longer receive notes.
     for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }
@@ -159,7 +140,8 @@ class MpiTransport final : public Transport {
 
   void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) override {
     MPI_Request request;
-    // A plain send may be done as soon as MPI has copied the data, even if the link is full.
+    // MPI_Isend may complete as soon as MPI has copied the data. MPI_Issend completes only once the receiver takes the
+    // message.
     if (when == SendDone::taken)
       check(MPI_Issend(data, int_of(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &request), "MPI_Issend");
     else
@@ -219,14 +201,14 @@ class MpiTransport final : public Transport {
       if (!there) return;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       Note note{status.MPI_SOURCE, std::string(bytes, ' ')};
-      // Does not wait: a message this short has arrived together with its announcement.
+      // Does not wait: the data of a short message arrives together with its envelope.
       check(MPI_Recv(note.text.data(), bytes, MPI_BYTE, note.from, note_tag(), MPI_COMM_WORLD, MPI_STATUS_IGNORE),
             "MPI_Recv");
       notes.push_back(std::move(note));
     }
   }
 
-  // mpirun ends all ranks if one exits with an error, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
+  // Under mpirun, exits: mpirun then ends all ranks, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
   // launchers, the other ranks might continue, so MPI_Abort ends them.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
@@ -262,7 +244,7 @@ class MpiTransport final : public Transport {
     return arrived == message.bytes ? "" : cat(who(), ": ", arrived, " bytes arrived, expected ", message.bytes);
   }
 
-  // Removes completed requests, which Testsome has set to null, from both lists.
+  // Removes completed requests, which MPI_Testsome has set to MPI_REQUEST_NULL, from both lists.
   void compact() {
     size_t kept = 0;
     for (size_t i = 0; i < requests_.size(); ++i) {

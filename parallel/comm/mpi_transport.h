@@ -1,4 +1,4 @@
-// Transport over MPI. The thread that makes the transport initialises MPI, and only this thread calls MPI.
+// Transport over MPI. The thread that makes the transport initialises MPI, and is the only thread that calls MPI.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace hexad::comm {
 
-/// Connects this rank with the others through MPI. Throws Error(communication) if MPI fails. Throws Error(usage) if MPI
-/// has a different number of ranks than the launcher announced (`announced_size`). This happens if MPI does not know
-/// the launcher: every rank is then started as a separate job.
+/// Connects this rank with all other ranks through MPI. Throws Error(communication) if MPI fails. Throws Error(usage)
+/// if the number of ranks in MPI is not `announced_size`, the number that the launcher announced. This happens if MPI
+/// does not support the launcher, so that every rank is a separate job.
 std::unique_ptr<Transport> connect_mpi(int announced_size);
 
 }  // namespace hexad::comm

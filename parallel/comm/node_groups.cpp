@@ -6,7 +6,7 @@
 namespace hexad::comm {
 
 NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
-  std::unordered_map<int, size_t> numbers;  // index of each node, keyed by its name
+  std::unordered_map<int, size_t> numbers;  // index of each node in the grid, keyed by its number in node_of_rank
   for (size_t r = 0; r < node_of_rank.size(); ++r) {
     const auto [found, added] = numbers.try_emplace(node_of_rank[r], ranks_.size());
     const size_t node = found->second;

@@ -1,4 +1,4 @@
-// Groups of the ranks of a group by node, for exchanges in two levels.
+// Arrangement of the ranks of a group by node, for exchanges in two levels: inside nodes and between nodes.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace hexad::comm {
 
-/// Ranks of a group, arranged by node and place. The place of a rank is the number of lower ranks on its node. Nodes
+/// Ranks of a group, arranged by node and place. The place of a rank is its index among the ranks of its node. Nodes
 /// are numbered in the order of their lowest ranks.
 class NodeGrid {
  public:
@@ -19,8 +19,8 @@ class NodeGrid {
   int nodes() const { return static_cast<int>(ranks_.size()); }
   /// Returns the number of ranks on each node; 0 if this number differs between nodes.
   int places() const { return places_; }
-  /// True if there are several nodes and several places. An exchange can then be divided into one inside nodes and one
-  /// between nodes.
+  /// True if there are several nodes and several places. An exchange can then be divided into an exchange inside nodes
+  /// and an exchange between nodes.
   bool two_levels() const { return nodes() > 1 && places_ > 1; }
   int node(int rank) const { return spots_[rank].node; }
   int place(int rank) const { return spots_[rank].place; }
@@ -39,7 +39,7 @@ class NodeGrid {
 /// The two groups of this rank that an exchange in two levels uses.
 struct NodeGroups {
   std::unique_ptr<ProcessGroup> inside;  // all ranks on the node of this rank, ordered by place
-  std::unique_ptr<ProcessGroup> across;  // all ranks at the place of this rank, ordered by node
+  std::unique_ptr<ProcessGroup> across;  // all ranks that have the place of this rank, ordered by node
 };
 
 /// Splits `group` by node. Returns null on all ranks if `group` cannot be arranged in two levels. Collective over

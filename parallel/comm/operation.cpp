@@ -11,7 +11,7 @@ namespace {
 
 int64_t sum(const std::vector<int64_t>& v) { return std::accumulate(v.begin(), v.end(), int64_t{0}); }
 
-// Returns the prefix of each message in this file, for example "[ep] all_gather: ".
+// Returns the prefix of the error messages in this file, for example "[ep] all_gather: ".
 std::string tag(const std::string& group, const Operation& op) {
   return std::string("[").append(group).append("] ").append(name_of(op.kind)).append(": ");
 }

@@ -1,4 +1,4 @@
-// A collective as data. Groups execute it, ranks compare it, and messages name it.
+// Representation of a collective as data. Groups execute it, ranks compare it, and messages describe it.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,10 @@ using tensor::Tensor;
 
 enum class Reduce : uint8_t { sum, max, min };
 
-/// Location of a collective's call in the source. Messages name it; results never depend on it.
+/// Location of a collective's call in the source, used only in messages.
 using Where = std::source_location;
 
-/// Numbers of rows (indices of dimension 0) to send to each rank of the group and to receive from it, in the order of
-/// the ranks.
+/// Number of rows (indices of dimension 0) to send to each rank of the group, and to receive from each rank.
 struct Splits {
   std::vector<int64_t> send, receive;
   bool operator==(const Splits&) const = default;
@@ -34,7 +33,7 @@ struct Operation {
   int peer = -1;  // root of a broadcast, or the other rank of a send or receive
   Where where{};  // location of the call
 
-  /// Throws std::logic_error, which names `group`, unless tensors, splits and peer are valid for rank `rank` of `size`
+  /// Throws std::logic_error, which names `group`, if tensors, splits or peer are invalid for rank `rank` of `size`
   /// ranks.
   void check(const std::string& group, int rank, int size) const;
   /// Returns the bytes that rank `rank` of `size` ranks sends to other ranks.
@@ -45,7 +44,7 @@ struct Operation {
 };
 
 std::string_view name_of(Operation::Kind kind);
-/// Returns the bytes of one row of `t`, also if `t` has no rows.
+/// Returns the bytes of one row of `t`. `t` may have no rows.
 int64_t row_bytes(const Tensor& t);
 
 }  // namespace hexad::comm

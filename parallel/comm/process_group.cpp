@@ -78,6 +78,20 @@ double ProcessGroup::all_reduce_value(double value, Reduce op, Device device, Wh
   return *x.data<double>();
 }
 
+bool ProcessGroup::same_on_all(std::span<const int64_t> mine, Device device, Where where) const {
+  std::vector<int64_t> largest(mine.begin(), mine.end());
+  // The complement reverses the order, so its maximum is the complement of the minimum.
+  for (const int64_t value : mine) largest.push_back(~value);
+  const Tensor x =
+      Tensor::from<int64_t>(largest, {static_cast<int64_t>(largest.size())}, device.host(), Category::communication);
+  device::InlineStream stream;
+  all_reduce(x, Reduce::max, stream, where).wait();
+  largest = x.to_vector<int64_t>();
+  for (size_t i = 0; i < mine.size(); ++i)
+    if (largest[i] != ~largest[mine.size() + i]) return false;
+  return true;
+}
+
 void ProcessGroup::abort_job(ExitCode code) const {
   abort_other_ranks(code);
   std::fflush(nullptr);
@@ -98,6 +112,14 @@ ProcessGroup::Members ProcessGroup::agree(int color, int key, int64_t proposal) 
   members.index =
       static_cast<int>(std::find(members.ranks.begin(), members.ranks.end(), rank()) - members.ranks.begin());
   return members;
+}
+
+ProcessGroup::Members ProcessGroup::agree_on(const std::vector<int>& members, int64_t proposal) const {
+  const auto mine = std::find(members.begin(), members.end(), rank());
+  require(mine != members.end(), "[", name_, "] rank ", rank(), " is not a member of its new group");
+  device::DeviceContext host;
+  const double largest = all_reduce_value(static_cast<double>(proposal), Reduce::max, host);
+  return {members, static_cast<int>(mine - members.begin()), static_cast<int64_t>(largest)};
 }
 
 }  // namespace hexad::comm

@@ -20,18 +20,18 @@ using base::ExitCode;
 using device::Device;
 using device::Stream;
 
-/// Collectives on contiguous tensors. Each starts once `stream` has done the work appended so far, and returns an
-/// Event. `stream` does not wait for it: call stream.wait(event) before using a result.
+/// Collectives on contiguous tensors. A collective starts once `stream` has done the work appended so far, and returns
+/// an Event. `stream` does not wait for the collective: call stream.wait(event) before using a result.
 ///
 /// Memory: the caller may free its tensors immediately, but must not overwrite them until the event is done. Host
-/// threads own the tensors that they read or write (Event::keep). An operation of a device owns none: the next user of
-/// the freed memory waits, in its stream, until the operation is done, and thus waits for the other ranks.
+/// threads own the tensors that they read or write (Event::keep). An operation on a device owns no tensors. Instead,
+/// the stream that next uses the freed memory waits until the operation is done, and thus for the other ranks.
 ///
 /// Order: all ranks of a group must issue the same operations in the same order. Sends and receives are ordered only
-/// relative to those with the same pair of ranks and direction.
+/// relative to messages with the same sender and receiver.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
-/// detect it; groups of processes detect it only with Guards::check_collectives.
+/// detect a mismatch; groups of processes detect it only with Guards::check_collectives.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -43,18 +43,17 @@ class ProcessGroup {
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   /// True if the ranks are on several nodes, so that they communicate over a network.
   bool crosses_nodes() const;
-  /// True if bytes that this rank sends in `op` go to other nodes.
+  /// True if this rank sends bytes to other nodes in `op`.
   bool crosses_nodes(const Operation& op) const;
 
   /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Values are combined in the order of the
-  /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, also for max and
+  /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for max and
   /// min.
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
-  /// Sums in[size() n] over the ranks, and writes the n elements of this rank's part to out[n]. `out` may be this part
+  /// Sums in[size() n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's part
   /// of `in`.
   Event reduce_scatter(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
-  /// Concatenates in[n] of all ranks, in the order of the ranks, to out[size() n]. `in` may be this rank's part of
-  /// `out`.
+  /// Writes in[n] of all ranks, in the order of the ranks, to out[size() n]. `in` may be this rank's part of `out`.
   Event all_gather(const Tensor& out, const Tensor& in, Stream& stream, Where where = Where::current()) const;
   /// Sends splits.send[r] rows of `in` [sum of send, ...] to each rank r, in the order of the ranks. Writes the rows
   /// received to `out` [sum of receive, ...] in the order of the ranks.
@@ -68,7 +67,7 @@ class ProcessGroup {
   /// Issues an operation that is given as data.
   Event issue(Operation op, Stream& stream) const;
 
-  // Gather host values of all ranks, or reduce one value over them. Meant for control traffic. Block the caller.
+  // The next functions exchange host values, for control traffic. They block the caller.
   std::vector<int64_t> all_gather_values(std::span<const int64_t> mine, Device device,
                                          Where where = Where::current()) const;
   double all_reduce_value(double value, Reduce op, Device device, Where where = Where::current()) const;
@@ -76,6 +75,8 @@ class ProcessGroup {
   bool any(bool flag, Device device, Where where = Where::current()) const {
     return all_reduce_value(flag ? 1 : 0, Reduce::max, device, where) > 0;
   }
+  /// True on all ranks if all ranks pass the same values. All ranks must pass the same number of values.
+  bool same_on_all(std::span<const int64_t> mine, Device device, Where where = Where::current()) const;
 
   /// Splits the group. The ranks with the same `color` form a new group, ordered by `key` and then by rank in this
   /// group. Collective and blocking. This group must outlive the new one.
@@ -85,33 +86,33 @@ class ProcessGroup {
   /// must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
-  /// Makes a second group of the same ranks and class, whose operations have priority over those of this group even if
-  /// they are called later. In groups without priorities, neither has priority. Collective and blocking. This group
-  /// must outlive the new one.
+  /// Makes a second group of the same ranks and class. Its operations have priority over those of this group, even if
+  /// they are called later. In kinds of groups without priorities, the new group has no priority. Collective and
+  /// blocking. This group must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
-  /// Makes a second group of the same ranks and class. On devices, the two groups may share connections. Their
-  /// operations then run in the order of the calls to both groups, and all ranks must make these calls in the same
-  /// order. Collective and blocking. This group must outlive the new one.
+  /// Makes a second group of the same ranks and class. On devices, the two groups may share connections. The operations
+  /// of both groups then run in the order of the calls, and all ranks must make these calls in the same order.
+  /// Collective and blocking. This group must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> twin(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
   /// Connects the ranks for later operations of these kinds on tensors of `device`, and allocates the memory that the
-  /// connections need there. Without this call, the first operation of each kind does so. Use::messages connects all
-  /// pairs of ranks, which needs much memory in a large group. Collective. Throws Error(resource) if the memory of the
-  /// device does not suffice. Does nothing in groups whose device tensors need no connections.
+  /// connections need on the device. Without this call, the first operation of each kind connects the ranks.
+  /// Use::messages connects all pairs of ranks, which needs much memory in a large group. Collective. Throws
+  /// Error(resource) if the device has too little memory. Does nothing in groups whose device tensors need no
+  /// connections.
   virtual void connect(Uses, Device) const {}
-  /// Like connect(Use::messages, device), but connects ranks only on these routes. `routes` are the routes of all ranks
-  /// and must be the same on all ranks. Later calls add routes. Collective if any route is new. Afterwards, in groups
-  /// whose device tensors need connections, a message on any other route throws std::logic_error.
+  /// Like connect(Use::messages, device), but connects only these routes. `routes` are the routes of all ranks and must
+  /// be the same on all ranks. Later calls add routes. Collective if any route is new. After the call, a message on any
+  /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;
 
-  /// Returns statistics of class `traffic` since the previous call, over all groups of this rank's world: the bytes
-  /// sent, and the time for which this rank has waited.
+  /// Returns statistics of class `traffic` since the previous call, over all groups of this rank's world.
   TrafficStats take(TrafficClass traffic) const { return meter_->take(traffic); }
   /// Returns the meter that all groups of this world share.
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
@@ -134,6 +135,8 @@ class ProcessGroup {
     int64_t largest;
   };
   Members agree(int color, int key, int64_t proposal) const;
+  /// Returns `members` and the largest `proposal` of all ranks. Unlike agree(), does not gather a list of all ranks.
+  Members agree_on(const std::vector<int>& members, int64_t proposal) const;
 
  private:
   TrafficClass traffic_;

@@ -13,12 +13,12 @@ namespace {
 template <Reduce op, class T>
 T combine(T a, T b) {
   if constexpr (op == Reduce::sum) return a + b;
-  // Gives NaN if a or b is NaN. If b is NaN, b == b is false. If a is NaN, the comparison of a and b is false.
+  // The result is NaN if a or b is NaN: if b is NaN, b == b is false; if a is NaN, the comparison of a and b is false.
   if constexpr (op == Reduce::max) return a < b || !(b == b) ? b : a;
   if constexpr (op == Reduce::min) return b < a || !(b == b) ? b : a;
 }
 
-// Reduces in blocks that stay in the first-level cache, so every source is read once and the result is written once.
+// Reduces in blocks that fit into the first-level cache, so that memory is read once per source and written once.
 template <class T, Reduce op>
 void reduce_blocks(T* out, std::span<const void* const> sources, int64_t count) {
   using Sum = std::conditional_t<std::is_same_v<T, bf16>, float, T>;

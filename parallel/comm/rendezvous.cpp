@@ -14,7 +14,8 @@ using namespace base;
 namespace {
 
 using Kind = Operation::Kind;
-using Operations = std::vector<const Operation*>;  // in the order of the ranks; the two sides of a send and its receive
+using Operations = std::vector<const Operation*>;  // operations in the order of the ranks; a send and its receive if
+                                                   // the operation is a message
 
 // Returns the address of byte `bytes` in the given tensor of each operation.
 std::vector<const void*> sources(const Operations& ops, Tensor Operation::*tensor, int64_t bytes) {
@@ -49,7 +50,7 @@ void all_gather(const Operations& ops) {
 }
 
 void all_to_all(const Operations& ops) {
-  std::vector<int64_t> sent(ops.size());  // number of bytes of each sender that have been delivered
+  std::vector<int64_t> sent(ops.size());  // number of bytes of each sender that have been copied
   for (size_t to = 0; to < ops.size(); ++to) {
     int64_t filled = 0;
     for (size_t from = 0; from < ops.size(); ++from) {
@@ -87,7 +88,8 @@ void perform(const Operations& ops) {
 
 }  // namespace
 
-// Checks that every pair of ranks calls the same operation. Returns the operations in the order of the ranks.
+// Returns the operations in the order of the ranks. Throws Error(communication) if two ranks do not call the same
+// operation.
 template <class Participants>
 Operations agreed(const std::string& group, int64_t number, const Participants& participants) {
   Operations ops;
@@ -214,7 +216,7 @@ std::vector<Rendezvous::Wait> Rendezvous::look() {
 std::string overdue(const std::vector<Rendezvous::Wait>& waits, int limit) {
   const auto late = std::ranges::find_if(waits, [&](const Rendezvous::Wait& w) { return w.looks > limit; });
   if (late == waits.end()) return {};
-  // All ranks are in this process. A rank that waits in no operation is therefore doing work of its program.
+  // All ranks are in this process. A rank that waits in no operation therefore runs its own program.
   const auto standing_of = [&](int rank) {
     Standing standing;
     for (const Rendezvous::Wait& w : waits) {

@@ -1,4 +1,5 @@
-// State in which the threads of a ThreadGroup meet. The rank that arrives last executes the operation for all ranks.
+// State that the threads of a ThreadGroup share. For each operation, the rank that arrives last executes it for all
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace hexad::comm {
 
-/// State that the ranks of a group share. Thread-safe. Ranks do not block in it: the last rank that arrives at an
-/// operation executes it.
+/// State that the ranks of a group share. Thread-safe. Its functions do not block: the last rank that arrives at an
+/// operation executes the operation.
 class Rendezvous {
  public:
   /// Makes the state of a group in which rank i is rank world_ranks[i] of the world.
@@ -39,7 +40,7 @@ class Rendezvous {
 
   /// Makes pending and later operations fail with `reason`, also in the groups split from this one.
   void abort(std::exception_ptr reason);
-  /// Declares that rank `rank` has ended: operations that need it fail.
+  /// Declares that rank `rank` has ended. Operations that need this rank fail.
   void leave(int rank);
 
   /// An operation that only some ranks have reached: the world ranks that have arrived, the missing world ranks, a
@@ -49,11 +50,11 @@ class Rendezvous {
     std::string text;
     int looks = 0;
   };
-  /// Returns the pending operations of this group and its subgroups. Called periodically.
+  /// Returns the operations of this group and its subgroups that only some ranks have reached. Called periodically.
   std::vector<Wait> look();
 
-  /// Returns the rendezvous of a group that is split from this one. `members`, which are ranks of this group, share it.
-  /// The first rank that calls child() creates it.
+  /// Returns the rendezvous of a group that is split from this group. The ranks `members` of this group share it. The
+  /// first of them that calls child() creates it.
   std::shared_ptr<Rendezvous> child(int64_t split, const std::string& name, const std::vector<int>& members);
 
  private:

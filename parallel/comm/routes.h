@@ -1,4 +1,4 @@
-// Routes on which the messages of a group are sent.
+// Routes of messages between the ranks of a group.
 #pragma once
 
 #include <compare>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm {
 
-/// Route of the messages that one rank of a group sends to another.
+/// Route of the messages that one rank of a group sends to another rank.
 struct Route {
   int from, to;
   auto operator<=>(const Route&) const = default;

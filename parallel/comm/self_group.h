@@ -1,11 +1,11 @@
-// A group of a single rank.
+// A group with a single rank.
 #pragma once
 
 #include "parallel/comm/process_group.h"
 
 namespace hexad::comm {
 
-/// Group of a single rank. Gathers and exchanges copy; reductions do nothing. Never initialises MPI.
+/// Group of a single rank. Gathers and exchanges copy tensors; reductions do nothing. Never initialises MPI.
 class SelfGroup final : public ProcessGroup {
  public:
   explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",

@@ -9,18 +9,19 @@ namespace hexad::comm {
 /// Properties of an operation that a rank compares with those of its peer. They are sent as bytes, so the struct
 /// contains no pointers.
 struct Signature {
-  int64_t number = 0;  // number of the operation in its channel
+  int64_t number = 0;  // index of the operation in its channel
   int64_t elements = 0;
-  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;  // set for an all_to_all, whose sizes differ by pair
+  // Set only for all_to_all, whose sizes differ between pairs of ranks.
+  int64_t row_bytes = 0, rows_to_peer = 0, rows_from_peer = 0;
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);
-  /// Returns the signature that the peer must have, with sent and received rows exchanged.
+  /// Returns the signature that the peer must have: the numbers of sent and received rows are swapped.
   Signature mirrored() const;
   bool operator==(const Signature&) const = default;
 };
 
-/// True if `op_a` of rank `a` and `op_b` of rank `b` are the two sides of the same operation.
+/// True if `op_a` on rank `a` and `op_b` on rank `b` match.
 bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t number);
 
 /// Returns a message like "[tp] ranks disagree about operation 7: rank 0 calls all_reduce of f32 [4] at a.cpp:3, rank 1
@@ -28,8 +29,9 @@ bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t n
 std::string disagreement(const std::string& group, int64_t number, int a, const std::string& call_a, int b,
                          const std::string& call_b);
 
-/// Inserts a first round into `plan`, in which the ranks exchange their signatures. If these differ, the `finish` of
-/// the round throws Error(communication) with disagreement(). For a send and its receive, only the receiver checks.
+/// Inserts a first round into `plan`, in which the ranks exchange their signatures. If the signatures do not match, the
+/// `finish` of the round throws Error(communication) with disagreement(). For a send and its receive, only the receiver
+/// checks.
 void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size);
 
 }  // namespace hexad::comm

@@ -1,4 +1,4 @@
-// Activity of a rank, as its engine sees it. Ranks exchange this information if an operation hangs.
+// Activity of a rank, from the view of its engine. Ranks exchange this information if an operation hangs.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Standing {
   enum class Kind : uint8_t {
     waits,  // a thread of the rank is blocked in an operation that other ranks have not reached
     files,  // the rank performs file work that it has announced
-    works   // neither: the rank computes, or hangs in its own code
+    works   // neither of them: the rank computes, or hangs in its own code
   };
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress

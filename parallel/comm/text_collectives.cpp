@@ -27,7 +27,25 @@ std::vector<std::string> gather_texts(const std::string& text, const ProcessGrou
 }
 
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, Device device) {
-  return gather_texts(group.rank() == root ? text : std::string(), group, device)[root];
+  const Device host = device.host();
+  InlineStream stream;
+  const auto length = static_cast<int64_t>(text.size());
+  const Tensor bytes = Tensor::from<int64_t>(std::span(&length, 1), {1}, host, Category::communication);
+  group.broadcast(bytes, root, stream).wait();
+  const int64_t count = *bytes.data<int64_t>();
+  if (count == 0) return {};
+  const Tensor chars = Tensor::empty({count}, Dtype::u8, host, Category::communication);
+  if (group.rank() == root) std::copy(text.begin(), text.end(), chars.data<uint8_t>());
+  group.broadcast(chars, root, stream).wait();
+  return {reinterpret_cast<const char*>(chars.data<uint8_t>()), static_cast<size_t>(count)};
+}
+
+std::optional<RankText> first_text(const std::string& text, int code, const ProcessGroup& group, Device device) {
+  const int none = group.size(), mine = text.empty() ? none : group.rank();
+  const int first = static_cast<int>(group.all_reduce_value(mine, Reduce::min, device));
+  if (first == none) return {};
+  const double its = group.all_reduce_value(first == group.rank() ? code : 0, Reduce::max, device);
+  return RankText{first, broadcast_text(text, first, group, device), static_cast<int>(its)};
 }
 
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, Device device,

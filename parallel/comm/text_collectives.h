@@ -1,8 +1,9 @@
-// Collectives on texts and byte strings, whose lengths may differ between ranks.
+// Collectives on texts and byte strings. Their lengths may differ between ranks.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,18 @@ std::vector<std::string> gather_texts(const std::string& text, const ProcessGrou
 /// Returns the text of rank `root`. Collective.
 std::string broadcast_text(const std::string& text, int root, const ProcessGroup& group, device::Device device);
 
-/// Calls `take` on rank 0 with the bytes of each rank, beginning with rank 0. Rank 0 has the bytes of only one rank in
-/// memory at a time. Collective.
+/// Text of a rank, and the code that the rank passed with it.
+struct RankText {
+  int rank = 0;
+  std::string text{};
+  int code = 0;
+};
+/// Returns the text and the code of the lowest rank whose text is not empty, or nullopt if all texts are empty. In that
+/// case, the ranks exchange only one number. `code` must be at least 0. Collective.
+std::optional<RankText> first_text(const std::string& text, int code, const ProcessGroup& group, device::Device device);
+
+/// Calls `take` on rank 0 once for each rank, in the order of the ranks, with the bytes of that rank. Rank 0 has the
+/// bytes of only one rank in memory at a time. Collective.
 void gather_bytes(const std::vector<uint8_t>& mine, const ProcessGroup& world, device::Device device,
                   const std::function<void(int rank, const std::vector<uint8_t>& bytes)>& take);
 

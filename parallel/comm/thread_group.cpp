@@ -42,7 +42,7 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
   if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
-  // Tickets follow the order of the calls, which may differ from the order in which streams arrive.
+  // Tickets are taken here, in the order of the calls. Streams may reach the operations in another order.
   const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);
   std::function<void()> arrive = [rendezvous = rendezvous_, rank = rank_, ticket, flight,
                                   op = std::move(op)]() mutable {

@@ -12,7 +12,7 @@ class Rendezvous;
 
 struct ThreadOptions {
   std::vector<int> node_of_rank{};  // node of each rank; empty: all ranks are on one node
-  Jitter jitter{};                  // delays, which change the order between operations of different channels
+  Jitter jitter{};                  // delays that change the order of operations in different groups
   double watchdog_seconds = 0;      // seconds of waiting after which a rank throws Error(communication); 0: never
 };
 
@@ -23,8 +23,8 @@ struct ThreadWorld {
 };
 
 /// Group whose ranks are threads. The rank that arrives last compares the calls of all ranks and executes the operation
-/// in the order of the ranks. If the operations differ or their sizes do not match, every rank gets
-/// Error(communication), which names two of the calls.
+/// in the order of the ranks. If the operations or their sizes do not match, every rank gets Error(communication),
+/// which names two of the calls.
 class ThreadGroup final : public ProcessGroup {
  public:
   ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
@@ -43,8 +43,8 @@ class ThreadGroup final : public ProcessGroup {
   mutable int64_t splits_ = 0;
 };
 
-/// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks need it, operations of the other ranks
-/// throw Error(peer_lost) instead of hanging. Rethrows the first failure after all ranks have ended.
+/// Runs `body` on each of `n` ranks. If a rank throws, or ends while other ranks wait for it, operations of the other
+/// ranks throw Error(peer_lost) instead of hanging. Rethrows the first exception after all ranks have ended.
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options = {});
 
 }  // namespace hexad::comm

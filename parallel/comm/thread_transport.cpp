@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // Time without any request or delivery after which messages are delivered even if not all ranks are blocked.
 constexpr auto patience = 2s;
-// Number of deliveries after which the order of the wires changes.
+// Number of deliveries after which the adversary changes the order of the wires.
 constexpr uint64_t moves_in_order = 32;
 
 }  // namespace
@@ -97,7 +97,7 @@ void ThreadNetwork::send(int rank, int to, int tag, Send message) {
     const base::Philox random(*options_.adversary, base::Purpose::jitter, "read at once", static_cast<uint64_t>(rank));
     if (random.below(at(rank).sent++, 2) == 0) {
       message.copy.assign(message.data, message.data + message.bytes);
-      message.data = message.copy.data();  // moving the message does not move the data
+      message.data = message.copy.data();  // remains valid when the message is moved
       message.done = message.may_be_copied;
       if (message.done) tell(rank, {.token = message.token});
     }
@@ -142,7 +142,7 @@ void ThreadNetwork::deliver(const Key& key, Wire& wire) {
   }
 }
 
-// Fails the messages that the other rank will never request.
+// Reports errors for messages whose other rank has ended, because this rank will never request them.
 void ThreadNetwork::give_up(const Key& key, Wire& wire) {
   const auto [from, to, tag] = key;
   const auto ended = [&](int rank, int other, uint64_t token) {
@@ -223,7 +223,8 @@ void ThreadNetwork::leave(int rank) {
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
-    // Drops the sends of a leaving rank, because its memory may be freed. Keeps messages that were already copied.
+    // Drops the sends of a rank that leaves, because its memory may be freed. Keeps sends whose data has already been
+    // copied.
     if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
     if (to == rank) wire.receives.clear();
     if (from == rank || to == rank) give_up(key, wire);

@@ -1,4 +1,4 @@
-// Messages between ranks that are threads of one process, each with its own engine. Takes the place of MPI.
+// Messages between ranks that are threads of one process, each with its own engine. Replaces MPI in tests.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,20 @@
 
 namespace hexad::comm {
 
-/// State that the ranks share. Thread-safe; ranks do not block in it. A message is copied once, from the sender's
-/// memory to the receiver's, when both ranks have requested it.
+/// State that the ranks share. Thread-safe. Its functions do not block. A message is copied once, from the memory of
+/// the sender to that of the receiver, when both ranks have requested it.
 ///
-/// With an adversary, the network delivers messages in ways that Transport permits but that are rare on real networks.
-/// Code that uses a buffer too early then fails every time, not only by chance:
-/// - No message is delivered until the programs of all ranks are blocked. Data are thus read and delivered as late as
+/// With an adversary, the network delivers messages in ways that Transport permits, but that are rare on real networks.
+/// Code that uses a buffer too early then fails every time instead of rarely:
+/// - No message is delivered until the programs of all ranks are blocked. Data is thus read and delivered as late as
 ///   possible.
-/// - Then one wire (from, to, tag) delivers all its messages. They overtake the messages of other wires, in an order
-///   that the seed determines.
+/// - Then one wire (from, to, tag), chosen by the seed, delivers all its messages. They overtake the messages of other
+///   wires.
 /// - Buffers that wait for a message contain NaNs.
-/// - The data of every second message are read immediately, and later changes of them are lost.
+/// - The data of every second message is read immediately, so later changes of the data are lost.
 ///
-/// The time of a delivery therefore depends only on the work of the programs between two waits, not on speed. There is
-/// one exception: a rank that computes for two seconds without requesting a message.
+/// The order of deliveries therefore does not depend on speed. There is one exception: after two seconds without any
+/// request or delivery, messages are delivered even if a rank is not blocked.
 class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
  public:
   struct Options {
@@ -38,8 +38,9 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     bool takes_cards = false;                // value of Topology::takes_cards
   };
   explicit ThreadNetwork(Options options);
-  /// Returns the transport of a rank. Call it once for each rank. A rank leaves when its transport is destroyed.
-  /// Messages that need this rank then fail with Error(peer_lost). After abort(), all messages fail in this way.
+  /// Returns the transport of a rank. Call it once for each rank. A rank leaves when its transport is destroyed:
+  /// messages to and from this rank then fail with Error(peer_lost). After abort(), all messages fail with
+  /// Error(peer_lost).
   std::unique_ptr<Transport> connect(int rank);
   /// Makes all later requests to the network fail with `reason`. Only the first call has an effect.
   void fail(std::exception_ptr reason);
@@ -52,7 +53,7 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
     int64_t bytes;
     bool may_be_copied;
     bool done = false;              // true once the completion has been reported to the sender
-    std::vector<std::byte> copy{};  // copy of the data if they were read immediately
+    std::vector<std::byte> copy{};  // copy of the data, if it was read immediately
   };
   struct Receive {
     uint64_t token;

@@ -9,7 +9,7 @@ using device::DeviceContext;
 using device::Lane;
 using Kind = Operation::Kind;
 
-// States whether this rank sends `in`, sends `out`, and receives `out`.
+// Flags: this rank sends `in`, sends `out`, receives `out`.
 struct Directions {
   bool in_leaves, out_leaves, out_arrives;
 };
@@ -21,11 +21,11 @@ Directions directions_of(const Operation& op, int rank) {
           .out_arrives = op.out.defined() && !root};
 }
 
-// Completes an event once the copy of the received data from the host to the device has been launched.
+// Callback that launches the copy of the received data from the host to the device, and then completes `state`.
 struct Return {
   Tensor from, to;  // undefined if nothing is received
   DeviceContext* context;
-  std::shared_ptr<DeviceContext::Life> life;  // guard of the context, which may end before the operation
+  std::shared_ptr<DeviceContext::Life> life;  // lifetime guard of the context, which may end before the operation
   std::shared_ptr<Event::State> state;
   std::vector<std::shared_ptr<const void>> owners;  // owners of the host memory
 
@@ -42,11 +42,12 @@ struct Return {
         fail(ExitCode::communication, "the device was closed before the result of a collective arrived");
     } catch (...) {
       error = std::current_exception();
-      // Leaks the owners on purpose, because the transport may still write to this memory.
+      // Deliberately leaks the owners, because the transport may still write to this memory.
       static_cast<void>(new auto(std::move(owners)));
     }
     owners.clear();
-    // Released before waiters resume: a waiter may be the only owner left and may write to the result.
+    // Released before waiting threads resume, because a thread that is the only owner of the result may write to it in
+    // place.
     from = to = {};
     device::complete(state, error, copied);
   }
@@ -83,7 +84,7 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
               .state = Event::make_state(),
               .owners = std::move(owners)};
   const Event done(back.state);
-  if (op.in.defined()) done.keep(op.in.storage());  // keeps the tensor alive until it has been read
+  if (op.in.defined()) done.keep(op.in.storage());  // keeps the tensor alive until it has been copied
   const Event arrived = start(std::move(on_host), host);
   device::on_wait(back.state, [arrived] { arrived.expect(); });
   arrived.then([back, arrived]() mutable { back(arrived); });

@@ -1,4 +1,4 @@
-// Collectives on device tensors in groups that transfer only host memory.
+// Collectives on device tensors, for groups that transfer only host memory.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@ namespace hexad::comm {
 
 using device::Stream;
 
-/// Function that starts a collective on host memory once the host stream `stream` has done the work appended so far.
+/// Function that starts a collective on host memory. The collective begins once the host stream `stream` has done the
+/// work appended so far.
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
-/// Copy of an operation with tensors of the same sizes in memory that the transport can access, and the owners of that
-/// memory.
+/// Copy of an operation in which all tensors are replaced by tensors of the same sizes in memory that the transport can
+/// access. `owners` own this memory.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};
@@ -25,10 +26,10 @@ struct Staged {
 using Stage = std::function<Staged(const Operation& op)>;
 Staged in_pinned_memory(const Operation& op);
 
-/// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors that
-/// are sent to memory that `stage` returns. The copy lane copies received tensors back to the device. The host
-/// completes the returned event. If tensors are received, the event then continues as a mark of the copy lane. Only a
-/// barrier blocks the caller: it has no tensors, so the caller itself waits for `stream`.
+/// Executes `op` of rank `rank` on tensors of the device to which `stream` belongs. `stream` copies the tensors to send
+/// to memory that `stage` returns. The copy lane copies received tensors back to the device. The returned event is done
+/// when the host has completed the operation and, if tensors are received, the copy lane has copied them. Only a
+/// barrier blocks the caller, which waits for `stream` itself because there are no tensors to copy.
 Event through_host(Operation op, int rank, const StartOnHost& start, Stream& stream,
                    const Stage& stage = in_pinned_memory);
 

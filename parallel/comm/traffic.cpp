@@ -44,7 +44,7 @@ TrafficStats TrafficMeter::take(TrafficClass traffic) {
 std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                      std::function<void()> waited) {
   std::shared_ptr<Flight> flight(new Flight(std::move(meter), traffic));
-  // The state owns the hook, and the flight owns the state, so a strong reference here would make a cycle.
+  // The hook has a weak reference, because the flight owns the state, and the state owns the hook.
   device::on_wait(flight->state_, [weak = std::weak_ptr(flight), waited = std::move(waited)] {
     if (const auto self = weak.lock()) self->wait_begins();
     if (waited) waited();

@@ -16,30 +16,30 @@ namespace hexad::comm {
 using device::Event;
 
 /// Priority of a communicator within its class. A communicator keeps the order of its operations. Operations that are
-/// needed sooner than the rest of their class therefore have a separate communicator (ProcessGroup::urgent).
+/// needed sooner than others of their class therefore have a separate communicator (ProcessGroup::urgent).
 enum class Urgency : uint8_t { urgent, ordinary };
 
-/// Order of the operations that may start. Lower classes wait while higher classes have traffic in flight. All ranks
-/// must have the same priorities, so that the same class waits on all of them.
+/// Order in which operations start. Classes of lower priority wait while classes of higher priority have traffic in
+/// flight. All ranks must have the same priorities, so that the same class waits on all ranks.
 struct Priorities {
   /// Priority of each class. Smaller values go first. Classes with equal values keep their order of arrival.
   std::array<int, traffic_class_count> of_class{0, 1, 2, 3, 4, 5};
-  /// True if operations for which a thread waits precede all classes, and urgent operations precede the rest of their
-  /// class.
+  /// True if operations for which a thread waits precede all other operations, and urgent operations precede others of
+  /// their class.
   bool by_need = true;
 
-  /// Returns equal priorities, with which operations start in the order of arrival, as in MoNTA. Used for comparisons.
+  /// Returns equal priorities, for comparisons. Operations then start in the order of arrival, as in MoNTA.
   static Priorities by_arrival() { return {.of_class = {}, .by_need = false}; }
 };
 
 /// Traffic of one class since the previous TrafficMeter::take().
 struct TrafficStats {
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
-  double seconds = 0;          // seconds in which at least one operation was in flight
+  double seconds = 0;          // seconds during which at least one operation was in flight
   double exposed_seconds = 0;  // seconds for which a thread of this rank was blocked on an operation
 };
 
-/// Statistics of the traffic of one rank, which its groups share. Thread-safe.
+/// Statistics of the traffic of one rank. All groups of the rank share the meter. Thread-safe.
 class TrafficMeter {
  public:
   /// Returns the traffic since the previous call. Operations in flight are counted up to this call.
@@ -47,7 +47,8 @@ class TrafficMeter {
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
   void flight_ends(TrafficClass traffic, int64_t bytes) { count(traffic, &Account::flying, -1, bytes); }
-  /// Adds an operation that took `seconds` on a device. Times of overlapping device operations are added up.
+  /// Adds an operation that took `seconds` on a device. If device operations overlap, the sum of their times is
+  /// counted.
   void flew(TrafficClass traffic, double seconds, int64_t bytes);
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
@@ -55,7 +56,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time in flight. Overlapping operations are counted only once.
+  // Time in flight. The time of overlapping operations is counted only once.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;
@@ -71,16 +72,16 @@ class TrafficMeter {
   TrafficLog log_;
 };
 
-/// One operation in flight: its event, and its contribution to the meter's statistics. Threads that complete it or wait
-/// for it share it.
+/// One operation in flight: its event, and its contribution to the meter's statistics. The threads that complete the
+/// operation or wait for it share the Flight.
 class Flight {
  public:
-  /// Makes a flight. `waited` (may be null) is called once, by a thread that is about to block until the operation is
-  /// done.
+  /// Makes a flight. `waited`, unless it is null, is called once, by the first thread that is about to block until the
+  /// operation is done.
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Makes the meter's log record this operation. Must be called before the flight is shared with other threads.
+  /// Records this operation in the meter's log. Must be called before the flight is shared with other threads.
   void describe(std::string what, bool crosses_nodes);
   /// Starts the time in flight. Time before this call is not counted.
   void begin();

@@ -22,11 +22,12 @@ struct TrafficRecord {
   double waited_from = 0;      // time at which the rank's thread began to wait for the operation; 0: it did not wait
 };
 
-/// Log of one rank, which its groups share. Records nothing until start() is called. Thread-safe.
+/// Log of the operations of one rank. All groups of the rank share the log. Records nothing until start() is called.
+/// Thread-safe.
 class TrafficLog {
  public:
   bool recording() const { return recording_.load(std::memory_order_relaxed); }
-  /// Starts recording. Only waits of the calling thread, the rank's own thread, are recorded.
+  /// Starts recording. Call it on the rank's own thread, because only waits of the calling thread are recorded.
   void start();
   /// Stops recording. Returns the operations that have ended since start(), ordered by end.
   std::vector<TrafficRecord> stop();

@@ -18,10 +18,10 @@ struct Topology {
   std::vector<std::string> node_names{""};
   int local_rank = 0;  // index of this rank among the ranks of its node
   std::vector<int64_t> pid_of_rank{};
-  bool takes_cards = false;  // true if messages may be in card memory that cudaMalloc has allocated, on all ranks
+  bool takes_cards = false;  // true if, on all ranks, messages may be in card memory from cudaMalloc
 };
 
-/// Returns a text like "rank 2 (host a, pid 3142)", without the parts that are unknown.
+/// Returns a text like "rank 2 (host a, pid 3142)". Unknown parts are omitted.
 std::string name_of(const Topology& topology, int rank);
 
 class Transport {
@@ -30,11 +30,11 @@ class Transport {
   virtual const Topology& topology() const = 0;
   virtual int largest_tag() const = 0;
 
-  /// Condition under which a send is done. copied: its data may be overwritten. taken: in addition, the receiver has
-  /// requested the message.
+  /// Condition under which a send is done. copied: the data has been copied and may be overwritten. taken: in addition,
+  /// the receiver has requested the message.
   enum class SendDone : uint8_t { copied, taken };
-  /// Start a message. Messages with the same sender, receiver and tag arrive in the order in which they were started.
-  /// When the message is done, poll() returns `token`.
+  /// Start to send or receive a message. Messages with the same sender, receiver and tag arrive in the order in which
+  /// they were started. When the message is done, poll() returns `token`.
   virtual void send(int to, int tag, const std::byte* data, int64_t bytes, uint64_t token, SendDone when) = 0;
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
@@ -43,9 +43,9 @@ class Transport {
     base::ExitCode code = base::ExitCode::communication;  // exit code if there is an error
   };
   /// Tells the transport if the program of this rank is blocked until a message arrives. Called before each poll().
-  /// Used by networks that deliver messages at the worst moment (ThreadNetwork).
+  /// Only ThreadNetwork uses this information, to deliver messages at the worst moment.
   virtual void program_waits(bool) {}
-  /// Registers `wake`. The transport calls it, on any thread, whenever poll() has something to do. Returns false if the
+  /// Registers `wake`, which the transport calls, on any thread, whenever poll() has work to do. Returns false if the
   /// transport does not support this and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
   /// Advances the messages. Appends to `done` the messages that have been completed since the previous call.
@@ -56,7 +56,7 @@ class Transport {
   };
   /// Returns the incomplete messages with this token, for reports of hangs.
   virtual std::vector<Pending> pending(uint64_t token) const = 0;
-  /// A short text from one engine to another. It is delivered even if messages are blocked. Sending does not wait.
+  /// A short text from one engine to another. Notes are delivered even if messages are blocked. Sending does not wait.
   /// Notes with the same sender and receiver keep their order.
   struct Note {
     int from;

@@ -19,14 +19,14 @@ enum class Use : uint8_t {
   messages,    // send, receive
 };
 
-/// Minimum size, in bytes, of a large sum. Libraries use other algorithms for large sums, which need other connections.
+/// Minimum size, in bytes, of a large sum. For large sums, libraries use algorithms that need other connections.
 inline constexpr int64_t least_large_sum = 1 << 20;
 
 /// Set of kinds of operations.
 class Uses {
  public:
   constexpr Uses() = default;
-  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit, so that a kind can be used as a set
+  constexpr Uses(Use use) : bits_(1u << base::ordinal(use)) {}  // implicit, so that one kind can be passed as a set
   constexpr Uses(std::initializer_list<Use> uses) {
     for (const Use use : uses) bits_ |= 1u << base::ordinal(use);
   }
@@ -43,10 +43,10 @@ class Uses {
   uint32_t bits_ = 0;
 };
 
-/// Returns the kind of an operation that is not a barrier.
+/// Returns the kind of `op`, which must not be a barrier.
 Use use_of(const Operation& op);
-/// Returns the kinds of operations that implement `uses` if the ranks exchange addends and sum them in the order of the
-/// ranks.
+/// Returns the kinds of operations that are needed for `uses` if ranks exchange addends and sum them in the order of
+/// the ranks.
 Uses with_sums_in_order(Uses uses);
 
 }  // namespace hexad::comm

@@ -32,8 +32,8 @@ Topology alone() {
 }  // namespace
 
 int announced_world_size() {
-  // Environment variables that announce the number of ranks: of Open MPI's mpirun, of other process managers, and of a
-  // step of srun (a batch script itself is not a step).
+  // Environment variables that announce the number of ranks. They are set by Open MPI's mpirun, by other process
+  // managers, and by Slurm in a step of srun. A batch script itself is not a step.
   const char* first = started_by_srun() ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE";
   for (const char* name : {first, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* text = std::getenv(name);

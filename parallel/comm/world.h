@@ -11,16 +11,16 @@ namespace hexad::comm {
 
 class World {
  public:
-  /// Makes the world. Initialises MPI if mpirun or srun has started several ranks; otherwise the rank is alone, without
-  /// MPI. Throws Error(communication) or Error(usage) if the launcher and MPI disagree. The world must be made and used
-  /// on the rank's main thread.
+  /// Makes the world. Initialises MPI if mpirun or srun has started several ranks; otherwise, the world has one rank
+  /// and does not use MPI. Throws Error(communication) if MPI fails, and Error(usage) if the launcher and MPI disagree.
+  /// The world must be made and used on the rank's main thread.
   explicit World(CommEngine::Options options = {});
-  /// Makes a world of ranks that are threads of this process. Each of them must call this on its own main thread.
-  /// `ranks` must outlive the world. Collective.
+  /// Makes the world of a rank that is a thread of this process. Each rank must call this constructor on its own main
+  /// thread. `ranks` must outlive the world. Collective.
   explicit World(const ProcessGroup& ranks);
   /// Waits until the other ranks also destroy their worlds. If an exception propagates, ends the job instead, because
-  /// the other ranks may be waiting for this rank. The exception's message is then lost, unless it is caught earlier,
-  /// as in with_world().
+  /// the other ranks may be waiting for this rank. The message of the exception is then lost; with_world() catches the
+  /// exception earlier and prints it.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -38,11 +38,12 @@ class World {
   /// hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Set the guards or the limits of later operations. All ranks must call them with the same values at the same point
-  /// in their programs.
+  /// Set the guards or the limits of later operations. All ranks must call these functions with the same values at the
+  /// same point in their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
-  /// Sets the priorities. All ranks must call it with the same values while only control traffic is in flight.
+  /// Sets the priorities. All ranks must call this function with the same values while only control traffic is in
+  /// flight.
   void prioritize(const Priorities& priorities);
 
   /// Ends this process and, within seconds, the whole job. Print the reason before the call.
@@ -51,7 +52,7 @@ class World {
  private:
   int exceptions_;                      // number of exceptions in flight when this world was constructed
   std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
-  base::FileWork file_work_;            // owned by the engine, if there is one
+  base::FileWork file_work_;            // that of the engine, if there is one
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };

@@ -1,5 +1,5 @@
-// Every rank gathers the keys and values of the whole sequences before it computes attention (Llama 3, section 3.3.2).
-// Backward gathers them again, so that they need not be saved.
+// All-gather attention (Llama 3, section 3.3.2): every rank gathers the keys and values of the whole sequences before
+// it computes attention. Backward gathers them again, so that they need not be saved.
 #include "parallel/cp/kinds.h"
 #include "parallel/cp/sequence_rows.h"
 
@@ -27,7 +27,7 @@ KeysAndValues gather(const Tensor& k, const Tensor& v, const ContextAttention& c
   return whole;
 }
 
-// One half of the queries. The position of its first row is query_offset.
+// One half of the queries. shape.query_offset is the position of its first row.
 struct Half {
   AttentionShape shape;
   Tensor first, last;
@@ -44,7 +44,8 @@ Half half(int which, const ContextAttention& c) {
                    .scale = c.scale,
                    .causal = c.causal,
                    .query_offset = c.split.chunk_begin(c.split.rank, which),
-                   .deterministic = c.deterministic},
+                   .deterministic = c.deterministic,
+                   .window = c.window},
          .first = {},
          .last = {},
          .begin = which * rows,
@@ -54,7 +55,7 @@ Half half(int which, const ContextAttention& c) {
   return h;
 }
 
-// Starts to sum `whole` over the ranks. The result receives this rank's rows of the sum.
+// Starts to sum `whole` over the ranks. The result is this rank's rows of the sum.
 InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& stream) {
   const Tensor rows = in_rank_order(whole, c.split, stream);
   const Tensor sum = Tensor::empty({c.split.rows(), whole.dim(1), whole.dim(2)}, whole.dtype(), whole.device(),
@@ -65,6 +66,7 @@ InFlight reduce_rows(const Tensor& whole, const ContextAttention& c, Stream& str
 void all_gather_backward(Backward& b, const Tensor& dout, const Saved& saved, const ContextAttention& c) {
   auto [q, k, v, out, log_sum_exp] = saved.get<5>();
   const auto& table = kernels::kernels(q.device());
+  c.sinks.backward(b, dout, out, log_sum_exp);
   const Dtype acc = accumulator_dtype(k.dtype());
   const Tensor dq = Tensor::like(q);
   Tensor dk, dv;  // gradients of the keys and values of the whole sequences
@@ -109,8 +111,10 @@ Value all_gather_attention(Tape& tape, const Value& q, const Value& k, const Val
     const Half h = half(i, c);
     kernel.forward(tape.stream, h.of(out), h.of(log_sum_exp), h.of(q.data), whole.k, whole.v, h.first, h.last, h.shape);
   }
-  return tape.record("all_gather_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, log_sum_exp),
-                     [c](Backward& b, const Tensor& dout, const Saved& s) { all_gather_backward(b, dout, s, c); });
+  c.sinks.add(tape.stream, out, log_sum_exp);
+  return tape.record(
+      "all_gather_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, log_sum_exp),
+      [c](Backward& b, const Tensor& dout, const Saved& s) { all_gather_backward(b, dout, s, c); }, c.sinks.weights());
 }
 
 }  // namespace hexad::cp

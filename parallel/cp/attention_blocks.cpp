@@ -18,8 +18,8 @@ struct Block {
   Tensor first, last;
 };
 
-// Converts `first` or `last` of a half of the queries to positions relative to a chunk of keys. A result may be outside
-// the chunk.
+// Converts the bounds (`first` or `last`) of a half of the queries to positions relative to a chunk of keys. The
+// results may be outside the chunk.
 Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, const ContextSplit& split,
                 Stream& stream) {
   if (!bounds.defined()) return {};
@@ -30,23 +30,32 @@ Tensor relative(const Tensor& bounds, const BlockPair& pair, int64_t key_begin, 
 
 Block block_of(const BlockPair& pair, int owner, const ContextAttention& c, Stream& stream) {
   const int64_t length = c.split.chunk_length(), key_begin = c.split.chunk_begin(owner, pair.key_half);
+  const int64_t distance = c.split.chunk_begin(c.split.rank, pair.query_half) - key_begin;
+  // Passes a window to the kernel only if the window hides a key of the block, because kernels are faster without a
+  // window.
+  const bool hides = c.window > 0 && distance + length > c.window;
   return {{.sequences = c.split.sequences,
            .queries = length,
            .keys = length,
            .scale = c.scale,
            .causal = pair.diagonal,
-           .deterministic = c.deterministic},
+           .query_offset = hides ? distance : 0,
+           .deterministic = c.deterministic,
+           .window = hides ? c.window : 0},
           relative(c.first, pair, key_begin, c.split, stream),
           relative(c.last, pair, key_begin, c.split, stream)};
 }
 
 }  // namespace
 
-std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal) {
+std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window) {
   std::vector<BlockPair> pairs;
   for (int q = 0; q < split.halves(); ++q)
     for (int k = 0; k < split.halves(); ++k) {
       const int queries = split.chunk(split.rank, q), keys = split.chunk(owner, k);
+      const int64_t least =
+          (queries - keys - 1) * split.chunk_length() + 1;  // smallest distance between a query and a key
+      if (window > 0 && least >= window) continue;
       if (!causal || keys <= queries) pairs.push_back({q, k, causal && keys == queries});
     }
   return pairs;
@@ -63,7 +72,7 @@ RunningAttention::RunningAttention(const Tensor& q, Stream& stream)
 void RunningAttention::add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c,
                            Stream& stream) {
   const auto& kernel = kernels::kernels(q.device()).attention;
-  for (const BlockPair& pair : visible_pairs(c.split, owner, c.causal)) {
+  for (const BlockPair& pair : visible_pairs(c.split, owner, c.causal, c.window)) {
     const Block block = block_of(pair, owner, c, stream);
     const Tensor queries = half_of(q, pair.query_half, c.split);
     const Tensor sum = half_of(sum_, pair.query_half, c.split);
@@ -78,7 +87,7 @@ void RunningAttention::add(const Tensor& q, const Tensor& k, const Tensor& v, in
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream) {
   const auto& table = kernels::kernels(g.q.device());
-  for (const BlockPair& pair : visible_pairs(c.split, owner, c.causal)) {
+  for (const BlockPair& pair : visible_pairs(c.split, owner, c.causal, c.window)) {
     const auto queries = [&](const Tensor& t) { return half_of(t, pair.query_half, c.split); };
     const auto keys = [&](const Tensor& t) { return half_of(t, pair.key_half, c.split); };
     const Block block = block_of(pair, owner, c, stream);

@@ -7,22 +7,23 @@ namespace hexad::cp {
 
 using device::Stream;
 
-/// A half of the queries and a half of the keys. If both are the same chunk, attention inside it may be causal
-/// (diagonal). Otherwise every query sees every key.
+/// A half of the queries and a half of the keys. `diagonal` is true if both halves are the same chunk and attention is
+/// causal. Otherwise, every query sees every key.
 struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
-/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. If attention is causal, there
-/// are two pairs for every other owner. For the rank's own rows there are three pairs, two of which are diagonal.
-/// Therefore every rank computes the same amount.
-std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal);
+/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. In causal attention, there are
+/// two pairs for another rank's keys, and three pairs, two of them diagonal, for the rank's own keys. Every rank
+/// therefore has the same amount of work. If `window` is not 0, omits pairs in which every key is at least `window`
+/// positions before every query.
+std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
-/// Computes softmax(scale q k^T) v over all keys that have been added so far, in acc. Partial results are weighted by
-/// their log-sum-exps (Liu et al. 2023, section 3).
+/// Computes softmax(scale q k^T) v over all keys that have been added so far, in the accumulator dtype (acc). Partial
+/// results are weighted by their log-sum-exps (Liu et al. 2023, section 3).
 class RunningAttention {
  public:
-  /// Starts with no keys. Queries must have the shape of `q`.
+  /// Starts without keys. The queries of all calls of add() must have the shape of `q`.
   explicit RunningAttention(const Tensor& q, Stream& stream);
   /// Adds the keys and values [R, G, C] of rank `owner`.
   void add(const Tensor& q, const Tensor& k, const Tensor& v, int owner, const ContextAttention& c, Stream& stream);
@@ -34,14 +35,14 @@ class RunningAttention {
   Tensor sum_, log_sum_exp_;
 };
 
-/// Tensors of this rank's queries for backward: those that it reads, and the tensor that receives the gradient.
+/// Tensors of this rank's queries for backward: the tensors that it reads, and the tensor that receives the gradient.
 struct QueryGradient {
   Tensor dq;  // [R, H, C] acc; the gradient is added to it
   Tensor dout, out, log_sum_exp, q;
 };
-/// Adds the contribution of rank `owner`'s keys and values to dq, and adds their gradients to dk and dv (acc). Every
-/// block uses the log-sum-exp over all keys. Its probabilities are therefore final (Dao et al. 2022), and contributions
-/// can be added.
+/// Adds the contribution of rank `owner`'s keys and values to dq, and their gradients to dk and dv (acc). Every block
+/// uses the log-sum-exp over all keys (Dao et al. 2022). Its probabilities are therefore final, and the contributions
+/// of blocks can be added.
 void add_gradients(const QueryGradient& g, const Tensor& dk, const Tensor& dv, const Tensor& k, const Tensor& v,
                    int owner, const ContextAttention& c, Stream& stream);
 

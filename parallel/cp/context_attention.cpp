@@ -9,15 +9,17 @@ using namespace base;
 namespace {
 
 void check(const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
-  require(c.group != nullptr && c.group->size() == c.split.ranks && c.group->rank() == c.split.rank, "[cp] rank ",
-          c.split.rank, " of ", c.split.ranks, " is given ",
-          c.group ? cat("rank ", c.group->rank(), " of a group of ", c.group->size()) : "no group");
+  require(c.group != nullptr && c.group->size() == c.split.ranks && c.group->rank() == c.split.rank,
+          "[cp] the split is for rank ", c.split.rank, " of ", c.split.ranks, ", but ",
+          c.group ? cat("the group has rank ", c.group->rank(), " of ", c.group->size()) : "there is no group");
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2) &&
               q.data.dim(1) % k.data.dim(1) == 0,
-          "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape());
+          "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
+          "; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
   const int64_t rows = c.split.rows();
   require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " sequences of ", c.split.length,
-          " tokens on ", c.split.ranks, " ranks are ", rows, " rows each; q is ", q.shape(), ", k ", k.shape());
+          " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ",
+          k.shape());
   for (const Tensor& bounds : {c.first, c.last})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
             "[cp] first and last must have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
@@ -44,7 +46,9 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
                       .scale = c.scale,
                       .causal = c.causal,
                       .deterministic = c.deterministic,
-                      .documents = c.documents});
+                      .documents = c.documents,
+                      .window = c.window},
+                     c.sinks);
   switch (c.kind) {
     case ContextKind::ring:
       return ring_attention(tape, q, k, v, c);
@@ -60,9 +64,9 @@ ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int6
                                int64_t size, Dtype dtype, bool documents) {
   const int64_t others = split.ranks - 1, row = size * size_of(dtype),
                 sum_row = size * size_of(accumulator_dtype(dtype));
-  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of rows of all heads of keys and values
+  const int64_t rows = split.rows(), keys = 2 * rows * key_heads;  // number of vectors of keys and values in all heads
   switch (kind) {
-    case ContextKind::ring:  // gradients of keys and values make one more step, which returns them to their owner
+    case ContextKind::ring:  // gradients of keys and values need one more step, which returns them to their owner
       return {others * keys * row, others * keys * row + (others ? split.ranks * keys * sum_row : 0)};
     case ContextKind::all_gather:
       return {others * keys * row, others * keys * (row + sum_row)};

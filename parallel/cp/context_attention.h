@@ -13,39 +13,44 @@ using autograd::Value;
 using base::Dtype;
 using tensor::Tensor;
 
-/// Rows of this rank, the exchange of keys and values between ranks, and the positions that each row sees.
+/// Arguments of context_attention(): the rows of this rank, the exchange of keys and values, and the positions that
+/// each row sees.
 struct ContextAttention {
   ContextSplit split;
   ContextKind kind = ContextKind::ring;
   const comm::ProcessGroup* group = nullptr;  // group along cp, with the ranks of the split; must outlive the tape
   bool causal = true;
   double scale = 1;            // usually 1 / sqrt(C)
-  bool deterministic = false;  // true: results must be bitwise identical in every run
-  /// i32 [R], one entry for each local row. The row sees positions [first, last) of its whole sequence, which are its
-  /// document. If they are undefined, it sees the whole sequence.
+  bool deterministic = false;  // true: results are bitwise identical in every run
+  /// i32 [R], one entry for each local row. The row sees positions [first, last) of its sequence, which are its
+  /// document. If these tensors are undefined, each row sees its whole sequence.
   Tensor first = {}, last = {};
   int64_t documents = 0;  // number of documents; see AttentionShape
+  int64_t window = 0;     // a query at position p sees only positions above p - window; 0: no window
+  /// Attention sinks of the heads. Every query counts the sink of its head exactly once.
+  autograd::AttentionSinks sinks = {};
 };
 
 /// Returns softmax(scale q k^T) v over the keys and values of all ranks. q and the result are [R, H, C], and k and v
-/// are [R, G, C], with R = split.rows() and H a multiple of G. All are in local row order. Rotary embeddings must
-/// already have been applied, with positions in the whole sequence. Equals attention over the whole sequences, up to
-/// rounding; partial results are added in acc. In a group of one, this is plain attention. All ranks of the group must
-/// call it, and its backward, equally often and in the same order.
+/// are [R, G, C], with R = split.rows() and H a multiple of G. The rows of all tensors are in the order of the split.
+/// Rotary embeddings must already have been applied, with positions in the whole sequence. The result equals attention
+/// over the whole sequences, up to rounding; partial results are added in the accumulator dtype. In a group of one
+/// rank, this is plain attention. Collective, in forward and in backward.
 ///
-/// Memory in addition to operands and results:
-/// - ring: two blocks [R, G, C] of keys and values (and three of their gradients in backward).
+/// Memory needed in addition to operands and results:
+/// - ring: two blocks [R, G, C] of keys and values and, in backward, three blocks of their gradients.
 /// - all_gather: the keys and values of the whole sequences.
 /// - ulysses: q, k, v and out of H / ranks heads of the whole sequences. Backward needs these instead of the local
-///   tensors. See ulysses_fits for the permitted numbers of heads.
+///   tensors. See ulysses_fits() for the permitted numbers of heads.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
 
 /// Connects every rank of `group` to the next rank, for ContextKind::ring with tensors on `device`. Without this call,
-/// the first context_attention() connects them. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// the first context_attention() connects the ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
-/// True if every rank can have the same number of query heads, together with the key heads that these read. A rank has
-/// whole key heads if G is a multiple of `ranks`, or a copy of one key head if `ranks` is a multiple of G.
+/// True if every rank can have the same number of query heads, together with the key heads that these queries read.
+/// This requires that the number of key heads is a multiple of `ranks`, or that `ranks` is a multiple of it. In the
+/// second case, each rank has a copy of one key head.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
 /// Bytes that a rank sends to other ranks in one call of context_attention().

@@ -1,4 +1,4 @@
-// Methods of attention for ranks that share sequences.
+// Methods of attention for ranks among which the tokens of sequences are divided.
 #pragma once
 
 #include <array>

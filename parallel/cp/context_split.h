@@ -1,4 +1,5 @@
-// Part of a micro-batch's tokens on a rank of context parallelism, and the order of these tokens. Pure arithmetic.
+// Division of a micro-batch's tokens among the ranks of context parallelism, and their order on each rank. Contains
+// only arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +8,13 @@
 
 namespace hexad::cp {
 
-/// Split of sequences among ranks. Every sequence is divided into 2 `ranks` equal chunks. Rank c has chunk c and the
-/// chunk 2 ranks - 1 - c (zigzag), so that causal attention costs every rank the same. The rows of a rank are ordered
-/// by half, sequence and position in the chunk. Half 0 is chunk c, and half 1 is the other chunk. A half is contiguous:
-/// [sequences, chunk_length]. A single rank has one half, in plain order.
+/// Split of sequences among ranks. Every sequence is divided into 2 x ranks equal chunks. Rank c has chunk c, its half
+/// 0, and chunk 2 x ranks - 1 - c, its half 1. This zigzag order gives every rank the same work in causal attention.
+/// The rows of a rank are ordered by half, sequence and position in the chunk. A half is contiguous: [sequences,
+/// chunk_length]. If there is only one rank, it has one half, whose rows are in the order of the tokens.
 ///
-/// A token is identified by its index in the whole micro-batch, sequence * length + position. Every method except
-/// halves() throws std::logic_error if sequences cannot be divided into equal chunks or if a rank or half does not
+/// A token is identified by its index in the whole micro-batch: sequence * length + position. Every method except
+/// halves() throws std::logic_error if sequences cannot be divided into equal chunks, or if a rank or half does not
 /// exist.
 struct ContextSplit {
   int64_t sequences = 1, length = 0;  // sequences in the micro-batch; tokens in each sequence
@@ -27,11 +28,10 @@ struct ContextSplit {
   int64_t rows() const { return halves() * half_rows(); }
   /// Returns the index of the chunk that is half `half` of rank `of`.
   int chunk(int of, int half) const;
-  /// Returns the position in the sequence at which this chunk begins.
+  /// Returns the position in the sequence at which half `half` of rank `of` begins.
   int64_t chunk_begin(int of, int half) const { return chunk(of, half) * chunk_length(); }
 
-  /// Run of chunk_length() consecutive rows of a rank, beginning at `row`. They contain consecutive tokens, beginning
-  /// at `token`.
+  /// Run of chunk_length() consecutive rows of a rank, from `row` on, that contain consecutive tokens, from `token` on.
   struct Run {
     int64_t row, token;
   };
@@ -40,7 +40,7 @@ struct ContextSplit {
   /// Returns the token in each row of rank `of`.
   std::vector<int64_t> tokens(int of) const;
   std::vector<int64_t> tokens() const { return tokens(rank); }
-  /// Returns this rank's part of `whole`: the entries of the tokens of its rows. `whole` has one entry for each token.
+  /// Returns the entries of `whole` for the tokens of this rank's rows. `whole` has one entry for each token.
   std::vector<int32_t> cut(std::span<const int32_t> whole) const;
 };
 

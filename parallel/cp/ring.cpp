@@ -14,8 +14,8 @@ using namespace base;
 
 namespace {
 
-// Keys and values [2, R, G, C] that travel around the ring. They have two buffers: for the present block and for the
-// next one.
+// Keys and values [2, R, G, C] that travel around the ring. There are two buffers: one for the present block and one
+// for the next block.
 class TravellingBlock {
  public:
   TravellingBlock(const Tensor& k, const Tensor& v, const comm::ProcessGroup& group, Stream& stream)
@@ -55,9 +55,9 @@ class TravellingBlock {
   device::Event sent_, arrived_;
 };
 
-// Gradients of keys and values, which follow their block one step later. The sum of the earlier ranks arrives while
-// this rank computes its own contribution. The new sum is sent while this rank computes its next contribution. After
-// one step per rank, a gradient reaches the owner of the block.
+// Gradients of keys and values, which travel around the ring one step behind their block. The sum of the earlier ranks
+// arrives while this rank computes its own contribution. The new sum is sent while this rank computes its contribution
+// to the next block. After as many steps as there are ranks, a gradient reaches the owner of the block.
 class TravellingGradient {
  public:
   TravellingGradient(const Tensor& block, const comm::ProcessGroup& group, Stream& stream)
@@ -66,7 +66,7 @@ class TravellingGradient {
     leaving_ = Tensor::like(mine_, Category::communication);
     arriving_ = Tensor::like(mine_, Category::communication);
   }
-  /// Zeroes dk() and dv(), to which this rank then adds its contribution to the gradient of the present block.
+  /// Zeroes dk() and dv(), in which this rank then computes its contribution to the gradient of the present block.
   void begin() { pointwise_.fill(stream_, mine_, 0); }
   Tensor dk() const { return TravellingBlock::part(mine_, 0); }
   Tensor dv() const { return TravellingBlock::part(mine_, 1); }
@@ -83,7 +83,8 @@ class TravellingGradient {
     left_ = group_.send(leaving_, (group_.rank() + 1) % group_.size(), stream_);
     arrived_ = group_.receive(arriving_, (group_.rank() + group_.size() - 1) % group_.size(), stream_);
   }
-  /// Returns the gradient of this rank's own keys and values, which has travelled around the ring: [2, R, G, C] in acc.
+  /// Waits for the gradient of this rank's own keys and values, which has travelled around the ring, and returns it:
+  /// [2, R, G, C] in acc.
   Tensor come_home() {
     stream_.wait(left_);
     stream_.wait(arrived_);
@@ -99,8 +100,8 @@ class TravellingGradient {
   int steps_ = 0;
 };
 
-// Calls step(owner) for the block of each rank, beginning with this rank's own block. The next block is in flight
-// meanwhile.
+// Calls step(owner) for the block of each rank, beginning with this rank's own block. During a step, the next block is
+// in flight.
 template <class Step>
 void around(TravellingBlock& block, const ContextSplit& split, const Step& step) {
   for (int i = 0; i < split.ranks; ++i) {
@@ -119,6 +120,7 @@ void ring_backward(Backward& b, const Tensor& dout, const Saved& saved, const Co
                         .log_sum_exp = log_sum_exp,
                         .q = q};
   kernels::kernels(q.device()).pointwise.fill(b.stream, g.dq, 0);
+  c.sinks.backward(b, dout, out, log_sum_exp);
   TravellingBlock block(k, v, *c.group, b.stream);
   TravellingGradient gradient(block.present(), *c.group, b.stream);
   around(block, c.split, [&](int owner) {
@@ -145,9 +147,11 @@ Value ring_attention(Tape& tape, const Value& q, const Value& k, const Value& v,
   RunningAttention running(q.data, tape.stream);
   TravellingBlock block(k.data, v.data, *c.group, tape.stream);
   around(block, c.split, [&](int owner) { running.add(q.data, block.keys(), block.values(), owner, c, tape.stream); });
+  c.sinks.add(tape.stream, running.sum(), running.log_sum_exp());
   const Tensor out = contiguous_as(running.sum(), q.data.dtype(), tape.stream);
-  return tape.record("ring_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, running.log_sum_exp()),
-                     [c](Backward& b, const Tensor& dout, const Saved& s) { ring_backward(b, dout, s, c); });
+  return tape.record(
+      "ring_attention", out, {q, k, v}, save(q.data, k.data, v.data, out, running.log_sum_exp()),
+      [c](Backward& b, const Tensor& dout, const Saved& s) { ring_backward(b, dout, s, c); }, c.sinks.weights());
 }
 
 }  // namespace hexad::cp

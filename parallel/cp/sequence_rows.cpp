@@ -9,7 +9,8 @@ using namespace base;
 
 namespace {
 
-// Calls copy(rows, tokens) for each run of rows that contain consecutive tokens. Both arguments are ranges.
+// Calls copy(rows, tokens) for each run of rows that contain consecutive tokens. The arguments are slices of the two
+// tensors.
 template <class Copy>
 void for_each_run(const Tensor& rows, const Tensor& tokens, const ContextSplit& split, const Copy& copy) {
   const int64_t count = split.chunk_length();

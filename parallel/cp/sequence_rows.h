@@ -10,10 +10,9 @@ using base::Dtype;
 using device::Stream;
 using tensor::Tensor;
 
-/// Returns `rows` [ranks R, ...], which has the rows of all ranks in the order of the ranks, in the order of the
-/// tokens.
+/// Sorts `rows` [ranks R, ...], which contains the rows of all ranks in the order of the ranks, by token.
 Tensor in_sequence_order(const Tensor& rows, const ContextSplit& split, Stream& stream);
-/// Returns `tokens`, which is in the order of the tokens, in the order of the ranks. Inverse of in_sequence_order().
+/// Inverse of in_sequence_order(): sorts rows that are in the order of the tokens by rank.
 Tensor in_rank_order(const Tensor& tokens, const ContextSplit& split, Stream& stream);
 
 /// Returns `t` itself if it is contiguous and has dtype `dtype`, otherwise a contiguous copy of this dtype.

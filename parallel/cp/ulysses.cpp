@@ -1,5 +1,5 @@
-// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. Between its two
-// all-to-alls, a rank has some heads of whole sequences, so plain attention applies.
+// Ulysses attention (DeepSpeed Ulysses, Jacobs et al. 2023), which exchanges tokens for heads. Between two all-to-alls,
+// a rank has some heads of whole sequences, for which it computes plain attention.
 #include <algorithm>
 
 #include "parallel/cp/kinds.h"
@@ -13,9 +13,9 @@ using namespace base;
 
 namespace {
 
-// Converts a tensor between all heads of this rank's rows, [R, H, C] in local order, and this rank's heads of all
-// tokens, [S L, heads, C] in the order of the sequences. If there are fewer heads than ranks, several ranks have a copy
-// of the same head.
+// Conversion between two forms of a tensor: all heads of this rank's rows, [R, H, C] in the order of the split, and
+// this rank's heads of all tokens, [S L, heads, C] in the order of the sequences. If there are fewer heads than ranks,
+// several ranks have a copy of the same head.
 class HeadExchange {
  public:
   HeadExchange(const ContextAttention& c, int64_t heads)
@@ -35,7 +35,8 @@ class HeadExchange {
   InFlight send_tokens(const Tensor& y, Stream& stream) const {
     return exchange(in_rank_order(y, split_, stream), stream);
   }
-  /// Receives the tokens and adds the copies of a head, in acc. This is the adjoint of receive_heads(send_heads(x)).
+  /// Receives the tokens and adds the copies of a head, in the accumulator dtype. After send_tokens(), this is the
+  /// adjoint of receive_heads(send_heads(x)).
   Tensor receive_tokens(const InFlight& pieces, Stream& stream) const {
     stream.wait(pieces.arrived);
     const Tensor& y = pieces.data;
@@ -56,6 +57,9 @@ class HeadExchange {
     return x;
   }
 
+  /// Returns this rank's first head.
+  int64_t first_head() const { return first(split_.rank); }
+
  private:
   int64_t first(int rank) const { return rank * all_ / split_.ranks; }
   Tensor buffer(const Tensor& like) const {
@@ -74,7 +78,7 @@ class HeadExchange {
 
   ContextSplit split_;
   const comm::ProcessGroup* group_;
-  int64_t all_, mine_;  // numbers of heads: of all ranks, and of this rank
+  int64_t all_, mine_;  // number of heads on all ranks, and on this rank
 };
 
 // Gathers the entries of `first` or `last` for all tokens.
@@ -111,7 +115,9 @@ Value ulysses_attention(Tape& tape, const Value& q, const Value& k, const Value&
                  .scale = c.scale,
                  .causal = c.causal,
                  .deterministic = c.deterministic,
-                 .documents = c.documents});
+                 .documents = c.documents,
+                 .window = c.window},
+                c.sinks.from(queries.first_head()));
   const Tensor mine = queries.receive_tokens(queries.send_tokens(out.data, tape.stream), tape.stream);
   return tape.record("ulysses_tokens", mine, {out}, {}, [queries](Backward& b, const Tensor& dout, const Saved&) {
     b.accumulate(0, queries.receive_heads(queries.send_heads(dout, b.stream), b.stream));

@@ -10,13 +10,13 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Alignment in elements. Every parameter and every piece begins at a cache line, whatever the type of its elements.
+// Alignment in elements. Every parameter and every piece begins at a cache line, for all dtypes.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Returns the bytes of the gradient of the parameter, averaged over the ranks. Pieces of ranks may differ in size, but
-// all ranks must divide the parameters into the same units.
+// Returns the bytes of the parameter's gradient, averaged over the ranks. The average is used because pieces may differ
+// in size, but all ranks must divide the parameters into the same units.
 int64_t average_bytes(const Parameter& p) {
   int64_t elements = p.global_shape().numel();
   for (const Shard& s : p.placement().shards) elements /= s.parts;
@@ -31,8 +31,10 @@ bool spans_stages(const Parameter& p, const mesh::Mesh& mesh) {
 Bucket empty_bucket_for(const Parameter& p, const mesh::Mesh& mesh, Zero asked, size_t unit) {
   const comm::ProcessGroup& group = mesh.reducers(p.placement());
   const bool two_stages = spans_stages(p, mesh);
-  const Zero zero = group.size() == 1 ? Zero::nothing : two_stages ? std::min(asked, Zero::gradients) : asked;
-  return {&group, p.dtype(), zero, two_stages, unit, {}};
+  Zero zero = group.size() == 1 ? Zero::nothing : two_stages ? std::min(asked, Zero::gradients) : asked;
+  // Frozen parameters have neither states nor gradients, so only their weights can be sharded.
+  if (!p.trainable() && zero != Zero::weights) zero = Zero::nothing;
+  return {&group, p.dtype(), zero, two_stages, p.trainable(), unit, {}};
 }
 
 }  // namespace
@@ -72,7 +74,8 @@ BucketPlan::BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const O
   for (Parameter* p : in_order | std::views::reverse) {
     const Bucket wanted = empty_bucket_for(*p, mesh, options.zero, unit);
     auto at = std::find_if(open.begin(), open.end(), [&](const Bucket& b) {
-      return b.group == wanted.group && b.dtype == wanted.dtype && b.two_stages == wanted.two_stages;
+      return b.group == wanted.group && b.dtype == wanted.dtype && b.two_stages == wanted.two_stages &&
+             b.trainable == wanted.trainable;
     });
     if (at == open.end()) at = open.insert(at, wanted);
     const int64_t begin = rounded_up(at->elements, alignment);

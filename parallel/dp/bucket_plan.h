@@ -1,4 +1,4 @@
-// Placement of parameters in flat memory, and the shard that each replica owns. Contains only arithmetic.
+// Placement of parameters in flat buckets of memory, and the shard that each replica owns. Contains only arithmetic.
 #pragma once
 
 #include <unordered_map>
@@ -16,12 +16,12 @@ using base::FlatRange;
 using device::Device;
 using tensor::Tensor;
 
-/// State of which each replica stores only a shard (Rajbhandari et al. 2020). Each level adds to the previous one:
-/// nothing; optimizer states; gradients; weights.
+/// Level of ZeRO: the data of which each replica stores only a shard (Rajbhandari et al. 2020). Each level includes the
+/// previous ones: nothing; optimizer states; gradients; weights.
 enum class Zero : uint8_t { nothing, states, gradients, weights };
 
-/// Parameters of one dtype whose gradients are summed over the same ranks. They are stored one after the other in flat
-/// memory. The memory is divided into equal pieces, one for each rank of the group.
+/// Parameters of one dtype whose gradients are summed over the same ranks, all trainable or all frozen. They are stored
+/// one after the other in flat memory, which is divided into equal pieces, one for each rank of the group.
 struct Bucket {
   struct Entry {
     Parameter* parameter;
@@ -29,11 +29,13 @@ struct Bucket {
   };
   const comm::ProcessGroup* group;
   Dtype dtype;      // dtype of the weights
-  Zero zero;        // `nothing` if the group has only one rank
-  bool two_stages;  // true if the group has ranks of two pipeline stages; these are at different points of the step
+  Zero zero;        // `nothing` if the group has only one rank; `nothing` or `weights` for frozen parameters
+  bool two_stages;  // true if the group has ranks of two pipeline stages, which use the bucket at different times of a
+                    // step
+  bool trainable;   // false if the parameters are frozen: the bucket then has no gradients and no updates
   size_t unit;
   std::vector<Entry> entries;
-  int64_t elements = 0;  // number of elements, including the gaps between parameters and at the end
+  int64_t elements = 0;  // number of elements, including padding between parameters and at the end
 
   int64_t piece_size() const { return elements / group->size(); }
   /// Returns this rank's piece, as a range of elements of the bucket.
@@ -46,18 +48,18 @@ struct Bucket {
   Tensor share_of_piece(const Tensor& memory, const Entry& e) const;
 };
 
-/// Division of the parameters into buckets. It depends only on data that all ranks of a stage share, so the ranks of a
-/// group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the order in
-/// which backward finishes them. Buckets that are filled at the same time form a unit: about one layer, whose weights
-/// are needed together.
+/// Division of the parameters into buckets. It depends only on data that is equal on all ranks of a stage, so the ranks
+/// of a group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the
+/// order in which backward completes their gradients. Buckets that are filled at the same time form a unit: about one
+/// layer, whose weights are needed together.
 class BucketPlan {
  public:
   struct Options {
     Zero zero = Zero::nothing;
-    int64_t unit_bytes = 1 << 22;  // minimum bytes of gradients at which a unit ends
+    int64_t unit_bytes = 1 << 22;  // a unit ends once it has at least this many bytes of gradients
   };
-  /// Assigns the shards of every parameter. The weights of a group with ranks of two stages (for a tied embedding) are
-  /// not sharded: both stages would have to use them at the same time in order to gather them.
+  /// Assigns the shards of every parameter. If a group has ranks of two stages (for a tied embedding), its weights are
+  /// not sharded, because both stages would have to gather them at the same time.
   BucketPlan(ParameterSet& parameters, const mesh::Mesh& mesh, const Options& options);
   BucketPlan(const BucketPlan&) = delete;
   BucketPlan& operator=(const BucketPlan&) = delete;

@@ -12,6 +12,12 @@ using namespace kernels;
 GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan) {
   states_.reserve(plan.buckets().size());
   for (const Bucket& bucket : plan.buckets()) {
+    if (!bucket.trainable) {
+      states_.push_back(
+          State{.bucket = &bucket, .dtype = bucket.dtype, .memory = {}, .piece = {}, .given = {}, .reductions = {}});
+      for (const Bucket::Entry& e : bucket.entries) e.parameter->store_gradient_in(nullptr);
+      continue;
+    }
     if (bucket.group->size() > 1)
       bucket.group->connect(bucket.zero == Zero::nothing ? comm::Use::sums : comm::Use::shares, plan.device());
     const Dtype dtype = sums == Sums::rounded ? bucket.dtype : accumulator_dtype(bucket.dtype);
@@ -30,7 +36,8 @@ GradientBuckets::GradientBuckets(const BucketPlan& plan, Sums sums) : plan_(plan
 void GradientBuckets::bind(State& s) {
   for (const Bucket::Entry& e : s.bucket->entries) {
     Parameter& p = *e.parameter;
-    const bool stays = keeps_all(s) && !rounded(s);  // true if contributions go directly to the memory of the sum
+    const bool stays =
+        keeps_all(s) && !rounded(s);  // true if contributions are written directly to the memory of the sum
     p.store_gradient_in(stays ? nullptr : this);
     if (stays) {
       p.bind_gradient(Bucket::view(s.memory, e));
@@ -43,8 +50,8 @@ void GradientBuckets::bind(State& s) {
   }
 }
 
-// Binds memory for a gradient. If sums are rounded, a gradient with several contributions gets its own memory.
-// Otherwise the gradients of all parameters of the bucket are bound to the memory of the bucket.
+// Binds memory for the gradient of `p`. If sums are rounded, this is separate memory, in which several contributions
+// are summed. Otherwise, binds the gradients of all parameters of the bucket to the memory of the bucket.
 void GradientBuckets::allocate_gradient(Parameter& p) {
   State& s = states_[plan_.place(p).bucket];
   if (rounded(s))
@@ -54,7 +61,7 @@ void GradientBuckets::allocate_gradient(Parameter& p) {
   for (const auto& e : s.bucket->entries) e.parameter->bind_gradient(Bucket::view(s.memory, e));
 }
 
-// Returns the memory for a micro-batch's only contribution to the gradient of `p`. If sums are rounded, the matrix
+// Returns the memory for the only contribution of a micro-batch to the gradient of `p`. If sums are rounded, the matrix
 // product that writes the contribution also rounds it.
 GradientTarget GradientBuckets::only_contribution(Parameter& p) {
   const auto [bucket, entry] = plan_.place(p);
@@ -76,7 +83,7 @@ void GradientBuckets::allocate(State& s) {
     s.memory = Tensor::empty({s.bucket->elements}, s.dtype, plan_.device(), Category::communication);
 }
 
-// Adds to the bucket the contributions since the previous call, and rounds the sum.
+// Adds the contributions since the previous call to the bucket, and rounds the sum.
 void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
   const Bucket::Entry& e = s.bucket->entries[entry];
   if (!e.parameter->has_gradient()) return;
@@ -90,6 +97,7 @@ void GradientBuckets::fold(State& s, size_t entry, Stream& stream) {
 }
 
 void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution contribution) {
+  if (!parameter.trainable()) return parameter.release_gradient();
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
   require(!given.last, "[buckets] ", parameter.name(), " became ready twice in one step");
@@ -110,6 +118,7 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
   for (; round_ < rounds_; ++round_, next_ = 0)
     for (; next_ < states_.size(); ++next_) {
       State& s = states_[next_];
+      if (!s.bucket->trainable) continue;
       if (keeps_all(s) && round_ + 1 < rounds_) continue;
       if (!incomplete_too && !complete(s)) return;
       reduce(s, stream);
@@ -118,14 +127,15 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
-  // All ranks of a stage do the same work, so each of them will join the reduction even if this rank waits for it. A
-  // rank of another stage, however, may need this rank to continue first.
+  // Waits for the previous reduction. This cannot cause a deadlock, because all ranks of a stage do the same work and
+  // therefore join it. In a bucket of two stages, it could: a rank of the other stage may need this rank to continue
+  // first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
     Parameter& p = *bucket.entries[i].parameter;
     if (s.given[i].written && !p.has_gradient()) continue;
-    p.gradient_to_add(stream);  // zeroes the gradients to which no token has contributed
+    p.gradient_to_add(stream);  // zeroes a gradient without contributions
     if (rounded(s)) fold(s, i, stream);
   }
   if (bucket.zero == Zero::nothing) {
@@ -136,7 +146,7 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   } else {
     const Tensor sum = s.first ? s.piece : Tensor::like(s.piece, Category::communication);
     s.reductions.push_back({bucket.group->reduce_scatter(sum, s.memory, stream), s.first ? Tensor{} : sum});
-    s.memory = {};  // the group owns the memory until it has been sent
+    s.memory = {};  // the operation owns the memory until the data has been sent
     for (const auto& e : bucket.entries) e.parameter->release_gradient();
     for (Given& g : s.given) g.written = false;
     s.first = false;
@@ -144,7 +154,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the arrived results to the sums, in the order of the reductions.
+// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait`, does so for all
+// reductions.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

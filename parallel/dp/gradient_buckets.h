@@ -1,4 +1,4 @@
-// Data parallelism. During backward, gradients are summed bucket by bucket over the ranks that have the same
+// Gradients in data parallelism. During backward, they are summed bucket by bucket over the ranks that have the same
 // parameters.
 #pragma once
 
@@ -13,28 +13,28 @@ using autograd::GradientTarget;
 using base::accumulator_dtype;
 using device::Stream;
 
-/// States whether a parameter's gradient will get more contributions in this step.
+/// Tells if a parameter's gradient will get more contributions in this step.
 enum class Contribution : uint8_t { more, last };
 
-/// Dtype in which gradients are stored and summed over ranks: the accumulator dtype, or the dtype of the weights (bf16,
-/// which halves memory and traffic). Within a micro-batch, a gradient is always summed in the accumulator dtype and
-/// rounded once. The matrix product that writes a single contribution rounds it. Several contributions are summed in
-/// separate memory and then rounded.
+/// Dtype in which gradients are stored and summed over ranks. accumulator: the accumulator dtype. rounded: the dtype of
+/// the weights (bf16, which halves memory and traffic). Within a micro-batch, a gradient is always summed in the
+/// accumulator dtype and rounded once. If there is a single contribution, the matrix product that writes it also rounds
+/// it. Several contributions are first summed in separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of all gradients. All ranks sum the buckets in the same order, even if the buckets are filled in
-/// another order:
+/// Owner of the memory of all gradients. Frozen parameters have no gradients. All ranks reduce the buckets in the same
+/// order, even if the buckets are filled in another order:
 ///
-/// - Zero::nothing: all-reduces once per step, after the last contributions.
-/// - Zero::states: reduces once per step; each owner gets its piece of the sum.
+/// - Zero::nothing: all-reduces each bucket once per step, after the last contributions.
+/// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
-///   its reduction. A reduction waits for the previous one, so that one bucket is filled while another is sent. The
-///   owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over micro-batches.
-///   With more than one micro-batch, this rounds differently from the other kinds.
+///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
+///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
+///   micro-batches. With several micro-batches, rounding thus differs from the other levels.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
-  /// Makes the parameters of `plan` store their gradients in these buckets instead of earlier ones. The plan must
-  /// outlive the buckets.
+  /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the
+  /// buckets.
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -45,8 +45,8 @@ class GradientBuckets final : public autograd::ParameterStorage {
   /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of the parameter's
   /// bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Waits for all reductions, so that the owned gradients are complete, and prepares for the next step. Reduces
-  /// buckets of unused parameters, which were never reported ready, as zeros, so that all ranks participate.
+  /// Waits for all reductions, so that the owned gradients are complete, and prepares for the next step. First reduces
+  /// the buckets of parameters that were not used in this step. Their gradients are zero, but all ranks must take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 
@@ -56,18 +56,18 @@ class GradientBuckets final : public autograd::ParameterStorage {
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // sum that has not been added to the owned piece yet; undefined if it was reduced in place
+    Tensor sum;  // sum to be added to the owned piece; undefined if the reduction was in place
   };
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    bool written = false;  // true if the bucket's memory has a contribution of this round; used for rounded sums
+    bool written = false;  // true if the bucket's memory has a contribution of this round; only for rounded sums
   };
   struct State {
     const Bucket* bucket;
     Dtype dtype;
     Tensor memory;  // memory of the whole bucket
-    Tensor piece;   // memory of this rank's piece; used if the whole bucket is not always in memory
+    Tensor piece;   // memory of this rank's piece; only if the whole bucket is not always in memory
     std::vector<Given> given;
     bool first = true;  // true in the first round of the step
     std::deque<Reduction> reductions;

@@ -1,4 +1,4 @@
-// Choice of one rank among those that have the same elements, for the global norm and for checkpoints.
+// Choice of one rank among all ranks that have the same elements, for the global norm and for checkpoints.
 #pragma once
 
 #include "framework/autograd/parameter.h"
@@ -8,8 +8,8 @@ namespace hexad::dp {
 
 using autograd::Parameter;
 
-/// True if this rank's group is the first of the groups that have the same piece of the parameter. There may be several
-/// such groups: copies along tp each have the whole gradient.
+/// True if this rank's reduction group is the first of the groups that have the same piece of the parameter. There may
+/// be several groups, because tp ranks with copies of a parameter each have the whole gradient.
 bool in_first_group(const Parameter& parameter, const mesh::Mesh& mesh);
 
 /// True if this rank writes its part of the parameter to checkpoints: it is the first of the ranks that own these

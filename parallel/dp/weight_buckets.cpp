@@ -17,7 +17,7 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
       for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
     } else if (gathers(s)) {
-      // Groups are created in the order of the buckets, which all ranks of a group share.
+      // Groups are created in the order of the buckets, which is the same on all ranks of a group.
       auto gatherer = std::ranges::find(gatherers_, bucket.group, &Gatherer::of);
       if (gatherer == gatherers_.end())
         gatherer =
@@ -69,7 +69,8 @@ void WeightBuckets::gather(size_t unit, Stream& stream) {
 
 void WeightBuckets::release(State& s, Stream& stream) {
   if (!s.memory.defined()) return;
-  stream.wait(s.gathered);  // the next update writes the piece, so the gather must have ended, even without uses
+  stream.wait(
+      s.gathered);  // even if the weights were not used: the next update writes the piece, which the gather reads
   s.gathered = {};
   s.memory = {};
   for (const auto& e : s.bucket->entries) e.parameter->release_weights();

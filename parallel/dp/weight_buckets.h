@@ -1,4 +1,4 @@
-// Storage of the weights of replicas: always whole, or gathered only while they are needed (ZeRO-3).
+// Storage of weights in data parallelism: always complete, or gathered only while they are needed (ZeRO-3).
 #pragma once
 
 #include <functional>
@@ -17,15 +17,15 @@ using device::Stream;
 ///
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
 ///   are gathered into the buckets.
-/// - Zero::weights: this rank stores its piece of each bucket.
+/// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all other units
-///     that are not held. Thus two units and all held units are in memory at a time. The next unit is the one that
-///     followed the same two units the last time.
-///   - Which unit is gathered depends only on the order of uses. Therefore the ranks of a group must use and hold
-///     parameters in the same order, and release them between the same uses. Code whose reads depend on tokens, for
-///     example on the experts that have rows, must hold the weights.
+///     that are not held. Thus two units and all held units are in memory at a time. The next unit is predicted: it is
+///     the unit that last followed the same two units.
+///   - The units to gather depend only on the order of uses. Therefore the ranks of a group must use and hold
+///     parameters in the same order, and release them between the same uses. Code that reads weights depending on
+///     tokens, for example only those of experts that have rows, must hold the weights.
 /// - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore weights
-///   have a separate communicator, which has priority over that of the gradients of the same ranks.
+///   have a separate communicator, which has priority over the communicator of the same ranks' gradients.
 class WeightBuckets final : public autograd::ParameterStorage {
  public:
   /// Makes the parameters of `plan` store their weights in these buckets. The plan must outlive the buckets. Collective
@@ -34,10 +34,11 @@ class WeightBuckets final : public autograd::ParameterStorage {
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the plan. Buckets that are not always in memory follow one another.
+  /// Draws the initial values of all parameters of the plan. Buckets that are not always in memory are initialised one
+  /// after the other.
   void initialize(uint64_t seed);
-  /// Calls `change`, which may write the owned weights, and then updates all other copies. Collective. No weights may
-  /// be held during the call.
+  /// Calls `change`, which may write the owned weights, and then updates all other copies of these weights. Collective.
+  /// No weights may be held during the call.
   void update(Stream& stream, const std::function<void()>& change);
 
   /// Gathers the unit of `p` unless its weights are always in memory (see the class).
@@ -50,9 +51,9 @@ class WeightBuckets final : public autograd::ParameterStorage {
     Tensor memory;                    // memory of the whole bucket
     Tensor piece;                     // memory of this rank's piece; used if the whole bucket is not always in memory
     device::Event gathered;
-    std::weak_ptr<const void> holders{};  // expires when no parameter of the bucket is held
+    std::weak_ptr<const void> holders{};  // expired if no parameter of the bucket is held
   };
-  static constexpr size_t none = ~size_t{0};  // means: no unit
+  static constexpr size_t none = ~size_t{0};  // no unit
 
   /// True if all of the bucket's weights are always in `memory`.
   bool keeps_all(const State& s) const { return s.bucket->zero != Zero::nothing && !gathers(s); }
@@ -61,8 +62,8 @@ class WeightBuckets final : public autograd::ParameterStorage {
   template <class F>
   void for_each_of(size_t unit, F&& f);
   void gather(size_t unit, Stream& stream);
-  /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather:
-  /// it may overwrite this rank's piece, which the gather reads.
+  /// Frees the weights of a bucket, whose gather may still be in flight. Later work on `stream` waits for the gather,
+  /// because this work may overwrite this rank's piece, which the gather reads.
   void release(State& s, Stream& stream);
   void move_on(size_t unit);
 
@@ -72,7 +73,8 @@ class WeightBuckets final : public autograd::ParameterStorage {
     const comm::ProcessGroup* of;
     std::unique_ptr<comm::ProcessGroup> group;
   };
-  // Gatherers in order of creation, which all ranks share: ranks must also destroy communicators together.
+  // Gatherers in order of creation, which is the same on all ranks: the ranks must also destroy communicators in the
+  // same order.
   std::vector<Gatherer> gatherers_;
   std::vector<State> states_;                             // state of each bucket
   size_t before_ = none, current_ = none;                 // the two units that were used last, in this order

@@ -9,13 +9,13 @@ using namespace base;
 
 namespace {
 
-// Returns `given` if it is defined; otherwise a new tensor of `count` rows with the width and dtype of `rows`.
+// Returns `given` if it is defined; otherwise, a new tensor of `count` rows with the width and dtype of `rows`.
 Tensor buffer(const Tensor& given, int64_t count, const Tensor& rows) {
   if (given.defined()) return given;
   return Tensor::empty({count, rows.dim(1)}, rows.dtype(), rows.device(), Category::communication);
 }
 
-// Returns rows that stay on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
+// Returns rows that remain on this rank: `rows` itself or, if `out` is defined, a copy in `out`.
 InFlight alone(const Tensor& rows, const Tensor& out, Stream& stream) {
   if (!out.defined()) return {rows, {}};
   kernels::kernels(rows.device()).pointwise.copy(stream, out, rows);
@@ -38,38 +38,35 @@ InFlight reordered(InFlight rows, const BlockOrder& blocks, Stream& stream) {
 
 }  // namespace
 
-InFlight send_to_experts(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks,
-                         Stream& stream) {
-  return exchange(rows, chunk.splits, ranks, stream, {});
+InFlight send_to_experts(const MovedRows& moved, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream) {
+  return exchange(rows, moved.splits, ranks, stream, {});
 }
 
-InFlight send_to_tokens(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+InFlight send_to_tokens(const MovedRows& moved, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out) {
-  return exchange(rows, {chunk.splits.receive, chunk.splits.send}, ranks, stream, out);
+  return exchange(rows, returning(moved.splits), ranks, stream, out);
 }
 
-InFlight send_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
-  return exchange(rows, chunk.steps->inside, *nodes.inside, stream, {});
+InFlight send_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  return exchange(rows, moved.steps->inside, *nodes.inside, stream, {});
 }
 
-InFlight send_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
-                            Stream& stream) {
-  const Tensor leaving = chunk.steps->between.apply(rows, stream);
-  return reordered(exchange(leaving, chunk.steps->across, *nodes.across, stream, {}), chunk.steps->arrival, stream);
+InFlight send_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  const Tensor leaving = moved.steps->between.apply(rows, stream);
+  return reordered(exchange(leaving, moved.steps->across, *nodes.across, stream, {}), moved.steps->arrival, stream);
 }
 
-InFlight return_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+InFlight return_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes,
                               Stream& stream) {
-  const comm::Splits& there = chunk.steps->across;
-  const Tensor leaving = chunk.steps->arrival.undo(rows, stream);
-  return exchange(leaving, {there.receive, there.send}, *nodes.across, stream, {});
+  const comm::Splits& there = moved.steps->across;
+  const Tensor leaving = moved.steps->arrival.undo(rows, stream);
+  return exchange(leaving, returning(there), *nodes.across, stream, {});
 }
 
-InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
-                            Stream& stream) {
-  const comm::Splits& there = chunk.steps->inside;
-  const Tensor leaving = chunk.steps->between.undo(rows, stream);
-  return exchange(leaving, {there.receive, there.send}, *nodes.inside, stream, {});
+InFlight return_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream) {
+  const comm::Splits& there = moved.steps->inside;
+  const Tensor leaving = moved.steps->between.undo(rows, stream);
+  return exchange(leaving, returning(there), *nodes.inside, stream, {});
 }
 
 InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,

@@ -1,5 +1,5 @@
-// Sends the rows of a chunk from tokens to experts and back. Each step is the adjoint of the corresponding step in the
-// other direction.
+// Exchanges that send rows to the experts and back. Each step is the adjoint of the corresponding step in the other
+// direction.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
@@ -7,42 +7,39 @@
 
 namespace hexad::ep {
 
-/// Rows that are being received. `data` may be read once `arrived` is done.
+/// Rows in flight. `data` may be read once `arrived` is done.
 struct InFlight {
   Tensor data;
   device::Event arrived;
 };
 
-/// Sends `rows` [rows_to_send(), D] to the ranks of their experts. Returns the rows received, [rows_received(), D], in
-/// the order of the ranks. In a group of one rank, returns `rows` itself.
-InFlight send_to_experts(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
-/// Inverse of send_to_experts(): sends `rows` [rows_received(), D] back. Returns rows [rows_to_send(), D], in `out` if
-/// it is defined.
-InFlight send_to_tokens(const ChunkCounts& chunk, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
+/// Sends `rows` [W, D] to the ranks of their experts. `rows` are in the order of their destinations. Returns the rows
+/// received, [R, D], in the order of the ranks. In a group of one rank, returns `rows` itself.
+InFlight send_to_experts(const MovedRows& moved, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream);
+/// Inverse of send_to_experts(): sends `rows` [R, D] back. Returns the rows [W, D], in `out` if `out` is defined.
+InFlight send_to_tokens(const MovedRows& moved, const Tensor& rows, const comm::ProcessGroup& ranks, Stream& stream,
                         const Tensor& out = {});
 
-/// The two steps of send_to_experts() for chunks with NodeSteps. send_inside_node() sends `rows` [rows_to_send(), D] to
-/// ranks of this node: each row goes to the rank at the same place as the row's destination. Its result is [X, D],
-/// sorted by source. send_between_nodes() sorts that result by destination node and sends it to the experts' ranks. Its
-/// result is [rows_received(), D], in the order of the ranks.
-InFlight send_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
-InFlight send_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
-                            Stream& stream);
+/// The two steps of send_to_experts() for rows with NodeSteps. send_inside_node() sends `rows` [W, D] to ranks of this
+/// node. Each row is sent to the rank whose place equals that of the row's destination. The result is [X, D], sorted by
+/// source. send_between_nodes() sorts this result by destination node and sends it to the experts' ranks. The result is
+/// [R, D], in the order of the ranks.
+InFlight send_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
+InFlight send_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 /// The two steps of send_to_tokens(): first between nodes, then inside the node.
-InFlight return_between_nodes(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
+InFlight return_between_nodes(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes,
                               Stream& stream);
-InFlight return_inside_node(const ChunkCounts& chunk, const Tensor& rows, const comm::NodeGroups& nodes,
-                            Stream& stream);
+InFlight return_inside_node(const MovedRows& moved, const Tensor& rows, const comm::NodeGroups& nodes, Stream& stream);
 
 /// Gathers the rows of all ranks of `group` on every rank, in the order of the ranks. `rows` are the rows of this rank;
-/// rank q has counts[q] rows. The result is in `out` if it is defined.
+/// rank q has counts[q] rows. The result is written to `out` if `out` is defined.
 InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, const comm::ProcessGroup& group,
                      Stream& stream, const Tensor& out = {});
-/// Adjoint of gather_rows(). Every rank has addends [sum of counts, D]. Returns the sums for this rank's own rows,
-/// added in the order of the ranks (bf16 is added in f32).
+/// Adjoint of gather_rows(). Every rank has addends [sum of counts, D]. Returns the sums for this rank's own rows.
+/// Addends are added in the order of the ranks, and bf16 is added in f32.
 Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
                        Stream& stream);
-/// Replaces the addends on every rank by their sum over the ranks. Order and rounding are those of add_shared_rows().
+/// Replaces the addends on every rank by their sum over the ranks, with the order and rounding of add_shared_rows().
 InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::ep

@@ -10,18 +10,18 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// New order of blocks of rows.
+/// Permutation of blocks of rows.
 struct BlockOrder {
   std::vector<int64_t> rows;  // number of rows of each block
-  std::vector<int> order;     // indices of the blocks in their new order; empty: the order does not change
+  std::vector<int> order;     // indices of the blocks in their new order; empty: no permutation
 
   /// Returns the rows in the new order.
   Tensor apply(const Tensor& lying, device::Stream& stream) const;
-  /// Inverse of apply().
+  /// Returns the rows in the original order: the inverse of apply().
   Tensor undo(const Tensor& ordered, device::Stream& stream) const;
 };
 
-/// Steps of a hierarchical all-to-all. The place of a rank is its index among the ranks of its node. The steps, in
+/// Steps of a hierarchical all-to-all. The place of a rank is its index among the ranks of its node. The steps are, in
 /// order:
 ///   inside   exchange inside the node: each rank receives those rows of its node that go to ranks of its own place
 ///            on any node. Rows are sent sorted by the place, then the node of their destination. They arrive sorted
@@ -30,8 +30,8 @@ struct BlockOrder {
 ///   across   exchange between nodes, among ranks of the same place, with one message to each node. Rows arrive sorted
 ///            by the node, then the place of their source
 ///   arrival  sorts the rows by source rank
-/// To return rows, the steps are undone in reverse order. (The hierarchical all-to-all is that of DeepSpeed-MoE,
-/// Rajbhandari et al. 2022; 2DH in Tutel, Hwang et al. 2023.)
+/// To return rows, the steps are undone in reverse order. The method is that of DeepSpeed-MoE (Rajbhandari et al.
+/// 2022), and 2DH in Tutel (Hwang et al. 2023).
 struct NodeSteps {
   comm::Splits inside, across;
   BlockOrder between, arrival;

@@ -1,43 +1,67 @@
-// Host part of a routing plan: the number of rows for each destination. The task graph of a pass needs no other part.
+// Host part of a routing plan: the number of rows for each destination. It is the only part that the task graph of a
+// pass needs.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/process_group.h"
-#include "parallel/ep/node_steps.h"
+#include "parallel/ep/phased_return.h"
 #include "parallel/ep/plan_options.h"
 
 namespace hexad::ep {
 
-/// Process groups of the experts of a layer. `ep` divides the experts into blocks. `etp` divides the width of each
-/// expert. `experts` contains the ranks of both: its rank p etp + j is rank p of `ep` and rank j of `etp`.
+/// Process groups of the experts of a layer. The ranks of `ep` divide the experts, those of `etp` divide the width of
+/// each expert. `experts` contains the ranks of both: rank p etp + j of `experts` is rank p of `ep` and rank j of
+/// `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
   /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+
+  /// Returns the group whose counts a rank needs. With EspExchange::replicated, each etp rank receives the same rows
+  /// from its own ep group, so the counts of that group suffice.
+  const comm::ProcessGroup& sources(EspExchange esp_exchange) const {
+    return esp_exchange == EspExchange::replicated ? *ep : *experts;
+  }
 };
 
-/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows on this rank after receiving
-/// and gathering. C is the number of rows that are computed, one for each slot.
-struct ChunkCounts {
-  int64_t slots_begin = 0, slots_end = 0;  // range of the chunk's slot rows
+/// Counts of one chunk, whose rows are sent and computed together. R is the number of rows that this rank has received
+/// and gathered. C is the number of rows that it computes, one for each slot. The base class has the rows to send.
+struct ChunkCounts : MovedRows {
+  int64_t slots_begin = 0, slots_end = 0;  // range of the slot rows that return in the chunk
   int64_t wire_begin = 0, wire_end = 0;    // range of the chunk's rows to send
-  comm::Splits splits;                     // numbers of rows to send to, and receive from, each rank of the all-to-all
-  std::optional<NodeSteps> steps;          // set if the all-to-all is hierarchical
-  std::vector<int64_t> shared;             // [etp]: rows received by each of the ranks that gather them
-  std::vector<int64_t> offsets;  // [E/P + 1]: offsets of each local expert's grouped rows; a local plan, whose offsets
-                                 // only the device has, divides all rows evenly
-  int64_t rows_in_chunk = 0;     // C, even if `offsets` covers the rows of all chunks
-  bool placed = false;           // true if rows are copied to other places before they are computed
+  /// Rows that return in the chunk, in the direction of dispatch. Set only if rows are joined; otherwise, the rows that
+  /// are sent in the chunk return in it.
+  std::optional<MovedRows> returned{};
+  int64_t arrived_begin = 0;   // joined rows: number of rows that have arrived in earlier chunks
+  int64_t computed_begin = 0;  // joined rows: number of rows that are computed in earlier chunks
+  /// [E/P + H + 1]: offsets of the grouped rows of each own expert, then of each shadow. In a plan of make_local_plan()
+  /// they are estimates, because only the device has the offsets.
+  std::vector<int64_t> offsets;
+  std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
+  int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
+  bool placed = false;                  // true if rows are reordered (ChunkIndices::place) before they are computed
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
   Tensor part_of(const Tensor& wire) const { return wire.defined() ? wire.slice(0, wire_begin, wire_end) : wire; }
   int64_t rows_to_send() const { return wire_end - wire_begin; }
   int64_t rows_received() const;
+  /// Returns the numbers of rows that return in this chunk.
+  const MovedRows& back() const { return returned ? *returned : *this; }
+  /// Returns the number of rows that return to this rank in this chunk.
+  int64_t rows_to_get_back() const;
+  /// Returns the number of rows that this rank returns in this chunk.
+  int64_t rows_to_return() const;
   int64_t rows_computed() const { return offsets.back(); }
+  /// Returns the offsets of the own experts, [E/P + 1].
+  std::span<const int64_t> own_offsets() const {
+    const size_t shadows = shadow_offsets.empty() ? 0 : shadow_offsets.size() - 1;
+    return std::span(offsets).first(offsets.size() - shadows);
+  }
 };
 
 /// Counts of all chunks, and the options with which the plan was made.
@@ -48,18 +72,27 @@ struct PlanCounts {
   /// True if the rows of all chunks are computed together. ChunkIndices::place and ChunkCounts::offsets then refer to
   /// the rows of all chunks.
   bool merged = false;
-  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 if a row belongs to a slot
+  /// True if the row of a token for a rank is sent in the first chunk with any of the row's slots, and returns in the
+  /// last one (joins_rows()).
+  bool joined = false;
+  int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
+  HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
+  /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
+  PhasedReturn phased;
 
+  bool in_phases() const { return !phased.phases.empty(); }
   /// Returns S, the total number of slot rows.
   int64_t slots() const { return chunks.back().slots_end; }
   int64_t rows_received() const;
   int64_t rows_computed() const;
+  /// Returns the number of rows that this rank has received and gathered in all chunks.
+  int64_t rows_gathered() const;
   /// Returns the group in which the all-to-all is performed.
   const comm::ProcessGroup& all_to_all_group(const ExpertGroups& g) const {
     return esp_exchange == EspExchange::direct ? *g.experts : *g.ep;
   }
-  /// Returns the two levels of that group; null if rows are sent in a single step.
+  /// Returns the two levels of this group; null if the all-to-all is a single step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
     if (all_to_all == AllToAll::direct) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;

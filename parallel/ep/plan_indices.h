@@ -9,26 +9,30 @@ namespace hexad::ep {
 
 using tensor::Tensor;
 
-/// Indices of a chunk: of the R rows that arrive, with at most M slots each, and of the C rows that are computed.
+/// Indices of a chunk with R arrived rows, each with at most M slots, and C computed rows.
 struct ChunkIndices {
   Tensor offsets;  // [E/P + 1] i64: offsets of the grouped rows of each local expert; undefined if the host knows them
-  Tensor place;    // [C] i64: grouped row to which each computed row is copied; undefined if row i is grouped row i
+  Tensor place;    // [C] i64: index of the grouped row to which row i is copied; undefined if row i is grouped row i
   // The three tensors below are defined only if rows belong to tokens.
-  Tensor source;   // [C] i64: the arrived row from which each computed row is copied
+  Tensor source;   // [C] i64: index of the arrived row from which each computed row is copied
   Tensor entry;    // [C] i64: index of the slot of each computed row among the [R, M] slots of the arrived rows
-  Tensor reduced;  // [R, M] i64: the grouped rows whose sum is returned for each arrived row; -1: none
+  Tensor reduced;  // [R, M] i64: indices of the grouped rows whose sum is returned for each arrived row; -1: none
+  // If rows are joined, `source` and `entry` are indices among the arrived rows of all chunks, and `reduced` has
+  // indices among the grouped rows of all chunks, for each row that returns in the chunk.
+  Tensor returned;  // [R] i64: index of the arrived row of each row that returns; undefined if rows are not joined
 
   bool of_tokens() const { return source.defined(); }
 };
 
-/// Indices of T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
+/// Indices for T tokens with K slots each, S slot rows with at most M slots each, and W rows to send.
 struct PlanIndices {
-  Tensor rows;         // [T, K] i64: slot row of each slot; -1: dropped, or in the row of an earlier slot of the token
+  // [T, K] i64: slot row of each slot; -1: dropped, or the row of an earlier slot of the token represents it.
+  Tensor rows;
   Tensor row_slots;    // [S, M] i64: slots t K + k of each slot row, in order, then -1; undefined in local plans
   Tensor wire_slots;   // [W] i64: slot row of each row to send; undefined if row i sends slot row i
   Tensor wire_tokens;  // [W] i64: token of each row to send
-  Tensor copies;  // [S, etp] i64: rows to send of each slot row, numbered within its chunk; undefined if slot row i is
-                  // row i to send
+  Tensor copies;  // [S, etp] i64: rows to send for each slot row, as indices within the chunk; undefined if slot row i
+                  // is row i to send
   std::vector<ChunkIndices> chunks;
 };
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "parallel/ep/hot_experts.h"
 #include "parallel/ep/slot_order.h"
 
 namespace hexad::ep {
@@ -28,7 +29,7 @@ constexpr auto enum_names(EspExchange) {
 /// Route of rows between ranks.
 enum class AllToAll : uint8_t {
   direct,        // directly from rank to rank
-  hierarchical,  // inside the node to the rank at the destination's place, then between nodes
+  hierarchical,  // first inside the node, to the rank with the place of the destination, then between nodes
 };
 
 constexpr auto enum_names(AllToAll) {
@@ -36,13 +37,16 @@ constexpr auto enum_names(AllToAll) {
       {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
 }
 
-/// Options of make_routing_plan().
+/// Options of make_routing_plan(). With hot experts, the ids of the slots are numbers (HotExperts::number()), and rows
+/// must belong to slots.
 struct PlanOptions {
   Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;
   RowOf row_of = RowOf::slot;
   bool merged = false;
   AllToAll all_to_all = AllToAll::direct;
+  int return_phases = 1;  // requested number of phases of ReturnOrder; above 1 only with one chunk that is not merged
+  HotExperts hot{};
 };
 
 }  // namespace hexad::ep

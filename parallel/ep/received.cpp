@@ -34,7 +34,7 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
                  all - sum, ", because ", sum, " of its ", all, " slots are counted already");
         sum += n, slots += n;
       }
-      if (slots_per_row == 0) continue;
+      if (slots_per_row == 0 || joined) continue;
       const int64_t rows = message[chunks * experts + c * ranks + to];
       const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
       if (rows < fewest || rows > slots)
@@ -43,6 +43,31 @@ void CountsMessage::check(std::span<const int64_t> message, int rank, const comm
     }
   if (sum != all)
     refuse(rank, group, "counts of slots by expert that add up to ", sum, "; expected ", all, ", its number of slots");
+  if (joined) check_joined(message, rank, group);
+}
+
+// A joined row is counted in the chunk in which it is sent, and in the chunk in which it returns. It has slots in both.
+void CountsMessage::check_joined(std::span<const int64_t> message, int rank, const comm::ProcessGroup& group) const {
+  const int64_t local = experts / ranks;
+  for (int64_t to = 0; to < ranks; ++to) {
+    int64_t slots = 0, sent = 0, returned = 0;
+    for (int64_t c = 0; c < chunks; ++c) {
+      int64_t of_chunk = 0;
+      for (int64_t e = to * local; e < (to + 1) * local; ++e) of_chunk += message[c * experts + e];
+      for (const bool back : {false, true}) {
+        const int64_t rows = message[chunks * (experts + (back ? ranks : 0)) + c * ranks + to];
+        if (rows < 0 || rows > of_chunk)
+          refuse(rank, group, "the count ", rows, " of rows ", back ? "from" : "for", " rank ", to, " in chunk ", c,
+                 "; expected 0 .. ", of_chunk, " for its ", of_chunk, " slots");
+        (back ? returned : sent) += rows;
+      }
+      slots += of_chunk;
+    }
+    const int64_t fewest = (slots + slots_per_row - 1) / slots_per_row;
+    if (sent != returned || sent < fewest)
+      refuse(rank, group, "counts of ", sent, " rows for rank ", to, " and ", returned, " rows from it; expected ",
+             fewest, " .. ", slots, " rows for its ", slots, " slots, and as many from it");
+  }
 }
 
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
@@ -66,6 +91,14 @@ void check_row_experts(std::span<const int32_t> experts, int64_t width, std::spa
     if (left[e] > 0)
       refuse(rank, group, "local expert ", e, " for ", slots[e] - left[e], " rows; expected the ", slots[e],
              " in its counts");
+}
+
+void check_joined_rows(std::span<const int64_t> listed, std::span<const int64_t> counted, bool returning, int rank,
+                       const comm::ProcessGroup& group) {
+  for (size_t c = 0; c < listed.size(); ++c)
+    if (listed[c] != counted[c])
+      refuse(rank, group, "experts of ", listed[c], " rows whose ", returning ? "last" : "first",
+             " experts are in chunk ", c, "; expected the ", counted[c], " in its counts");
 }
 
 }  // namespace hexad::ep

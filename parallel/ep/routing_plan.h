@@ -1,4 +1,4 @@
-// Routing plan of dispatch and combine: the rows that each rank sends to every other rank.
+// Routing plan of dispatch and combine: which rows each rank sends to every other rank.
 #pragma once
 
 #include "parallel/ep/plan_counts.h"
@@ -7,26 +7,26 @@
 namespace hexad::ep {
 
 /// Routing plan for T local tokens with K slots each. The S slot rows are in the order that SlotOrder describes. A slot
-/// row belongs to a slot, or to a token and a rank. A grouped row always belongs to a slot. Grouped rows are sorted by
-/// expert, then by the etp rank, ep rank and token of their source, whatever the options are. Counts and offsets are
-/// i64.
+/// row belongs to a slot, or to a token and a rank. A grouped row always belongs to a slot. With all options, grouped
+/// rows are sorted by expert, then by the etp rank, ep rank and token of their source. Counts and offsets are i64.
 ///
-/// The order of all sums is fixed. A rank sums the results of its experts for a token in the order of the token's
-/// slots. Then the rank of the token sums the results of etp ranks in the order of the ranks, and those of slot rows in
-/// the order of their first slots.
+/// The order of all sums is fixed. First, a rank sums the results of its experts for a token in the order of the
+/// token's slots. Then the rank of the token sums the results of etp ranks in the order of the ranks. Finally, it sums
+/// slot rows in the order of their first slots.
 struct RoutingPlan {
   PlanCounts counts;    // host part
   PlanIndices indices;  // device part
 };
 
 /// Makes the plan for `order`, which must have been made with the same options. Index tensors are on the device of the
-/// tensors of `order`. Collective over the groups: before any rows are sent, the ranks exchange their counts by chunk
-/// and expert (the full matrix) and, if rows belong to tokens, the experts of each row.
+/// tensors of `order`. Collective over the groups: the ranks exchange their counts by chunk and expert (the full
+/// matrix) and, if rows belong to tokens, the experts of each row.
 RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
                               Stream& stream);
 
-/// Makes the plan of a rank that has all experts, with one chunk of rows that belong to slots, on the device of the
-/// ids. The host reads nothing. The plan has T K slot rows. Those of dropped slots come last and belong to no expert.
+/// Makes the plan of a rank that has all experts, with one chunk of rows that belong to slots. The plan is computed on
+/// the device of the ids, and the host reads nothing. The plan has T K slot rows. The rows of dropped slots come last
+/// and belong to no expert.
 RoutingPlan make_local_plan(const Tensor& ids, int64_t experts, Stream& stream);
 
 }  // namespace hexad::ep

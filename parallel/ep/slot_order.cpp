@@ -2,6 +2,7 @@
 
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
+#include "parallel/ep/padded_order.h"
 #include "parallel/ep/received.h"
 #include "parallel/ep/token_order.h"
 
@@ -15,8 +16,8 @@ Tensor table(const Shape& shape, Dtype dtype, Device device) {
   return Tensor::empty(shape, dtype, device, Category::communication);
 }
 
-// Returns the chunk of each expert, [experts] i32. Returns an undefined tensor if chunks contain tokens: slots.keys
-// then computes the chunk from the index of the token.
+// Returns the chunk of each expert, [experts] i32. Returns an undefined tensor for Chunking::By::tokens: the kernel
+// slots.keys then computes the chunk from the index of the token.
 Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   if (o.chunking.by == Chunking::By::tokens) return {};
   std::vector<int32_t> chunks;
@@ -25,7 +26,7 @@ Tensor chunks_of_experts(const Ordering& o, int rank, Device device) {
   return Tensor::from<int32_t>(chunks, {o.experts}, device, Category::communication);
 }
 
-// Throws if an element is neither the id of an expert nor -1.
+// Throws an error if an element is neither the id of an expert nor -1.
 void check_ids(const Tensor& known, const Ordering& o) {
   if (o.senders) return check_gathered_ids(known, o.experts, *o.senders);
   const int32_t* id = known.data<int32_t>();
@@ -36,10 +37,10 @@ void check_ids(const Tensor& known, const Ordering& o) {
 
 // Sorted slots of several ranks, on the device of their ids.
 struct SortedSlots {
-  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row; -1 after the kept rows
+  std::vector<Tensor> tokens;  // one [T K] i64 per rank: token of each row, padded with -1
   std::vector<Tensor> rows;    // one [T, K] i64 per rank: row of each slot
-  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of ids that name no
-                   // expert
+  Tensor offsets;  // [ranks, chunks E + 2] i64: offsets of the rows of each chunk and expert, then of rows whose ids
+                   // are no experts
 };
 
 SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int> of, Stream& stream) {
@@ -60,7 +61,7 @@ SortedSlots sort_slots(const Tensor& ids, const Ordering& o, std::span<const int
   return sorted;
 }
 
-// Returns the slot order of one rank, made from its sorted slots.
+// Returns the slot order of one rank, from its sorted slots.
 SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int64_t> offsets, const Ordering& o) {
   const int64_t groups = o.chunking.chunks * o.experts, local = o.experts / o.ranks;
   SlotOrder order;
@@ -82,8 +83,8 @@ void Chunking::check(int64_t experts, int ranks) const {
   require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
-  require((by != By::peers && by != By::phases) || chunks <= ranks, "[ep] ", chunks,
-          " chunks, expected at most one for each of ", ranks, " peers");
+  require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
+          " peers");
   require(by != By::experts || chunks <= local, "[ep] ", chunks, " chunks, expected at most one for each of ", local,
           " experts of a rank");
 }
@@ -95,8 +96,6 @@ int Chunking::chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local
       return static_cast<int>(token * chunks / tokens);
     case By::peers:
       return distance * chunks / ranks;
-    case By::phases:
-      return distance % chunks;
     case By::experts:
       return static_cast<int>(expert % local_experts * chunks / local_experts);
   }
@@ -109,13 +108,14 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
           " ranks");
   std::vector<SlotOrder> orders;
-  if (o.row_of == RowOf::token) {
+  if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);
     const Tensor& known = read.tensor();
     check_ids(known, o);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
-      SlotOrder& order = orders.emplace_back(order_tokens(known.slice(0, q * share, (q + 1) * share), o, of[q]));
+      const Tensor part = known.slice(0, q * share, (q + 1) * share);
+      SlotOrder& order = orders.emplace_back(o.capacity > 0 ? order_padded(part, o) : order_tokens(part, o, of[q]));
       for (Tensor* t : {&order.tokens, &order.rows, &order.row_slots})
         *t = on_device(*t, ids.device(), Category::communication);
     }

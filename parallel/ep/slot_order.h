@@ -1,4 +1,4 @@
-// Order in which a rank sends the rows of its tokens, and their division into chunks.
+// Order in which a rank sends the rows of its tokens, and the division of these rows into chunks.
 #pragma once
 
 #include <array>
@@ -22,17 +22,15 @@ struct Chunking {
   /// Criterion of the division:
   ///   tokens   consecutive tokens, in equal numbers as far as possible (MPMoE)
   ///   peers    distance of the expert's rank in the ring of ranks, nearest ranks first (FasterMoE's groups of workers)
-  ///   phases   that distance modulo the number of chunks, so that every rank sends about the same number of rows to
-  ///            other nodes in each chunk (Parm's SAA)
   ///   experts  consecutive experts of each rank (EPS-MoE)
-  enum class By : uint8_t { tokens, peers, phases, experts };
+  enum class By : uint8_t { tokens, peers, experts };
   By by = By::tokens;
   int chunks = 1;
 
   /// Throws std::logic_error if the experts cannot be divided evenly among the ranks, or if the number of chunks is
   /// illegal.
   void check(int64_t experts, int ranks) const;
-  /// Returns the chunk of a slot: that of token `token` among `tokens` tokens for expert `expert`, on rank `rank` of
+  /// Returns the chunk of the slot of token `token`, among `tokens` tokens, for expert `expert`, on rank `rank` of
   /// `ranks`.
   int chunk(int64_t token, int64_t tokens, int64_t expert, int64_t local_experts, int rank, int ranks) const;
 };
@@ -40,46 +38,65 @@ struct Chunking {
 /// Meaning of a row.
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
-  token,  // a row is a copy of a token for a rank and chunk with any of its experts, and returns one weighted sum
-          // (EPS-MoE's LocalReduce)
+  token,  // a row is a copy of a token for all of its experts on one rank, and returns one weighted sum (EPS-MoE's
+          // LocalReduce); unless chunks are divided by experts, the token has one row for each chunk
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
 }
 
-/// Slots of a rank that are not dropped, arranged as rows. Rows are sorted by chunk, expert (or, if rows belong to
-/// tokens, by rank of the expert), token and slot. Therefore results are deterministic, and the rows for one rank in
-/// one chunk are contiguous. Tensors are on the device of the ids.
+/// True if the row of a token for a rank is joined over chunks: it is sent in the first chunk with any of its slots,
+/// and returns in the last one, as a sum over all chunks (EPS-MoE's LocalReduce over expert groups).
+inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
+  return row_of == RowOf::token && chunking.by == Chunking::By::experts && chunking.chunks > 1;
+}
+
+/// Slots of a rank, without dropped slots, arranged as rows. Rows are sorted by chunk, expert (or rank of the expert,
+/// if rows belong to tokens), token and slot. Therefore results are deterministic, and the rows for one rank in one
+/// chunk are contiguous. Joined rows are sorted by the chunk in which they return. Tensors are on the device of the
+/// ids.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots
-  std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows
+  std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows to send
   Tensor tokens;                 // [S] i64: token of each row
-  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or in the row of an earlier slot of the token
-  // The two tensors below are defined only if rows belong to tokens.
-  Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order; -1: no more slots
-  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, numbered within their rank
+  Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
+  // `row_slots` is defined only if rows belong to tokens or if there is padding, `row_experts` only if rows belong to
+  // tokens.
+  Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order, padded with -1
+  Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, by index on their rank
+  // The members below are set only if rows are joined.
+  bool joined = false;
+  std::vector<int64_t> returns_from;  // [chunks, ranks]: numbers of rows by the chunk in which they return
+  std::vector<int64_t> sent;          // [S]: rows sorted by the chunk in which they are sent, rank and token
+  std::vector<int64_t> by_rank;       // [S]: rows sorted by rank and token
 
   int64_t size() const { return tokens.dim(0); }
+  /// Returns the numbers of rows [chunks, ranks] in the order of the rows.
+  const std::vector<int64_t>& rows_from() const { return joined ? returns_from : rows_to; }
 };
 
 /// Arguments of order_slots().
 struct Ordering {
-  int64_t experts;  // number of experts, which the ranks have in equal blocks
+  int64_t experts;  // number of experts, divided among the ranks in equal blocks
   int ranks;        // number of ranks in an ep group
   Chunking chunking{};
   RowOf row_of = RowOf::slot;
-  /// Group whose ranks sent the ids; errors name the sender of a wrong id. Null if the ids are this rank's own.
+  /// Group whose ranks sent the ids, so that errors can name the sender of a wrong id. Null if the ids are this rank's
+  /// own.
   const comm::ProcessGroup* senders = nullptr;
+  /// Capacity of an expert as a multiple of its mean number of slots, up to which a rank sends padding; 0: no padding.
+  double capacity = 0;
 };
 
 /// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the tokens
-/// of these ranks one after the other, in equal numbers. Each id is in [0, experts), or -1 for a dropped slot. M is the
-/// maximum number of different experts of a token on one rank. `stream` must be the compute lane.
+/// of these ranks one after the other; each rank has the same number of tokens. Each id is in [0, experts), or -1 for a
+/// dropped slot. M is the maximum number of different experts of a token on one rank. `stream` must be the compute
+/// lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
-/// counts"). If rows belong to tokens, the host reads the ids ("routing: ids"). A wrong id throws Error(communication)
-/// if `senders` is set, otherwise std::logic_error.
+/// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
+/// Error(communication) if `senders` is set, otherwise std::logic_error.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

@@ -36,7 +36,8 @@ std::optional<Axis> axis_named(std::string_view word) {
 
 bool contains(std::span<const Axis> axes, Axis axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
-// Returns a short word of letters and digits in quotes, because it is safe to print; a description of any other word.
+// Returns `word` in quotes if it is short and consists of letters, digits and underscores. Otherwise, returns a
+// description, because the word may not be safe to print.
 std::string shown(std::string_view word) {
   const bool plain = !word.empty() && word.size() <= 12 && std::ranges::all_of(word, [](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') || c == '_';
@@ -44,7 +45,7 @@ std::string shown(std::string_view word) {
   return plain ? cat("'", word, "'") : word.empty() ? "without a name" : "of another name";
 }
 
-// Reads the words of an order and collects its mistakes.
+// Reads the words of an order and collects the errors in it.
 class OrderReader {
  public:
   explicit OrderReader(std::string_view text) {
@@ -54,7 +55,7 @@ class OrderReader {
         axes_.push_back(*axis);
         slots_.push_back(*axis);
       } else {
-        slots_.emplace_back();  // a missing axis may take this place
+        slots_.emplace_back();  // a missing axis may be inserted here
         note(axis ? cat("names ", word, " twice") : cat("has an axis ", shown(word)));
       }
     }
@@ -65,8 +66,8 @@ class OrderReader {
   const std::string& wrong() const { return wrong_; }
   const std::vector<Axis>& axes() const { return axes_; }
 
-  /// Returns a legal order. Missing axes replace wrong words. Without a wrong word, a missing axis is inserted after
-  /// its predecessor in the usual order.
+  /// Returns a legal order. Missing axes replace wrong words. If there are no wrong words left, a missing axis is
+  /// inserted after its predecessor in the usual order.
   std::vector<Axis> nearest() const {
     std::vector<std::optional<Axis>> slots = slots_;
     for (const Axis axis : AxisOrder::usual) {

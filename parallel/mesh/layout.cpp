@@ -12,8 +12,8 @@ namespace {
 
 using base::cat;
 
-// Returns the divisors of `n` nearest to `value`, below and above, for example "2, 4". Returns only one if the other
-// side has none.
+// Returns the nearest divisors of `n` below and above `value`, for example "2, 4". Returns only one divisor if there is
+// none on one side.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -25,7 +25,7 @@ std::string nearest_divisors(int n, int value) {
   return cat(below, ", ", above);
 }
 
-// Returns the multiples of `n` nearest to `value`, below and above.
+// Returns the nearest multiples of `n` below and above `value`.
 std::string nearest_multiples(int n, int value) {
   const int below = value / n * n;
   return below ? cat(below, ", ", below + n) : cat(n);
@@ -40,7 +40,7 @@ void require_positive(const char* name, int value, int least) {
   if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
 }
 
-// Returns the axis that takes the role of `axis` in `view`; nullopt if there is none.
+// Returns the axis that replaces `axis` in `view`; nullopt if the view has no such axis.
 std::optional<Axis> axis_in(MeshView view, Axis axis) {
   const bool dense = view == MeshView::dense;
   switch (axis) {
@@ -80,8 +80,8 @@ bool gives_one_stage(const AxisOrder& order, const Layout& layout) {
          before_pp(order, MeshView::dense, layout).ranks == before_pp(order, MeshView::expert, layout).ranks;
 }
 
-// Returns the order with pp moved to the nearest index at which a rank has the same stage in both views. If two indices
-// are equally near, uses the larger.
+// Returns the order with pp moved to the nearest index at which every rank has the same stage in both views. If two
+// indices are equally near, uses the larger index.
 AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
   const auto last = static_cast<int>(order.axes().size()) - 1, now = static_cast<int>(order.place_of(Axis::pp));
   for (int distance = 1; distance <= last; ++distance)
@@ -130,7 +130,7 @@ Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansio
 void Layout::place_by_expansion() {
   const int dp = size(Axis::dp), cp = size(Axis::cp), tp = size(Axis::tp), ep = size(Axis::ep), etp = size(Axis::etp);
   const int experts = ep * etp;
-  // Both expansions give the same layout if ep x etp divides tp.
+  // If ep x etp divides tp, both expansions give the same layout.
   const bool inside_tp = tp % experts == 0;
   const bool horizontal_fits = inside_tp || (experts % tp == 0 && dp % (experts / tp) == 0);
   if (expansion_ == Expansion::automatic)
@@ -235,8 +235,8 @@ std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, 
 
 std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
 
-// Returns the coordinates along the tensor axis whose ranks have the same piece as coordinate `mine`. Adjacent ranks
-// have the same piece if there are fewer pieces than ranks.
+// Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
+// are fewer pieces than ranks, adjacent ranks have the same piece.
 Layout::Run Layout::same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const {
   const bool partial = std::find(placement.partial.begin(), placement.partial.end(), tensor) != placement.partial.end();
   if (copies == Copies::partial && !partial) return {stride(tensor), mine, 1};
@@ -281,7 +281,7 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
       for (int k = run.first; k < run.first + run.count; ++k) sums.push_back(place + run.step * k);
     places = std::move(sums);
   }
-  // Ranks are in ascending order, because places are.
+  // Ranks of a stage are in ascending order, because the places are.
   std::vector<int> ranks;
   for (const int stage : sharers.stages) {
     const auto before = static_cast<std::ptrdiff_t>(ranks.size());
@@ -289,6 +289,27 @@ std::vector<int> Layout::ranks_of(const Sharers& sharers) const {
     std::inplace_merge(ranks.begin(), ranks.begin() + before, ranks.end());
   }
   return ranks;
+}
+
+// Returns a normal form: two sharers have equal runs in this form if and only if they have equal places. The first run
+// contains only the lowest place. Each further run has several places. A run that continues another one is merged with
+// it.
+std::vector<Layout::Run> Layout::merged(const Sharers& sharers) {
+  std::vector<Run> out{{1, 0, 1}};
+  for (auto run = sharers.runs.rbegin(); run != sharers.runs.rend(); ++run) {  // in ascending order of steps
+    out.front().first += run->step * run->first;
+    if (run->count == 1) continue;
+    if (out.size() > 1 && out.back().step * out.back().count == run->step)
+      out.back().count *= run->count;
+    else
+      out.push_back({run->step, 0, run->count});
+  }
+  return out;
+}
+
+bool Layout::same_reducers(const Placement& a, const Placement& b, int rank) const {
+  const Sharers of_a = sharers(a, rank, Copies::partial), of_b = sharers(b, rank, Copies::partial);
+  return of_a.stages == of_b.stages && merged(of_a) == merged(of_b);
 }
 
 int Layout::lowest(const Sharers& sharers) const {

@@ -1,4 +1,4 @@
-// Positions of ranks on the mesh. Pure arithmetic, with the same results on every rank.
+// Positions of ranks on the mesh. Contains only arithmetic, with the same results on every rank.
 #pragma once
 
 #include <array>
@@ -48,18 +48,19 @@ struct ExpertPlace {
   int pp = 0, edp = 0, ep = 0, etp = 0;
 };
 
-/// Two views of the ranks. Dense layers use pp x dp x cp x tp; experts use pp x edp x ep x etp. Within a stage, tp cp
-/// dp = etp ep edp.
+/// The two views of the ranks: dense layers use pp x dp x cp x tp, experts use pp x edp x ep x etp. Within a stage, tp
+/// cp dp = etp ep edp.
 ///
 /// Without an order: dp = inner x outer, rank = t + tp (i + inner (c + cp (p + pp o))), and a dp coordinate is i +
-/// inner o. With the horizontal expansion, inner tp = etp ep; with the vertical one, inner = 1. Among the ranks of a
-/// stage, etp varies fastest, then ep, then edp.
+/// inner o. Horizontal expansion: inner tp = etp ep. Vertical expansion: inner = 1. Among the ranks of a stage, etp
+/// varies fastest, then ep, then edp.
 ///
 /// With an order, as in Megatron-Core: the rank is the mixed-radix number of its coordinates along the axes of a view,
-/// in that order. Dense layers have no ep. Experts have no cp, and their etp and edp are at the positions of tp and dp.
-/// A rank must have the same stage in both views.
+/// in the given order. The view of dense layers has no ep. The view of experts has no cp, and has etp and edp in place
+/// of tp and dp. A rank must have the same stage in both views.
 ///
-/// Every function takes time linear in the number of ranks that it returns.
+/// The time of every function that returns ranks is linear in their number. The time of every other function is at most
+/// linear in the sizes of tp and etp.
 class Layout {
  public:
   /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error contains the arithmetic and the nearest
@@ -68,13 +69,13 @@ class Layout {
 
   int world() const { return world_; }
   int size(Axis axis) const { return sizes_[base::ordinal(axis)]; }
-  /// Returns the expansion, with `automatic` resolved; `automatic` if an order is given.
+  /// Returns the expansion in use; `automatic` if there is an order instead.
   Expansion expansion() const { return expansion_; }
   /// Returns the text of the order; empty if there is none.
   const std::string& order() const { return order_; }
 
   int coordinate(Axis axis, int rank) const;
-  /// Return the rank with these coordinates. This is the inverse of coordinate().
+  /// Return the rank with these coordinates. Inverse of coordinate().
   int rank_at(const DensePlace& place) const;
   int rank_at(const ExpertPlace& place) const;
 
@@ -83,42 +84,49 @@ class Layout {
   std::vector<int> members(Axis axis, int rank) const;
   /// Returns the tp x cp ranks that work on the same micro-batch in the same stage, ordered by t + tp c.
   std::vector<int> token_sharers(int rank) const;
-  /// Returns the ep x etp ranks, including `rank`, that have the experts of a layer, ordered by j + etp p.
+  /// Returns the ep x etp ranks, including `rank`, that together have all experts of a layer, ordered by j + etp p (ep
+  /// coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
-  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. They vary along dp and
-  /// cp for dense layers and along edp for experts. They also vary along the axes for which the placement declares the
-  /// gradient partial.
+  /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. Their coordinates
+  /// differ along dp and cp for dense layers, along edp for experts, and along the axes on which the placement declares
+  /// the gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
-  /// Returns the ranks of the stage that have the same piece, in ascending order, even if they do not sum its gradient.
-  /// For a tied piece, the ranks of the other stage that has it are included.
+  /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
+  /// For a tied piece, also includes ranks of the other stage.
   std::vector<int> holders(const Placement& placement, int rank) const;
+  /// True if reducers() returns the same ranks for both placements. Does not list these ranks.
+  bool same_reducers(const Placement& a, const Placement& b, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
-  /// True if `rank` is the holder that counts this piece in norms and writes it to checkpoints.
+  /// True if `rank` is the one holder that counts this piece in norms and writes it to checkpoints.
   bool first_holder(const Placement& placement, int rank) const;
   /// True if every etp group is part of a tp group. The ranks of a tp group have the same tokens.
   bool etp_inside_tp() const;
-  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". It ends in "(order
-  /// tp-cp-ep-dp-pp)" if there is an order.
+  /// Returns a text like "pp 1 x dp 2 x cp 1 x tp 2 | pp 1 x edp 1 x ep 2 x etp 2 (horizontal)". If there is an order,
+  /// the text ends in "(order tp-cp-ep-dp-pp)".
   std::string to_string() const;
 
  private:
-  // A stage, and the index of a rank within it, its place. In both views, the place is a mixed-radix number of the
-  // coordinates without pp.
+  // Stage of a rank, and place: the index of the rank within its stage. In both views, the place is a mixed-radix
+  // number of all coordinates except pp.
   struct Position {
     int stage, place;
   };
-  // Places step * k for k in [first, first + count).
+  // The places step * k for k in [first, first + count).
   struct Run {
     int step, first, count;
+    bool operator==(const Run&) const = default;
   };
-  // Ranks of some stages. The place of each rank is a sum of one place from each run. Runs are sorted by descending
+  // Set of ranks in `stages`. The place of each rank is a sum of one place from each run. Runs are sorted by descending
   // step.
   struct Sharers {
     std::vector<int> stages;
     std::array<Run, 4> runs;
   };
-  enum class Copies : uint8_t { partial, all };  // copies along the tensor axis: those with partial gradients, or all
+  enum class Copies : uint8_t {
+    partial,
+    all
+  };  // which copies along tp or etp to include: those with partial gradients, or all
 
   void place_by_expansion();
   void place_by_order(const AxisOrder& order);
@@ -127,10 +135,11 @@ class Layout {
   Position position(int rank) const;
   int rank_of(Position at) const;
   int coordinate(Axis axis, Position at) const;
-  /// Returns the contribution of a coordinate along `axis` (any axis except pp) to the place.
+  /// Returns the term of the place that a coordinate along `axis` (any axis except pp) contributes.
   int part(Axis axis, int coordinate) const;
   Sharers sharers(const Placement& placement, int rank, Copies copies) const;
   Run same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const;
+  static std::vector<Run> merged(const Sharers& sharers);
   std::vector<int> ranks_of(const Sharers& sharers) const;
   int lowest(const Sharers& sharers) const;
   /// Returns the ranks that differ from `rank` along two axes of one view, ordered by (major, minor).

@@ -8,15 +8,15 @@ namespace {
 using base::cat;
 using comm::TrafficClass;
 
-// Expert tensor parallelism has the class of tensor parallelism, because its communication also blocks computation.
-// Copies of experts are reduced like other copies.
+// etp has the traffic class tp, because its communication also blocks computation. edp has the class dp, because the
+// gradients of experts are reduced like other gradients.
 TrafficClass traffic_of(Axis axis) {
   constexpr TrafficClass classes[] = {TrafficClass::pp, TrafficClass::dp, TrafficClass::cp, TrafficClass::tp,
                                       TrafficClass::dp, TrafficClass::ep, TrafficClass::tp};
   return classes[base::ordinal(axis)];
 }
 
-// Returns one placement of each kind that parameters of a model may have.
+// Returns one placement for each kind of placement that parameters of a model may have.
 std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPieces& shared) {
   const int t = layout.coordinate(Axis::tp, rank), tp = layout.size(Axis::tp);
   std::vector<Placement> kinds{{.view = MeshView::dense},
@@ -32,6 +32,23 @@ std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPiec
   return kinds;
 }
 
+// Returns the first group of group_of(rank) that an exchange in two levels cannot use.
+template <class GroupOf>
+std::optional<UnfitGroup> first_unfit(const ProcessGroup& world, const GroupOf& group_of) {
+  std::optional<UnfitGroup> unfit;
+  std::optional<bool> two_levels;
+  for_each_group(world.size(), group_of, [&](const std::vector<int>& ranks) {
+    if (unfit) return;
+    std::vector<int> nodes;
+    for (const int r : ranks) nodes.push_back(world.node_of_rank()[r]);
+    const comm::NodeGrid grid(nodes);
+    const bool unlike_others = two_levels.value_or(grid.two_levels()) != grid.two_levels();
+    if (unlike_others || grid.places() == 0) unfit = UnfitGroup{ranks, unlike_others};
+    two_levels = grid.two_levels();
+  });
+  return unfit;
+}
+
 }  // namespace
 
 Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared)
@@ -45,16 +62,15 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
-    std::vector<int> ranks = layout_.reducers(kind, world.rank());
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
-    auto group = world.subgroup(ranks, TrafficClass::dp, std::move(name));
-    reducers_.push_back({std::move(ranks), std::move(group)});
+    reducers_.push_back(
+        {kind, world.subgroup(layout_.reducers(kind, world.rank()), TrafficClass::dp, std::move(name))});
   }
 }
 
-// Makes a group of `ranks`. The new group is a twin of the group of axis `like` if both have the same ranks and class.
-// A layout is regular, so this holds on all ranks or on none.
+// Makes a group of `ranks`. If the group of axis `like` has the same ranks and traffic class, the new group is its
+// twin. A layout is regular, so either all ranks make a twin or none does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];
@@ -63,10 +79,19 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
   return world_.subgroup(ranks, traffic, std::move(name));
 }
 
+const std::optional<UnfitGroup>& Mesh::unfit_ep_group() const {
+  if (!unfit_ep_) unfit_ep_ = first_unfit(world_, [&](int rank) { return layout_.members(Axis::ep, rank); });
+  return *unfit_ep_;
+}
+
+const std::optional<UnfitGroup>& Mesh::unfit_experts_group() const {
+  if (!unfit_experts_) unfit_experts_ = first_unfit(world_, [&](int rank) { return layout_.expert_sharers(rank); });
+  return *unfit_experts_;
+}
+
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {
-  const std::vector<int> ranks = layout_.reducers(placement, world_.rank());
   for (const Reducers& r : reducers_)
-    if (r.ranks == ranks) return *r.group;
+    if (layout_.same_reducers(r.placement, placement, world_.rank())) return *r.group;
   base::fail_invariant("[mesh] no group was made for the ranks that share this parameter");
 }
 

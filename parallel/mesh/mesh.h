@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/base/ordinal.h"
@@ -13,10 +14,19 @@ namespace hexad::mesh {
 
 using comm::ProcessGroup;
 
-/// Parameters that more ranks have than the axes imply. Their gradients need additional groups.
+/// Parameters of which several ranks have the same piece. Their gradients need additional groups.
 struct SharedPieces {
-  int tensor_pieces = 0;        // pieces along tp if ranks share pieces (fewer key/value heads than tp); otherwise 0
-  bool first_and_last = false;  // true if the first and the last stage have the same piece (a tied embedding)
+  // Number of pieces along tp if tp ranks share pieces (fewer key/value heads than tp); otherwise 0.
+  int tensor_pieces = 0;
+  bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
+};
+
+/// A group of ranks that an exchange in two levels cannot use.
+struct UnfitGroup {
+  std::vector<int> ranks;
+  // True if the group has two levels and the groups before it have one, or the reverse. False if the numbers of its
+  // ranks on its nodes differ.
+  bool unlike_others;
 };
 
 class Mesh {
@@ -31,14 +41,21 @@ class Mesh {
   const ProcessGroup& operator[](Axis axis) const { return *axes_[base::ordinal(axis)]; }
   /// Returns the tp x cp ranks that share the micro-batches of this rank, ordered by t + tp c.
   const ProcessGroup& tokens() const { return *tokens_; }
-  /// Returns the ep x etp ranks that have the experts of a layer, ordered by etp p + j.
+  /// Returns the ep x etp ranks that together have all experts of a layer, ordered by etp p + j (ep coordinate p, etp
+  /// coordinate j).
   const ProcessGroup& experts() const { return *experts_; }
-  /// Return the two levels of the ep group, and of experts(). Null if the group is on one node, or if its nodes have
-  /// one rank each or different numbers of ranks. Both return the same object if the two groups have the same ranks.
+  /// Return the two levels (inside a node, between nodes) of the ep group and of experts(). Return null if the group is
+  /// on one node, if its nodes have one rank each, or if they have different numbers of ranks. Both functions return
+  /// the same object if the two groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
+  /// Returns the first ep group of the world that an exchange in two levels cannot use; nullopt if it can use all. The
+  /// result is the same on all ranks. Only the first call scans all ranks. Not thread-safe.
+  const std::optional<UnfitGroup>& unfit_ep_group() const;
+  /// Like unfit_ep_group(), for the groups of ep x etp ranks.
+  const std::optional<UnfitGroup>& unfit_experts_group() const;
   /// Returns the ranks over which the gradient of a parameter with this placement is summed, in ascending order.
   /// Placements with the same ranks share a group.
   const ProcessGroup& reducers(const Placement& placement) const;
@@ -49,7 +66,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> group_of(const std::vector<int>& ranks, comm::TrafficClass traffic, std::string name,
                                          Axis like) const;
   struct Reducers {
-    std::vector<int> ranks;
+    Placement placement;  // a placement for which gradients are summed over `group`
     std::unique_ptr<ProcessGroup> group;
   };
   const ProcessGroup& world_;
@@ -58,6 +75,7 @@ class Mesh {
   std::unique_ptr<ProcessGroup> tokens_, experts_;
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
   std::vector<Reducers> reducers_;
+  mutable std::optional<std::optional<UnfitGroup>> unfit_ep_, unfit_experts_;  // set by the first call
 };
 
 }  // namespace hexad::mesh

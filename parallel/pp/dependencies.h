@@ -1,5 +1,4 @@
-// Dependencies between actions, and messages between ranks. All of them follow from the schedule, so every rank can
-// derive them.
+// Dependencies between actions, and messages between ranks. Every rank can derive them from the schedule.
 #pragma once
 
 #include <compare>
@@ -18,8 +17,8 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt at the ends of the model and
-/// for weight gradients.
+/// Returns the message that `action` of `rank` needs from another virtual stage; nullopt if it needs none, at the ends
+/// of the model and for weight gradients.
 std::optional<Message> needed(const StageMap& stages, int rank, const Action& action);
 /// Returns the message that `action` of `rank` produces for another virtual stage; nullopt if there is none.
 std::optional<Message> made(const StageMap& stages, int rank, const Action& action);

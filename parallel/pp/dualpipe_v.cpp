@@ -1,6 +1,6 @@
-// DualPipe-V (DeepSeek 2025): DualPipe (DeepSeek-V3, section 3.2.1) cut in half. A rank has a chunk in each arm of a V,
-// instead of one for each direction. In the steady state, a forward in one arm is merged with a backward in the other.
-// The eight phases are those of the published figure. A rank keeps the activations of 2 `ranks` + 1 chunks.
+// DualPipe-V (DeepSeek 2025): half of DualPipe (DeepSeek-V3, section 3.2.1). A rank has one chunk in each arm of a V,
+// instead of one chunk per direction. In the steady state, a forward in one arm is merged with a backward in the other
+// arm. The eight phases are those of the published figure. A rank keeps the activations of 2 x ranks + 1 chunks.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -14,7 +14,8 @@ std::vector<Action> dualpipe_v(const Position& at) {
   repeat(before, [&] { p.forward(0), p.forward(1); });
   repeat(after, [&] { p.backward_input(1), p.weights(), p.forward(1); });
   for (int i = 0; i < micro_batches - 2 * at.ranks + before; ++i) {
-    // At the turn of the V, the first pair is not merged, because all ranks wait for the results of both its actions.
+    // On the last rank, where the V turns, the first pair is not merged, because all ranks wait for the results of both
+    // actions.
     if (i == 0 && after == 0)
       p.forward(0), p.backward(1);
     else
@@ -22,7 +23,7 @@ std::vector<Action> dualpipe_v(const Position& at) {
     p.merged(1, 0);
   }
   repeat(after, [&] { p.backward(1), p.merged(1, 0); });
-  // In the second half, weight gradients are delayed, so that they fill the idle time at the end.
+  // In the second half of this phase, weight gradients are delayed, so that they fill the idle time at the end.
   for (int i = 0; i < 2 * before; ++i) {
     const int chunk = 1 - i % 2;
     if (i < before)

@@ -1,6 +1,6 @@
 // Interleaved 1F1B (Narayanan et al. 2021, "Efficient large-scale language model training on GPU clusters", section
-// 2.2). A rank has several chunks and works on one after the other, `ranks` micro-batches at a time. With v chunks, the
-// bubble is v times smaller, and v times as many messages are sent.
+// 2.2). A rank has several chunks and alternates between them: in each turn, it runs `ranks` micro-batches of one
+// chunk. With v chunks, the bubble is v times smaller, and v times as many messages are sent.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -8,13 +8,12 @@
 namespace hexad::pp {
 
 std::vector<Action> interleaved(const Position& at) {
-  // A single chunk has nothing to interleave, and the rule below would start too many forwards.
+  // With a single chunk, there is nothing to interleave, and the rule below would start too many forwards.
   if (at.chunks == 1) return one_f_one_b(at);
   const int groups = (at.micro_batches + at.ranks - 1) / at.ranks;
   const int total = groups * at.ranks * at.chunks;
-  // Number of forwards before the first backward reaches this rank: the forwards of all chunks but the last, and two
-  // more for each later rank. Gradients return while the micro-batches of a chunk travel to the last rank one after the
-  // other.
+  // Number of forwards before the first backward reaches this rank: `ranks` forwards of each chunk except the last one,
+  // and two more for each later rank. The first gradient returns while further micro-batches travel to the last rank.
   const int ahead = std::min(total, (at.chunks - 1) * at.ranks + 2 * at.after());
   const auto chunk = [&](int i) { return i / at.ranks % at.chunks; };
   Program p;

@@ -14,8 +14,8 @@ namespace hexad::pp {
 
 /// Kind of pipeline schedule.
 /// gpipe: Huang et al. 2019. one_f_one_b: Narayanan et al. 2019. interleaved: Narayanan et al. 2021.
-/// zb_h1, zb_v: Qi et al. 2023; weight gradients fill the bubble. zb_v has two virtual stages per rank, in a V.
-/// dualpipe_v: DeepSeek 2025; a V whose steady state merges a forward with a backward.
+/// zb_h1, zb_v: Qi et al. 2023; weight gradients fill the bubble. zb_v has two virtual stages per rank, placed in a V.
+/// dualpipe_v: DeepSeek 2025; like zb_v, but each forward of the steady state is merged with a backward.
 enum class PipelineKind : uint8_t { gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe_v };
 constexpr auto enum_names(PipelineKind) {
   return std::to_array<std::pair<PipelineKind, std::string_view>>({{PipelineKind::gpipe, "gpipe"},
@@ -27,14 +27,14 @@ constexpr auto enum_names(PipelineKind) {
 }
 constexpr std::string_view name_of(PipelineKind kind) { return base::enum_name(kind); }
 
-/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee: rank p has two
-/// chunks, virtual stages p and 2 pp - 1 - p. The first rank thus has both ends of the model, and the last rank its
+/// Assignment of virtual stages to ranks. loop: chunk v of rank p is virtual stage v pp + p. vee (a V): rank p has two
+/// chunks, virtual stages p and 2 pp - 1 - p. The first rank thus has both ends of the model, and the last rank has the
 /// middle.
 enum class Placing : uint8_t { loop, vee };
 
 /// Overlap of actions. none: the actions of a rank run one after the other. micro_batches: a forward alternates with
-/// the backward of an earlier micro-batch, so that one computes while rows of the other are in flight to experts
-/// (DeepSeek-V3, section 3.2.1).
+/// the backward of an earlier micro-batch: one micro-batch computes while the rows of the other are in flight to
+/// experts (DeepSeek-V3, section 3.2.1).
 enum class Overlap : uint8_t { none, micro_batches };
 constexpr auto enum_names(Overlap) {
   return std::to_array<std::pair<Overlap, std::string_view>>(
@@ -59,7 +59,7 @@ struct PipelineConfig {
         return 1;
     }
   }
-  /// True if a schedule of this kind has pairs of a forward and a backward that a rank can merge without delaying other
+  /// True if schedules of this kind have pairs of a forward and a backward that a rank can merge without delaying other
   /// ranks.
   bool has_pairs() const { return kind == PipelineKind::one_f_one_b || kind == PipelineKind::dualpipe_v; }
   Placing placing() const {
@@ -68,18 +68,20 @@ struct PipelineConfig {
 
   template <class V>
   void fields(V& v) {
-    v("kind", kind, "order of forward and backward over the stages of parallel.pp");
+    v("kind", kind, "schedule: order of forward and backward on the stages of parallel.pp");
     v("chunks", chunks,
-      "virtual stages of a rank for kind interleaved (fixed for all other kinds: 1f1b, gpipe, zb_h1: 1; zb_v, "
-      "dualpipe_v: 2)",
+      "number of virtual stages of a rank for kind interleaved (fixed for all other kinds: 1 for 1f1b, gpipe and "
+      "zb_h1; 2 for zb_v and dualpipe_v)",
       config::at_least(1));
     v("split", split,
-      "layers of each virtual stage, in the model's order; empty: balanced, with embedding and head counted",
+      "number of layers of each virtual stage, in the order of the model; empty: balanced by cost, including embedding "
+      "and head",
       config::at_least(1));
     v("overlap", overlap,
-      "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one take turns, and one "
-      "computes while the other's all-to-all is in flight. Without stages, micro_batches needs at least two "
-      "micro-batches a step; with stages, kind 1f1b (then with twice the micro-batches in flight) or dualpipe_v");
+      "none, or micro_batches: the forward of one micro-batch and the backward of an earlier one alternate, so that "
+      "one computes while the all-to-all of the other is in flight. With parallel.pp: 1, micro_batches needs at least "
+      "two micro-batches per step; otherwise, it needs kind 1f1b (then with twice the micro-batches in flight) or "
+      "dualpipe_v");
   }
 };
 

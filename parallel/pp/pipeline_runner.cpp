@@ -16,7 +16,7 @@ using device::Device;
 using device::Event;
 using device::Stream;
 
-// Returns the name of an action's span in traces, without the number of the micro-batch.
+// Returns the name of an action's span in traces. The number of the micro-batch follows it.
 std::string_view span_name(Action::Kind kind) {
   switch (kind) {
     case Action::Kind::forward:
@@ -107,8 +107,8 @@ class Runner {
 
   // Runs a merged pair. Starts with the backward, as in DualPipe. The rows of the forward are then in flight to the
   // experts during the longest computation between two yields: the experts' backward with their weight gradients. The
-  // result of the forward is sent when the forward ends, and the result of the backward when both have ended. A peer
-  // that receives both receives them in this order. Neither is freed before the pair ends.
+  // result of the forward is sent when the forward ends, and the result of the backward when both actions have ended. A
+  // peer that receives both results receives them in this order. Neither result is freed before the pair ends.
   void act_as_fibers(const Action& forward, Tensor x, const Action& backward, Tensor dy) {
     Tensor y, dx;
     fibers_->run([&] { dx = compute(backward, std::exchange(dy, {})); },
@@ -162,8 +162,8 @@ class Runner {
   Stream& stream_;
   device::SpanLog& spans_;
   Transfers transfers_;
-  std::map<Message, Arrival> here_;  // messages that were produced here, are expected, or have arrived
-  std::map<Message, Tensor> kept_;   // sent tensors whose memory must not be reused yet
+  std::map<Message, Arrival> here_;  // tensors that this rank has made for itself, or whose receive is posted
+  std::map<Message, Tensor> kept_;   // sent tensors that must not be freed yet
   std::vector<Event> sends_;
 };
 

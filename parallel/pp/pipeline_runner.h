@@ -14,9 +14,9 @@ using base::Shape;
 using tensor::Tensor;
 
 /// Computation of a rank's chunks. All tensors between virtual stages are contiguous, with the shape and dtype of
-/// boundary(micro). They may still be in flight to another rank when a call returns, so they must not be overwritten;
-/// the stages may drop their handles. run() frees an input when its action ends. It frees a sent result when its action
-/// ends, or after the peer has posted the receive (transfers.h).
+/// boundary(micro). Implementations must not overwrite them, because they may still be in flight to another rank, but
+/// may drop their handles. run() frees an input when its action ends. It frees a sent result when the action ends, or
+/// after the peer has posted the receive (transfers.h).
 class StageWork {
  public:
   struct Boundary {
@@ -26,28 +26,28 @@ class StageWork {
 
   virtual ~StageWork() = default;
   virtual Boundary boundary(int micro) const = 0;
-  /// Returns the output of a chunk. `input` is undefined in the first virtual stage. The result is ignored in the last
-  /// one.
+  /// Returns the output of a chunk. `input` is undefined in the first virtual stage. The result of the last virtual
+  /// stage is ignored.
   virtual Tensor forward(int chunk, int micro, const Tensor& input) = 0;
-  /// Returns the gradient of the forward's input. Also computes the gradients of the weights, unless `weights` delays
-  /// them. `doutput` is undefined in the last virtual stage. The result is ignored in the first one.
+  /// Returns the gradient of the input of forward(). Also computes the gradients of the weights, unless `weights`
+  /// delays them. `doutput` is undefined in the last virtual stage. The result of the first virtual stage is ignored.
   virtual Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) = 0;
   /// Computes the gradients of the weights that an earlier backward has delayed.
   virtual void weights(int chunk, int micro) = 0;
 };
 
 /// Connects the ranks of adjacent stages for messages in both directions. Without this call, the first run() connects
-/// them. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// the ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
 
-/// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. If check() rejects it, every rank
-/// throws std::logic_error before anything is computed or sent. Receives are posted in the order in which the peer
-/// sends, one action before they are needed. Sends do not block the rank. Between two chunks on the same rank, the
-/// tensor itself is passed on. Later work on the compute lane runs after everything that this rank sends has left; the
-/// calling thread waits for this only if host threads send.
+/// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. If check() rejects the schedule,
+/// every rank throws std::logic_error before it computes or sends anything. Receives are posted in the order in which
+/// the peer sends, one action before they are needed. Sends do not block the rank. Between two chunks on the same rank,
+/// no message is sent: the tensor is passed on. Later work on the compute lane waits until all messages of this rank
+/// have been sent. The calling thread waits for this only if host threads send.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
-/// arrived. All other actions, and without fibers all actions, run one after the other.
+/// arrived. If `fibers` is null, all actions run one after the other.
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
 

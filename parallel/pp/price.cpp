@@ -30,7 +30,8 @@ double duration(const StageTimes& t, const Action& action) {
   base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
 }
 
-// A schedule as jobs for the simulator. There is one queue for each rank, and one for each link that carries messages.
+// Representation of a schedule as jobs for the simulator. There is one queue for each rank, and one queue for each link
+// that carries messages.
 class Jobs {
  public:
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
@@ -83,8 +84,8 @@ class Jobs {
     }
   }
 
-  // Records the job that delivers the result of an action to another stage: the action's own job or, if the stage is on
-  // another rank, its transfer.
+  // Records the job that delivers the result of an action to another stage: the job of the action or, if the stage is
+  // on another rank, a new job for the transfer.
   void send(int rank, int job, const Action& action) {
     const auto message = made(schedule_.stages, rank, action);
     if (!message) return;
@@ -104,7 +105,7 @@ class Jobs {
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
       require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
-      after.push_back(it->second);  // may be this job itself, which then never starts
+      after.push_back(it->second);  // may be the same job, which then never starts
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);
     if (!action.is_forward()) wait(forwards_, std::pair(stage(piece.rank, action), action.micro));

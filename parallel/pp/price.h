@@ -1,4 +1,4 @@
-// Predicted time of a schedule, from the simulator of framework/schedule and from the formulas of papers.
+// Prediction of the time of a schedule, by the simulator of framework/schedule and by the formulas of papers.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct PriceOptions {
   /// Seconds of a message between two ranks. A link carries one message at a time in each direction. Ranks do not wait
   /// for their sends.
   double send = 0;
-  /// True if a merged pair is one unit of work, which begins when both inputs have arrived and delivers both results
-  /// when it ends. Otherwise its two actions run one after the other.
+  /// True if a merged pair runs as one action, which begins when both inputs have arrived and delivers both results
+  /// when it ends. False: the two actions run one after the other.
   bool merge = false;
 };
 
@@ -38,15 +38,15 @@ struct Price {
 };
 
 /// Predicts the times of all actions. `times` has one element for each virtual stage. An action begins once the
-/// previous action of its rank is done and its message has arrived. Throws std::logic_error if the schedule never ends;
-/// the error names the message for which each rank waits.
+/// previous action of the rank is done and the message that it needs has arrived. Throws std::logic_error, which names
+/// the message for which each rank waits, if the schedule never ends.
 Price price(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options = {});
-/// Predicts the times if every virtual stage takes `times`.
+/// Like price() above, for virtual stages that all take `times`.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});
 
-/// Returns the idle seconds of a rank in a step, if all virtual stages take `times` and messages take no time; nullopt
-/// if no formula applies. F, I, W are the times of forward, input gradient and weight gradient; there are p ranks and m
-/// micro-batches.
+/// Returns the idle seconds of a rank in a step, for virtual stages that all take `times` and messages that take no
+/// time; nullopt if no formula applies. F, I and W are the times of forward, input gradient and weight gradient. There
+/// are p ranks and m micro-batches.
 ///   kind                idle seconds                       valid for
 ///   gpipe, 1f1b         (p - 1) (F + I + W)                any m; also for merged pairs
 ///   interleaved         (p - 1) (F + I + W)                m a multiple of p; its virtual stages are smaller

@@ -22,7 +22,7 @@ std::vector<Action> Program::without_micro_batches_from(int micro_batches) const
   base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
                 " actions");
   std::vector<Action> kept;
-  // The backward of a merged pair belongs to an earlier micro-batch than the forward, so it is kept if the forward is.
+  // If the forward of a merged pair is kept, so is its backward, which belongs to an earlier micro-batch.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),
                [&](const Action& a) { return a.micro < micro_batches; });
   return kept;

@@ -1,4 +1,4 @@
-// Builder of the action list of one rank, and the functions that make the lists of each kind of schedule.
+// Builder of the action list of one rank, and functions that make the lists for each kind of schedule.
 #pragma once
 
 #include <deque>
@@ -9,8 +9,8 @@
 
 namespace hexad::pp {
 
-/// List of actions that is built by appending. In each chunk, micro-batches are in order, so the chunk determines the
-/// micro-batch.
+/// List of actions, to which each function appends. Micro-batches of a chunk are in order, so the chunk determines the
+/// micro-batch of the next action.
 class Program {
  public:
   void forward(int chunk = 0) { actions_.push_back({Kind::forward, chunk, forwards_[chunk]++}); }
@@ -30,7 +30,7 @@ class Program {
   void weights(int chunk);
   int weights_left() const { return static_cast<int>(left_.size()); }
 
-  /// Returns the list without micro-batches `micro_batches` and later. The result is a legal list, too.
+  /// Returns the list without the actions of micro-batches `micro_batches` and later. The result is also a legal list.
   std::vector<Action> without_micro_batches_from(int micro_batches) const;
 
  private:
@@ -47,7 +47,7 @@ void repeat(int times, F&& f) {
   for (int i = 0; i < times; ++i) f();
 }
 
-/// Position of a rank in the pipeline, and the sizes of the schedule. Together they determine the rank's list.
+/// Position of a rank in the pipeline, and the sizes of the schedule. They determine the list of the rank.
 struct Position {
   int rank, ranks, chunks, micro_batches;
   int after() const { return ranks - 1 - rank; }  // number of ranks after this rank

@@ -12,7 +12,7 @@ namespace {
 
 using base::require;
 
-// Parts of the work on one micro-batch of a chunk that are complete.
+// Completed parts of the work on one micro-batch of a chunk.
 struct Parts {
   bool forward = false, input = false, weights = false;
   bool all(Phase phase) const { return forward && (phase == Phase::evaluation || (input && weights)); }
@@ -56,7 +56,7 @@ void check(const Schedule& schedule) {
   require(static_cast<int>(schedule.ranks.size()) == schedule.stages.ranks, "[pp] the schedule has lists for ",
           schedule.ranks.size(), " of ", schedule.stages.ranks, " ranks");
   for (int rank = 0; rank < schedule.stages.ranks; ++rank) check_list(schedule, rank);
-  // Sends do not block and arrive in order. It therefore suffices that every list can run to its end.
+  // Sends do not block, and messages arrive in order. The schedule is therefore legal if every list can run to its end.
   for (const bool merge : {false, true}) {
     price(schedule, StageTimes{}, {.merge = merge});
     check(schedule, transfers(schedule, merge), merge);

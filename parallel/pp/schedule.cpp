@@ -34,7 +34,7 @@ void require_positive(std::string_view what, int value) {
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches) {
   require_positive("parallel.pp", ranks);
   require_positive("schedule.pipeline.chunks", config.chunks_a_rank());
-  require_positive("micro-batches a step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
+  require_positive("micro-batches per step of each pipeline (batch.global / batch.micro / parallel.dp)", micro_batches);
   if (config.overlap != Overlap::none && !config.has_pairs())
     base::fail(base::ExitCode::usage, "schedule.pipeline.overlap: ", name_of(config.kind),
                " has no pairs of a forward and a backward; legal: 1f1b, dualpipe_v");

@@ -1,4 +1,4 @@
-// Pipeline schedules as data: the actions of every rank, in order. Pure functions make schedules, program_check.h
+// Pipeline schedules as data: the actions of every rank, in order. Pure functions make schedules. program_check.h
 // checks them, price.h predicts their times, and pipeline_runner.h runs them.
 #pragma once
 
@@ -20,9 +20,9 @@ struct Action {
   Kind kind;
   int chunk;
   int micro;
-  /// True for a forward that is merged with the backward after it. The two belong to different micro-batches and may be
-  /// computed as one: each then hides its communication behind the computation of the other (DualPipe). They may also
-  /// run one after the other.
+  /// True for a forward that is merged with the backward after it. The two actions belong to different micro-batches
+  /// and may run as one: each then hides its communication behind the computation of the other (DualPipe). They may
+  /// also run one after the other.
   bool merged = false;
 
   bool is_forward() const { return kind == Kind::forward; }
@@ -42,14 +42,14 @@ struct Schedule {
   Phase phase = Phase::training;
 };
 
-/// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: twice the ranks;
-/// zb_v: one less than that) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's
-/// schedule and removes the surplus micro-batches; the others keep their order, and there is more idle time. With
-/// Overlap::micro_batches, makes lists whose merged pairs should run as one. Throws Error(usage) for sizes below one,
-/// and for overlap if the kind has no pairs.
+/// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: 2 x ranks; zb_v:
+/// 2 x ranks - 1) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's schedule and
+/// removes the surplus micro-batches. The remaining micro-batches keep their order, and there is more idle time. With
+/// Overlap::micro_batches, the lists contain merged pairs that should run as one action. Throws Error(usage) for sizes
+/// below one, and for Overlap::micro_batches if the kind has no pairs.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
 
-/// Returns the schedule of an evaluation: the forwards of `schedule`, without merging.
+/// Returns the schedule of an evaluation: only the forwards of `schedule`, none of them merged.
 Schedule forwards_of(Schedule schedule);
 
 /// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward to its backward.

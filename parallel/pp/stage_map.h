@@ -1,4 +1,4 @@
-// Virtual stages, and the ranks to which they are assigned. Pure arithmetic.
+// Virtual stages, and the ranks to which they are assigned. Contains only arithmetic.
 #pragma once
 
 #include "parallel/pp/pipeline_kind.h"

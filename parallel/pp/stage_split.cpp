@@ -16,7 +16,7 @@ using base::fail;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Costs of virtual stages that consist of consecutive layers.
+// Costs of virtual stages, each of which consists of consecutive layers.
 class StageCosts {
  public:
   StageCosts(const ModelCosts& costs, int stages) : costs_(costs), stages_(stages), before_(costs.layers.size() + 1) {
@@ -35,8 +35,9 @@ class StageCosts {
   std::vector<double> before_;  // total cost of the layers before each layer
 };
 
-// Computes the totals of the cheapest splits. score(c) is the contribution of a stage of cost c, and `join` combines
-// contributions. best[s][l] is the lowest total of stages s and later, if layer l is the first layer of stage s.
+// Computes the totals of the cheapest splits by dynamic programming. score(c) is the contribution of a stage of cost c,
+// and `join` combines contributions. best[s][l] is the lowest total of stage s and all later stages if stage s begins
+// with layer l.
 template <class Score, class Join>
 std::vector<std::vector<double>> best_totals(const StageCosts& cost, Score score, Join join) {
   const size_t stages = cost.stages(), layers = cost.layers();
@@ -57,10 +58,10 @@ std::string join(const std::vector<int64_t>& numbers, const char* between) {
 
 std::string stages_text(const StageMap& stages) {
   return cat("parallel.pp (", stages.ranks, ") x ", stages.chunks, stages.chunks == 1 ? " chunk" : " chunks",
-             " a rank = ", stages.stages(), stages.stages() == 1 ? " virtual stage" : " virtual stages");
+             " per rank = ", stages.stages(), stages.stages() == 1 ? " virtual stage" : " virtual stages");
 }
 
-// Throws Error(usage) unless `split` is a legal split of `layers` layers.
+// Throws Error(usage) if `split` is not a legal split of `layers` layers.
 void check_split(const StageMap& stages, const std::vector<int64_t>& split, int64_t layers) {
   if (static_cast<int>(split.size()) != stages.stages())
     fail(ExitCode::usage, "schedule.pipeline.split has ", split.size(), split.size() == 1 ? " number" : " numbers",

@@ -8,22 +8,22 @@
 
 namespace hexad::pp {
 
-/// Costs of one micro-batch in the parts of the model, in seconds, FLOPs or any other unit.
+/// Costs of the parts of the model for one micro-batch, in seconds, FLOPs or any other unit.
 struct ModelCosts {
   std::vector<double> layers;
   double embedding = 0;  // additional cost of the first virtual stage
   double head = 0;       // additional cost of the last virtual stage: final norm, logits, loss
 };
 
-/// Returns the number of layers of each virtual stage, in the order of the model; at least one each. Minimises the cost
-/// of the most expensive stage, including embedding and head. Among equal splits, minimises the sum of squares, which
-/// balances the other stages. Among splits that are still equal, prefers more layers in the first stages. There must be
-/// at least `stages` layers.
+/// Returns the number of layers of each virtual stage, in the order of the model; each is at least one. Minimises the
+/// cost of the most expensive stage, including embedding and head. Among splits with equal maximum, minimises the sum
+/// of squares, which balances the other stages. If several splits remain, prefers more layers in the first stages.
+/// There must be at least `stages` layers.
 std::vector<int64_t> balanced_split(const ModelCosts& costs, int stages);
 
 class StageSplit {
  public:
-  /// Uses `split`, the number of layers of each virtual stage; if it is empty, uses balanced_split(costs). Throws
+  /// Uses `split`, the number of layers of each virtual stage, or balanced_split() if `split` is empty. Throws
   /// Error(usage), with the arithmetic and the legal values, if `split` is illegal for the model and the map.
   StageSplit(const StageMap& stages, const std::vector<int64_t>& split, const ModelCosts& costs);
 

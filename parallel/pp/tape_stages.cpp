@@ -53,8 +53,8 @@ void TapeStages::weights(int chunk, int micro) {
   in_flight_.erase(at);
 }
 
-// A rank's last contribution to a parameter comes after its last forward. By then, pending_uses_ counts every tape that
-// uses the parameter.
+// The last contribution of a rank to a parameter is made after the rank's last forward. By then, pending_uses_ counts
+// every tape that uses the parameter.
 void TapeStages::contributed(Parameter& p) {
   const bool last = --pending_uses_[&p] == 0 && forwards_left_ == 0;
   if (functions_.contributed) functions_.contributed(p, last);

@@ -1,4 +1,4 @@
-// Stages whose work is recorded on tapes. Each micro-batch in flight has a tape and its replay.
+// Stages whose work is recorded on tapes. Each micro-batch in flight has a tape and a replay of this tape.
 #pragma once
 
 #include <functional>
@@ -21,10 +21,10 @@ class TapeStages final : public StageWork {
   };
   struct Functions {
     std::function<std::unique_ptr<Tape>()> tape;
-    /// Runs the forward of a chunk. `input` has no data in the first virtual stage.
+    /// Runs the forward of a chunk. In the first virtual stage, the data of `input` is undefined.
     std::function<Output(Tape&, int chunk, int micro, const Value& input)> forward;
     /// Called when a tape has made its contribution to a parameter; may be empty. `last` is true if no other chunk or
-    /// micro-batch will contribute in this step. A tied weight may be used by two chunks.
+    /// micro-batch will contribute in this step. Two chunks may contribute to a tied weight.
     std::function<void(Parameter&, bool last)> contributed;
   };
 
@@ -36,8 +36,8 @@ class TapeStages final : public StageWork {
   void weights(int chunk, int micro) override;
 
  private:
-  // A micro-batch in a chunk, from its forward to its weight gradients. Does not keep the data of the output; the
-  // gradient of the output has the same shape.
+  // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output is not kept, because
+  // only its shape is needed, which the gradient of the output also has.
   struct InFlight {
     std::unique_ptr<Tape> tape;
     Value input;

@@ -11,7 +11,7 @@ namespace {
 using base::cat;
 using base::require;
 
-// Graph of nodes, each of which may wait for other nodes.
+// Dependency graph, in which each node may wait for other nodes.
 class Graph {
  public:
   explicit Graph(size_t nodes) : followers_(nodes), waits_(nodes) {}
@@ -36,21 +36,21 @@ class Graph {
 struct Piece {
   int rank;
   int begin, end;          // range of actions
-  std::vector<int> needs;  // numbers of the messages from other ranks
+  std::vector<int> needs;  // indices in sent_ of the messages from other ranks
 };
 
 // A message between two ranks.
 struct Sent {
   Message message;
-  int by;           // the piece that produces it
-  int done;         // number of the sender's actions that have ended when it is sent
+  int by;           // piece that produces the message
+  int done;         // number of the sender's actions that have ended when the message is sent
   int to;           // rank that receives the message
-  int before = -1;  // the previous message with the same sender and receiver
+  int before = -1;  // the previous message with the same sender and receiver; -1: none
   int posted = -1;  // piece before which the receive is posted
 };
 
-// Pieces and messages of all ranks, and their dependencies on devices. The entries of each rank are adjacent and in
-// order.
+// Pieces and messages of all ranks, and their dependencies if the ranks use devices. The entries of a rank are adjacent
+// and in order.
 class Devices {
  public:
   Devices(const Schedule& schedule, bool merge) : schedule_(schedule) {
@@ -60,7 +60,8 @@ class Devices {
 
   Transfers free_at_once() const { return {.ranks = posted_, .at_once = true}; }
 
-  // Frees a sent tensor in the first piece after all actions that the receiver performs before it posts the receive.
+  // Returns transfers that free each sent tensor late. It is freed before the first piece that is known to begin after
+  // all actions that precede the receiver's post.
   Transfers free_once_posted() const {
     Transfers transfers{.ranks = posted_, .at_once = false};
     const std::vector<std::vector<int>> ended = actions_that_end_before(transfers);
@@ -74,7 +75,7 @@ class Devices {
     return transfers;
   }
 
-  // Returns the first action at which each rank waits forever; empty if no rank does.
+  // Returns a text with the first action at which each rank waits forever; empty if no rank does.
   std::string waiting(const Transfers& transfers) const {
     std::vector<bool> ends(pieces_.size() + sent_.size());
     for (const int node : graph(transfers).order()) ends[node] = true;
@@ -113,8 +114,8 @@ class Devices {
     first_piece_.push_back(static_cast<int>(pieces_.size()));
   }
 
-  // Messages between two ranks are matched only by their order. A receive is therefore posted after the receives of all
-  // earlier messages of its sender.
+  // Messages between two ranks are matched only by their order. Therefore all earlier receives from the same sender are
+  // posted before a receive.
   void post_receives(int rank) {
     const std::vector<Action>& actions = schedule_.ranks[rank];
     const int count = static_cast<int>(actions.size());
@@ -139,7 +140,7 @@ class Devices {
     }
   }
 
-  // Returns the number of actions of each rank that have ended before each piece begins.
+  // Returns, for each piece, the number of actions of each rank that are known to have ended before the piece begins.
   std::vector<std::vector<int>> actions_that_end_before(const Transfers& transfers) const {
     std::vector<std::vector<int>> ended(pieces_.size(), std::vector<int>(schedule_.stages.ranks));
     for (const int p : graph(transfers).order()) {

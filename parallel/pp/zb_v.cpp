@@ -1,7 +1,7 @@
-// ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two chunks per rank, in a V. A forward returns
-// to the rank where it began, which can start the first backward immediately. If forward, input gradient and weight
-// gradient take the same time, a rank that has begun never waits. A rank keeps the activations of 2 `ranks` chunks, the
-// memory of 1F1B.
+// ZB-V (Qi et al. 2023, "Zero bubble pipeline parallelism", section 6): two chunks per rank, placed in a V. A forward
+// ends on the rank where it began, which can therefore start the first backward immediately. If forward, input gradient
+// and weight gradient take the same time, a rank never waits after its first action. A rank keeps the activations of 2
+// x ranks chunks, which need as much memory as in 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"
@@ -12,10 +12,10 @@ std::vector<Action> zb_v(const Position& at) {
   const int micro_batches = std::max(at.micro_batches, 2 * at.ranks - 1);
   const auto way_back = [](Program& p) { p.forward(1), p.backward_input(1), p.weights(1); };
   Program p;
-  // Runs forwards down the V until the first micro-batch has returned to this rank.
+  // Runs forwards of the first chunk until the first micro-batch has returned to this rank.
   repeat(2 * at.after() + 1, [&] { p.forward(0); });
   repeat(at.rank, [&] { p.forward(1), p.forward(0); });
-  // Computes gradients of the second chunk while gradients of the first chunk are in flight to this rank.
+  // Computes gradients of the second chunk while the first gradient for the first chunk is in flight to this rank.
   repeat(at.after() + 1, [&] { way_back(p); });
   for (int i = 0; i < micro_batches - at.ranks; ++i) {
     if (2 * at.ranks - 1 - at.rank + i < micro_batches) p.forward(0);

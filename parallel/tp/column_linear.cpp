@@ -42,14 +42,14 @@ std::vector<Tensor> products(const Tensor& x, const Projections& projections, co
   return outs;
 }
 
-// Properties of x that backward needs if x itself is not saved.
+// Properties of x that backward needs even if x is not saved.
 struct Input {
   Shape all_rows;  // [R, D]
   Dtype dtype;
   Device device;
 };
 
-// Returns the sum over the ranks and projections of dy_i w_i. Skips outputs that have no gradient.
+// Returns the sum over the ranks and projections of dy_i w_i. Skips outputs without a gradient.
 Tensor input_gradient(Backward& b, const Input& x, const Projections& projections, const TensorParallel& tp) {
   const KernelTable& k = kernels::kernels(x.device);
   const auto addend = [&](const Tensor& out, int64_t begin, int64_t end) {
@@ -73,9 +73,11 @@ void add_weight_gradients(Backward& b, const Tensor& x, const Projections& proje
     const Tensor& dy = b.output_gradient(i);
     if (!dy.defined()) continue;
     Parameter *w = projections[i].weight, *bias = projections[i].bias;
-    const auto [dw, write] = w->next_gradient_target();
-    k.matmul.weight_gradient(b.stream, matrix_of(dw), dy, x, write);
-    if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
+    if (w->trainable()) {
+      const auto [dw, write] = w->next_gradient_target();
+      k.matmul.weight_gradient(b.stream, matrix_of(dw), dy, x, write);
+    }
+    if (bias && bias->trainable()) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dy);
   }
 }
 
@@ -97,18 +99,20 @@ std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Pro
     if (p.bias) parameters.push_back(p.bias);
   }
   const Input input{{x.data.dim(0) * (tp.sequence ? tp.group->size() : 1), x.data.dim(1)}, x.data.dtype(), x.device()};
-  return tape.record_many("column_linear", outs, {&x, 1}, save(x.data),
-                          [ps, tp, input](Backward& b, const Tensor&, const Saved& s) {
-                            // Starts to gather all rows of x for the weight gradients. The input gradient is computed
-                            // meanwhile.
-                            if (tp.sequence) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
-                            if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
-                          },
-                          {parameters, [ps, sequence = tp.sequence](Backward& b, const Tensor&, const Saved& s) {
-                             const Tensor all =
-                                 sequence ? b.take_from_pullback<RowGather>().all(b.stream) : s.get<1>()[0];
-                             add_weight_gradients(b, all, ps);
-                           }});
+  const WeightPullback weights{parameters, [ps, sequence = tp.sequence](Backward& b, const Tensor&, const Saved& s) {
+                                 const Tensor all =
+                                     sequence ? b.take_from_pullback<RowGather>().all(b.stream) : s.get<1>()[0];
+                                 add_weight_gradients(b, all, ps);
+                               }};
+  const bool trains = weights.trains();
+  return tape.record_many(
+      "column_linear", outs, {&x, 1}, save(trains ? x.data : Tensor{}),
+      [ps, tp, input, trains](Backward& b, const Tensor&, const Saved& s) {
+        // Starts to gather all rows of x for the weight gradients. Meanwhile, computes the input gradient.
+        if (tp.sequence && trains) b.hand_to_weights(RowGather(s.get<1>()[0], *tp.group, b.stream));
+        if (b.wants(0)) b.accumulate(0, input_gradient(b, input, ps, tp));
+      },
+      weights);
 }
 
 }  // namespace hexad::tp

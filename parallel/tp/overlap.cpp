@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Number of pieces of an all-reduce. Computation hides all pieces but the last. Each piece is still large enough that
-// bandwidth matters more than latency.
+// Number of pieces of an all-reduce. Computation hides all pieces except the last one. With this number, pieces are
+// large enough that bandwidth matters more than latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {
@@ -48,8 +48,8 @@ Tensor sum_of_own_rows(int64_t share, int64_t width, Dtype dtype, Device device,
     addends[f] = buffer();
     arrived[f] = group.receive(addends[f], from, stream);
   }
-  // Starts with the part of the next rank and ends with this rank's own part. All parts but one arrive during the
-  // computation.
+  // Starts with the part of the next rank and ends with this rank's own part. All parts except the last one arrive
+  // during the computation.
   for (int k = 1; k <= size; ++k) {
     const int owner = (me + k) % size;
     const Tensor part = buffer();
@@ -77,7 +77,7 @@ RowGather::RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stre
     const int from = (first_ + k) % size;
     arrived_[from] = group.receive(part(from), from, stream);
   }
-  // Sends to lower ranks first: after its own rows, every rank uses the rows of the rank above it.
+  // Sends to the next lower rank first, because every rank uses the rows of the next higher rank after its own rows.
   for (int k = 1; k < size; ++k) left_.push_back(group.send(mine, (first_ + size - k) % size, stream));
   kernels::kernels(mine.device()).pointwise.copy(stream, part(first_), mine);
 }
@@ -96,7 +96,8 @@ void RowGather::for_each_part(Stream& stream,
 
 const Tensor& RowGather::all(Stream& stream) const {
   for (const Event& event : arrived_) stream.wait(event);
-  // The caller may be the last owner of `mine` and overwrite it. On the host, the sends own it too.
+  // Waits for the sends, because the caller may be the last owner of `mine` and may overwrite it. On the host, the
+  // sends also own `mine`.
   if (stream.on_device())
     for (const Event& event : left_) stream.wait(event);
   return rows_;

@@ -1,4 +1,4 @@
-// Overlap of the transfer of rows with the computation of matrix products on other rows.
+// Overlap of the transfer of some rows with matrix products on other rows.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@ using tensor::Tensor;
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until all parts have arrived on all ranks. Later
-  /// work of a stream that was passed to all() may change it.
+  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until all parts have arrived on all ranks. Work
+  /// on a stream after a call of all() for this stream may change `mine`.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
   /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. Begins with this rank's own
-  /// rows and continues with the ranks above it, around the ring. `visit` must issue its work to `stream`.
+  /// rows, continues with the next higher ranks, and then with rank 0. `visit` must issue its work to `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
   /// Returns all rows [size n, D], in the order of the ranks. Later work on `stream` waits until all rows have arrived
@@ -41,9 +41,9 @@ class RowGather {
 using Addend = std::function<void(const Tensor& out, int64_t begin, int64_t end)>;
 
 /// Returns the sum over the ranks of addends of shape [rows, D]. The result has all rows or, with sequence parallelism,
-/// only this rank's rows (`rows` must be divisible by the size of the group). Each piece is sent while the next one is
-/// computed. Whatever the pieces, elements are added in the order of the ranks, so that the result is bitwise identical
-/// to that of a plain collective.
+/// only this rank's rows (`rows` must be divisible by the size of the group). Each piece is sent while the next piece
+/// is computed. Elements are always added in the order of the ranks, so the result is bitwise identical to that of a
+/// plain collective.
 Tensor sum_of_products(std::string_view op, const Shape& shape, Dtype dtype, Device device, const TensorParallel& tp,
                        Stream& stream, const Addend& addend);
 

@@ -1,8 +1,9 @@
-// Matrix products whose weight is divided among tensor-parallel ranks, overlapped with their communication. Results are
-// bitwise identical to those of parallel/tp/regions.h combined with `linear`. In a group of one rank they are `linear`.
+// Matrix products whose weight is divided among tensor-parallel ranks, and which overlap with their communication.
+// Results are bitwise identical to those of `linear` with the ops of parallel/tp/regions.h. In a group of one rank, the
+// products are `linear`.
 //
-// R is the number of rows of the micro-batch on this rank, before any division over tp, and n = R / tp. Weight
-// gradients are separate tasks.
+// R is the number of rows of the micro-batch before division over the tp ranks, and n = R / tp. Weight gradients are
+// separate tasks.
 #pragma once
 
 #include <span>
@@ -17,23 +18,23 @@ using autograd::Tape;
 using autograd::Value;
 
 struct Projection {
-  Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack [n, N of this rank, D] with n N outputs
+  Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack of n weights, [n, N of this rank, D], with
+                      // n N outputs
   Parameter* bias = nullptr;
 };
 
 /// Returns y_i[R, N_i] = x w_i^T + b_i for several products of the same x.
 /// Without sequence parallelism, x is [R, D] and the same on all ranks. Backward sums the gradients of x over the
-/// ranks, piece by piece while it computes them.
-/// With sequence parallelism, x is this rank's [n, D], and rows are multiplied as they arrive. Only x is saved.
-/// Backward gathers the rows again for the weight gradients, and sends the rows of the gradient to their owners as it
-/// computes them.
+/// ranks, piece by piece, while it computes them. With sequence parallelism, x [n, D] has this rank's rows, and the
+/// rows of all ranks are multiplied as they arrive. Only x is saved. Backward gathers the rows again for the weight
+/// gradients, and sends the rows of the gradient to their ranks as it computes them.
 std::vector<Value> column_linear(Tape& tape, const Value& x, std::span<const Projection> projections,
                                  const TensorParallel& tp);
 
 /// Returns the sum over the ranks of x w^T, plus bias. x is [R, D of this rank] and w is [N, D of this rank], divided
-/// by inputs. bias[N] (may be null) is the same on all ranks and is added once. The result is [R, N] on all ranks or,
-/// with sequence parallelism, this rank's rows [n, N]. In that case, the gradient of the bias covers only these rows
-/// and must be summed over the ranks.
+/// by inputs. bias[N] (null: no bias) is the same on all ranks and is added once. The result is [R, N] on all ranks or,
+/// with sequence parallelism, this rank's rows [n, N]. With sequence parallelism, the gradient of the bias covers only
+/// these rows and must be summed over the ranks.
 Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, const TensorParallel& tp);
 
 }  // namespace hexad::tp

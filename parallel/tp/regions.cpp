@@ -15,7 +15,7 @@ Tensor copy_of(const Tensor& x, Stream& stream) {
   return copy;
 }
 
-// Sums over the ranks in place. No other tensor may share the memory of `x`.
+// Sums `x` over the ranks in place. No other tensor may share the memory of `x`.
 void sum_over(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   stream.wait(group.all_reduce(x, comm::Reduce::sum, stream));
 }
@@ -32,7 +32,7 @@ Tensor scattered(const ProcessGroup& group, std::string_view op, const Tensor& x
   return out;
 }
 
-// Returns a copy of this rank's rows. If a view were saved, it would keep the rows of the other ranks alive.
+// Returns a copy of this rank's rows. A view would keep the rows of all ranks in memory.
 Tensor own_rows(const ProcessGroup& group, const Tensor& x, Stream& stream) {
   const int64_t share = rows_per_rank("collect_rows", x.dim(0), group), begin = group.rank() * share;
   return copy_of(x.slice(0, begin, begin + share), stream);

@@ -1,7 +1,7 @@
-// Ops at the borders between regions of a model in which tensor-parallel ranks have equal tensors, and regions in which
-// they have parts. Each op is linear, and its backward is the adjoint under two conventions. An activation that is
-// equal on all ranks has its full gradient on each rank, bitwise identical. If the ranks use such an activation to
-// compute different parts, their gradients are addends of the full gradient.
+// Ops between two kinds of regions of a model: in one, tensor-parallel ranks have equal tensors; in the other, each
+// rank has a part. Each op is linear, and its backward is the adjoint under two conventions. If an activation is equal
+// on all ranks, each rank has its full gradient, bitwise identical. If the ranks then use this activation to compute
+// different parts, the gradients that they compute are addends of the full gradient.
 //
 // x is [rows, ...]. In a group of one rank, every op returns its input. The number of rows must be divisible by the
 // size of the group.
@@ -26,8 +26,8 @@ Value gather_rows(Tape& tape, const Value& x, const ProcessGroup& group);
 /// the rows of the gradients.
 Value scatter_rows(Tape& tape, const Value& y, const ProcessGroup& group);
 
-/// Returns the rows of all ranks, for uses that are identical on every rank. The gradient is then complete on every
-/// rank, and backward returns this rank's rows of it.
+/// Returns the rows of all ranks, for computations that are identical on every rank. The gradient is then complete on
+/// every rank, and backward returns this rank's rows of the gradient.
 Value collect_rows(Tape& tape, const Value& x, const ProcessGroup& group);
 
 }  // namespace hexad::tp

@@ -22,9 +22,9 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
     k.bias.forward(tape.stream, out, bias->use(tape.stream));
     parameters.push_back(bias);
   }
-  return tape.record("row_linear", out, {x}, save(x.data),
+  return tape.record("row_linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
                      [&k, &w, tp, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
-                       // Starts to gather all rows of the output's gradient. The input gradient uses them as they
+                       // Starts to gather all rows of the output's gradient. The input gradient uses the rows as they
                        // arrive, and the weight gradient uses them later.
                        const RowGather gather = tp.sequence ? RowGather(dout, *tp.group, b.stream) : RowGather();
                        if (tp.sequence) b.hand_to_weights(gather);
@@ -42,10 +42,12 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
                      },
                      {parameters, [&k, &w, bias, tp](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const auto [dw, write] = w.next_gradient_target();
                         const Tensor all = tp.sequence ? b.take_from_pullback<RowGather>().all(b.stream) : dout;
-                        k.matmul.weight_gradient(b.stream, dw, all, in, write);
-                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
+                        if (w.trainable()) {
+                          const auto [dw, write] = w.next_gradient_target();
+                          k.matmul.weight_gradient(b.stream, dw, all, in, write);
+                        }
+                        if (bias && bias->trainable()) k.bias.backward(b.stream, bias->gradient_to_add(b.stream), dout);
                       }});
 }
 

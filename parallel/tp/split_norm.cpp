@@ -11,18 +11,18 @@ namespace {
 
 constexpr size_t operands = 2;  // queries and keys
 
-// Norms of queries and keys. Both have one row per token, so one exchange serves the sums of both.
+// Norms of queries and keys. The sums of both are exchanged together, because both have one row per token.
 struct SplitNorms {
   const KernelTable& k;
   std::array<Parameter*, operands> gains;
   double eps;
   const ProcessGroup& group;
 
-  /// Returns the number of columns on all ranks together. Columns that several ranks hold are counted once for each of
+  /// Returns the total number of columns on all ranks. Columns that several ranks hold are counted once for each of
   /// these ranks, as in the sums of squares.
   int64_t width(size_t i) const { return gains[i]->shape()[0] * group.size(); }
 
-  /// Returns sums over the ranks, one row [T] per operand. write(i, row) writes this rank's addends for operand i.
+  /// Returns sums over the ranks: one row [T] per operand. write(i, row) must write this rank's addends for operand i.
   template <class F>
   Tensor sums(Stream& s, const Tensor& like, const F& write) const {
     const Tensor out = Tensor::empty({operands, like.dim(0)}, accumulator_dtype(like.dtype()), like.device(),
@@ -36,8 +36,8 @@ struct SplitNorms {
     return all.slice(0, r, r + 1).reshape({all.dim(1)});
   }
 
-  /// Computes the gradients of the inputs, and partial sums of the gains' gradients, which are added up in the weight
-  /// task.
+  /// Computes the gradients of the inputs, and partial sums of the gradients of the gains, which the weight task adds
+  /// up.
   void backward(Backward& b, const Saved& saved) const {
     const auto kept = saved.get<operands + 1>();
     std::array<HeldWeight, operands> held;
@@ -67,7 +67,8 @@ struct SplitNorms {
   void gain_gradients(Backward& b) const {
     const auto partials = b.take_from_pullback<std::array<Tensor, operands>>();
     for (size_t i = 0; i < operands; ++i)
-      if (partials[i].defined()) k.bias.backward(b.stream, gains[i]->gradient_to_add(b.stream), partials[i]);
+      if (partials[i].defined() && gains[i]->trainable())
+        k.bias.backward(b.stream, gains[i]->gradient_to_add(b.stream), partials[i]);
   }
 };
 

@@ -1,4 +1,4 @@
-// RMS norm over the heads of all tensor-parallel ranks.
+// RMS norm over heads that are divided among tensor-parallel ranks.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
@@ -15,8 +15,8 @@ struct NormedHeads {
 
 /// Returns the RMS norms of q[T, D of this rank] and k[T, D' of this rank], each over the columns of all ranks. The
 /// gains are divided like the columns. If several ranks hold the same columns of k, the gradient of k on each rank is
-/// an addend of the gradient of these columns. Forward exchanges two numbers per row, and so does backward. In a group
-/// of one rank these are two plain norms.
+/// an addend of the gradient of these columns. Forward and backward each exchange two numbers per row. In a group of
+/// one rank, these are two plain norms.
 NormedHeads split_rms_norms(Tape& tape, const Value& q, Parameter& q_gain, const Value& k, Parameter& k_gain,
                             double eps, const ProcessGroup& group);
 

@@ -1,4 +1,4 @@
-// Options of all operations in this folder: the ranks among which features are divided, and the division of rows.
+// Options of all ops in this folder: the ranks among which features are divided, and the division of rows.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"
@@ -12,7 +12,7 @@ using comm::ProcessGroup;
 using device::Event;
 
 /// Division of a layer among tensor-parallel ranks. The group must outlive every tape that uses it. With a single rank,
-/// operations are the plain autograd ops, without additional nodes or copies.
+/// the ops are the plain autograd ops, without additional nodes or copies.
 struct TensorParallel {
   const ProcessGroup* group;
   /// Sequence parallelism (Korthikanti et al. 2022): between matrix products, each rank has an equal part of the rows.

@@ -88,7 +88,8 @@ class SplitLoss {
     const Tensor dx = dx_.slice(0, c.begin, c.end);
     kernels_.matmul.input_gradient(stream_, dx, dlogits, w_.use(stream_), Write::replace);
     summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
-    kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
+    if (w_.trainable())
+      kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
   }
 
   Tape& tape_;
@@ -113,10 +114,10 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
 
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
-          ", ", w.name(), " ", w.shape(), ", targets ", targets.shape());
+          ", ", w.name(), " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
           ", expected at least 1");
-  if (!targets.device().on_host()) return;  // framework/data has checked the targets of a batch
+  if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch
   const int64_t vocabulary = w.global_shape()[0];
   const int32_t* target = targets.data<int32_t>();
   for (int64_t i = 0; i < targets.numel(); ++i)
@@ -133,17 +134,18 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   SplitLoss loss(tape, x.data, w, targets, group, options);
   loss.run();
   if (row_losses) *row_losses = loss.losses();
-  return tape.record("vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
-                     [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
-                       if (dout.device().on_host()) {  // not checked on a device: the read would block the host
-                         const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
-                         require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                                 "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
-                       }
-                       auto [dx] = s.get<1>();
-                       b.accumulate(0, dx);
-                     },
-                     {{&w}, {}});
+  return tape.record(
+      "vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
+      [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
+        if (dout.device().on_host()) {  // not checked on a device, because reading dout would block the host
+          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
+          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
+                  "[vocab_cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
+        }
+        auto [dx] = s.get<1>();
+        b.accumulate(0, dx);
+      },
+      {{&w}, {}});
 }
 
 }  // namespace hexad::tp

@@ -10,8 +10,8 @@ using namespace kernels;
 
 namespace {
 
-// Checks ids that are in host memory. Does not read ids on a device, which would block the host; framework/data has
-// checked the ids of a batch.
+// Checks ids that are in host memory. Does not read ids on a device, because this would block the host. framework/data
+// has already checked the ids of a batch.
 void check(const Tensor& ids, int64_t vocabulary) {
   if (!ids.device().on_host()) return;
   const int32_t* id = ids.data<int32_t>();
@@ -20,21 +20,21 @@ void check(const Tensor& ids, int64_t vocabulary) {
             vocabulary - 1);
 }
 
-// Returns the row of this rank's table for each id; -1 for ids whose rows are on other ranks.
+// Returns, for each id, the index of its row in this rank's part of the table; -1 if the row is on another rank.
 Tensor rows_of(const Tensor& ids, const Shape& shape, Dtype dtype, const VocabularyPart& part, Stream& stream) {
   const Tensor rows = Tensor::empty(shape, dtype, ids.device());
   kernels::kernels(ids.device()).index.within(stream, rows, ids, part.begin, part.end - part.begin);
   return rows;
 }
 
-// Returns this rank's addend, in which the rows for ids of other ranks are zero.
+// Returns this rank's addend of the embedding, in which the rows for ids of other ranks are zero.
 Value rows_held_here(Tape& tape, Parameter& table, const Tensor& ids, const VocabularyPart& part) {
   const KernelTable& k = kernels::kernels(ids.device());
   check(ids, table.global_shape()[0]);
   const int64_t tokens = ids.dim(0);
   const Tensor local = table.use(tape.stream);
   Tensor out = Tensor::empty({tokens, local.dim(1)}, local.dtype(), ids.device());
-  // Each output row is the sum of one table row or of none.
+  // Each output row is the sum of one table row, or of none.
   k.permute.combine(tape.stream, out, local, rows_of(ids, {tokens, 1}, Dtype::i64, part, tape.stream), {}, {});
   return tape.record("vocab_embedding", out, {}, {}, {},
                      {{&table}, [&k, &table, ids, part](Backward& b, const Tensor& dout, const Saved&) {

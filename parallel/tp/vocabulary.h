@@ -1,6 +1,5 @@
-// The embedding and the loss, with a vocabulary that is divided among tensor-parallel ranks. Rank r of n has rows [V r
-// / n, V (r
-// + 1) / n) of a table, at least one row. In a group of one rank, these are the plain ops.
+// Embedding and loss for a vocabulary that is divided among tensor-parallel ranks. A table of V rows is divided at rows
+// V r / n for each rank r of n, and every rank has at least one row. In a group of one rank, these are the plain ops.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"
@@ -19,12 +18,12 @@ Value vocab_embedding(Tape& tape, Parameter& table, const Tensor& ids, const Ten
 
 /// Returns linear_cross_entropy(x, w, targets, ...) for w[V, D] whose rows are divided among the ranks. x[T, D] and
 /// targets[T] are the same on all ranks. The loss, `row_losses` and the full gradient of x are bitwise identical on all
-/// ranks. For each chunk of rows, a rank computes its own columns of the logits. Three numbers per row are exchanged
-/// while the logits of the next chunk are computed.
+/// ranks. For each chunk of rows, a rank computes its own columns of the logits. The ranks exchange three numbers per
+/// row of a chunk while they compute the logits of the next chunk.
 Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets, const ProcessGroup& group,
                           const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-/// Rows of `table` that this rank has. vocabulary_part() throws std::logic_error unless the placement of `table` is the
+/// Rows of a table that this rank has. vocabulary_part() throws std::logic_error unless the placement of `table` is the
 /// division described at the top of this file.
 struct VocabularyPart {
   int64_t begin, end;

@@ -7,7 +7,7 @@ using namespace base;
 VocabularyPart vocabulary_part(std::string_view op, const Parameter& table, const ProcessGroup& group) {
   const int64_t vocabulary = table.global_shape()[0];
   require(group.size() <= vocabulary, "[", op, "] ", table.name(), " has ", vocabulary, " rows for the ", group.size(),
-          " ranks of ", group.name(), "; expected at least one a rank");
+          " ranks of ", group.name(), "; expected at least one row per rank");
   const Shard expected{Axis::tp, 0, group.size(), group.rank()};
   const auto [begin, size] = table.region();
   require(begin[0] == expected.begin(vocabulary) && begin[0] + size[0] == expected.end(vocabulary), "[", op, "] rank ",

@@ -39,7 +39,7 @@ TEST(Rotary, GradientsMatchFiniteDifferences) {
   });
 }
 
-TEST(Rotary, GradientsOfPartlyTurnedHeadsMatchFiniteDifferences) {
+TEST(Rotary, GradientsOfPartlyRotatedHeadsMatchFiniteDifferences) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 4);
   const Tensor positions = lab.values<int32_t>({0, 5, 5, 7});
@@ -49,7 +49,7 @@ TEST(Rotary, GradientsOfPartlyTurnedHeadsMatchFiniteDifferences) {
   });
 }
 
-TEST(Rotary, TurnsOnlyTheDimensionsOfTheTable) {
+TEST(Rotary, RotatesOnlyTheDimensionsOfTheTable) {
   Lab lab;
   const auto [cosine, sine] = angles(lab, 8, 4);
   const Tensor positions = lab.values<int32_t>({1, 2, 3, 4}), q = lab.randn({4, 4, 7}), k = lab.randn({4, 2, 7});
@@ -130,9 +130,38 @@ INSTANTIATE_TEST_SUITE_P(
         // Row 1 has no visible key, so its output and its gradients are zero.
         Case{"a_row_that_sees_no_key", 2, 2, {1, 3, 3, scale_of_4, false}, {0, 2, 2}, {2, 2, 3}, Zeros::expected},
         Case{"query_offset", 2, 2, {1, 2, 5, scale_of_4, true, 3}},
+        Case{"window", 2, 1, {.sequences = 2, .queries = 6, .keys = 6, .scale = scale_of_4, .window = 3}},
         Case{"one_position", 2, 1, {3, 1, 1, scale_of_4}, {}, {}, Zeros::expected},
         Case{"many_elements", 4, 2, {2, 11, 11, scale_of_4}}),
     [](const auto& test) { return test.param.name; });
+
+TEST(AttentionSinks, GradientsMatchFiniteDifferences) {
+  for (const int64_t window : {0, 3}) {
+    Lab lab;
+    Parameter& logits = lab.parameter({4});
+    const AttentionShape shape{.sequences = 2, .queries = 5, .keys = 5, .scale = scale_of_4, .window = window};
+    gradcheck(lab, {lab.randn({10, 4, 4}), lab.randn({10, 2, 4}), lab.randn({10, 2, 4})},
+              [&](Tape& t, Inputs x) { return attention(t, x[0], x[1], x[2], {}, {}, shape, AttentionSinks(logits)); });
+  }
+}
+
+// A key of zeros with values of zeros has the score 0, so it acts as a sink with the logit 0.
+TEST(AttentionSinks, ActLikeAKeyWithoutAValue) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Tensor q = lab.randn({3, 2, 4}), further = lab.randn({4, 2, 4}), values = lab.randn({4, 2, 4});
+  kernels::kernels(q.device()).pointwise.fill(lab.stream(), further.slice(0, 0, 1), 0);
+  kernels::kernels(q.device()).pointwise.fill(lab.stream(), values.slice(0, 0, 1), 0);
+  Parameter& logits = lab.parameter({2});
+  kernels::kernels(q.device()).pointwise.fill(lab.stream(), logits.local(), 0);
+  const Value with_key = attention(tape, {q}, {further}, {values}, {}, {},
+                                   {.sequences = 1, .queries = 3, .keys = 4, .scale = scale_of_4, .query_offset = 1});
+  const Value with_sink =
+      attention(tape, {q}, {further.slice(0, 1, 4)}, {values.slice(0, 1, 4)}, {}, {},
+                {.sequences = 1, .queries = 3, .keys = 3, .scale = scale_of_4}, AttentionSinks(logits));
+  expect_close(with_key.data, with_sink.data, tolerance(Dtype::f64, 4));
+}
 
 TEST(AttentionErrors, NameMismatchedShapes) {
   Lab lab;
@@ -146,9 +175,9 @@ TEST(AttentionErrors, NameMismatchedShapes) {
     }
     return "no error";
   };
-  EXPECT_EQ(
-      message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
-      "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]; expected rank 3, one head size, and k and v of one shape");
+  EXPECT_EQ(message({6, 2, 4}, {6, 2, 3}, {6, 2, 3}, {2, 3, 3, 1}),
+            "[attention] q is [6, 2, 4], k [6, 2, 3], v [6, 2, 3]; expected rank 3, equal head sizes, and equal shapes "
+            "of k and v");
   EXPECT_EQ(message({6, 3, 4}, {6, 2, 4}, {6, 2, 4}, {2, 3, 3, 1}),
             "[attention] q has 3 heads; expected a multiple of the 2 heads of k");
   EXPECT_EQ(

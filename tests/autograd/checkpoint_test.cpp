@@ -130,7 +130,7 @@ TEST_F(Checkpoint, GradientsMatchFiniteDifferences) {
   gradcheck(lab, {lab.randn({3, width})}, [&](Tape& t, Inputs x) { return nested(t, x[0]); });
 }
 
-TEST_F(Checkpoint, WeightTasksStayDelayed) {
+TEST_F(Checkpoint, WeightTasksRemainDelayed) {
   Tape tape(lab.stream(), *keep);
   const Value y = blocks(tape, tape.leaf(copy_of(input)));
   for (const auto& p : lab.parameters) p->clear_gradient();
@@ -170,7 +170,7 @@ TEST_F(Checkpoint, InEvaluationRunsTheSegmentOnceOnTheGivenTape) {
   EXPECT_EQ(seen, &forget);
 }
 
-TEST_F(Checkpoint, ThrowsWhenRecomputationGivesOtherOutputs) {
+TEST_F(Checkpoint, ThrowsWhenRecomputationGivesDifferentOutputs) {
   int runs = 0;
   Tape tape(lab.stream(), *keep);
   const Value y = recomputed(tape, tape.leaf(input), [&](Tape& t, std::span<const Value> in) {

@@ -232,7 +232,7 @@ TEST(CrossEntropyLoss, AcceptsAScaleThatF32Rounds) {
   EXPECT_NO_THROW(backward(tape, loss, lab.values<float>({1.0f / 3})));
 }
 
-TEST(CrossEntropyLoss, InEvaluationLeavesGradientsAlone) {
+TEST(CrossEntropyLoss, InEvaluationDoesNotChangeGradients) {
   Lab lab;
   Parameter& w = lab.parameter({6, 3});
   const auto policy = keep_policy();

@@ -47,7 +47,7 @@ TEST(Linear, UsedTwiceAddsBothContributions) {
 // Small integers are exact in bf16, and so are their sums in single precision.
 TEST(Linear, InBf16KeepsMainGradientsInSinglePrecision) {
   const auto run = [](Dtype dtype) {
-    Lab same;  // same seed, therefore the same random numbers
+    Lab same;  // the same seed gives the same random numbers
     Parameter &w = same.parameter({5, 30}, dtype), &bias = same.parameter({5}, dtype);
     const auto policy = keep_policy();
     Tape tape(same.stream(), *policy);

@@ -306,7 +306,7 @@ TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
   Gatherer gatherer(memory);
   p->gather_weights_by(gatherer);
   p->use(lab.stream());
-  EXPECT_TRUE(gatherer.holders.expired()) << "use() does not keep holding the weights";
+  EXPECT_TRUE(gatherer.holders.expired()) << "after use(), the weights have no holder";
   auto held = std::make_unique<HeldWeight>(p->hold(lab.stream()));
   const HeldWeight again = p->hold(lab.stream());
   held.reset();
@@ -370,7 +370,7 @@ TEST(Parameter, StorageBindsGradientsAtFirstUse) {
   EXPECT_EQ(storage.allocations, 2);
   a->release_gradient();
   a->store_gradient_in(nullptr);
-  EXPECT_NE(a->gradient().address(), memory.address()) << "without a storage, the gradient has memory of its own";
+  EXPECT_NE(a->gradient().address(), memory.address()) << "without a storage, the gradient has its own memory";
   EXPECT_EQ(storage.allocations, 2);
 }
 

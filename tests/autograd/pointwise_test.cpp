@@ -1,6 +1,8 @@
 // Activation functions and elementwise ops.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "framework/autograd/ops/ops.h"
 #include "tests/support/gradcheck.h"
 
@@ -23,6 +25,28 @@ TEST(SwiGlu, FirstHalfOfARowIsTheGate) {
   Tape tape(lab.stream(), *policy);
   const Value gate_up = tape.leaf(lab.values<double>({0, 100, 7, 3}, {1, 4}));
   EXPECT_EQ(values_of(swiglu(tape, gate_up).data), (std::vector<double>{0, 300}));
+}
+
+TEST(ClampedSwiGlu, GradientsMatchFiniteDifferences) {
+  for (const double limit : {1.2, 7.0}) {
+    Lab lab;
+    gradcheck(lab, {lab.randn({3, 10})}, [&](Tape& t, Inputs x) { return swiglu(t, x[0], limit); });
+  }
+}
+
+TEST(ClampedSwiGlu, ClampsTheGateFromAboveAndUpOnBothSides) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto of = [&](double gate, double up) {
+    return values_of(swiglu(tape, tape.leaf(lab.values<double>({gate, up}, {1, 2})), 7.0).data)[0];
+  };
+  EXPECT_EQ(of(100, 2), of(7, 2));
+  EXPECT_EQ(of(1, 100), of(1, 7));
+  EXPECT_EQ(of(1, -100), of(1, -7));
+  EXPECT_NE(of(-8, 2), of(-7, 2));
+  EXPECT_NEAR(of(2, 3), 2 / (1 + std::exp(-1.702 * 2)) * 4, 1e-12);
+  EXPECT_EQ(of(1, -1), 0.0);
 }
 
 TEST(Gelu, ExactGradientsMatchFiniteDifferences) {
@@ -85,7 +109,7 @@ TEST(Add, ErrorNamesShapesAndDtypes) {
     add(tape, tape.leaf(lab.randn({3})), tape.leaf(lab.randn({3}, Dtype::f32)));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected one shape and dtype");
+    EXPECT_STREQ(e.what(), "[add] [3] f64 and [3] f32; expected the same shape and dtype");
   }
 }
 

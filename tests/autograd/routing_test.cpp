@@ -81,7 +81,7 @@ TEST_P(ChooseExperts, GradientsOfScoresAloneMatchFiniteDifferences) {
             [&](Tape& t, Inputs x) { return choose_experts(t, x[0], b, GetParam().rule, f).scores; });
 }
 
-// The bias changes the choice and nothing else.
+// The bias changes only the choice.
 TEST_P(ChooseExperts, WeightsAreTheChosenScoresWithoutTheBias) {
   Lab lab;
   const RouterRule& rule = GetParam().rule;
@@ -131,6 +131,16 @@ INSTANTIATE_TEST_SUITE_P(
                          Zeros::expected},
                     Case{"bias", {.score = RouterScore::sigmoid, .top_k = 2}, 7, true, false, Zeros::expected},
                     Case{"softmax_bias", {.top_k = 2}, 7, true},
+                    Case{"groups_by_best",
+                         {.score = RouterScore::sigmoid,
+                          .top_k = 2,
+                          .groups = 4,
+                          .top_groups = 2,
+                          .group_score = RouterGroupScore::best},
+                         8,
+                         true,
+                         false,
+                         Zeros::expected},
                     Case{"groups",
                          {.score = RouterScore::sigmoid, .top_k = 2, .groups = 4, .top_groups = 2},
                          8,
@@ -219,7 +229,8 @@ TEST(Router, ErrorsNameTheRule) {
   EXPECT_EQ(message(logits, {.top_k = 0}), "[router] top_k is 0; expected 1 to 6");
   EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16, expected the accumulator type");
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
-            "[router] cannot choose 3 of 6 experts from 1 of 3 groups");
+            "[router] cannot choose 3 of 6 experts from 1 of 3 groups; expected equal groups, and enough experts "
+            "in the chosen groups");
   EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2], expected [2, 2]");
 }
 

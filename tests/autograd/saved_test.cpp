@@ -73,7 +73,8 @@ class SavedTest : public testing::Test {
       if (p->has_gradient()) r.tensors.push_back(copy_of(p->gradient()));
     int64_t results = 0;
     for (const Tensor& t : r.tensors) results += t.bytes();
-    EXPECT_EQ(lab.context.allocator()->stats().total - gradient_bytes(), before + results) << "something was not freed";
+    EXPECT_EQ(lab.context.allocator()->stats().total - gradient_bytes(), before + results)
+        << "some tensors were not freed";
     return r;
   }
 
@@ -132,7 +133,7 @@ TEST_F(SavedTest, SavedRowsFromOtherRanksCountAsActivations) {
   EXPECT_EQ(offloaded(), one);
 }
 
-TEST_F(SavedTest, SavedParameterStaysInItsMemoryCategory) {
+TEST_F(SavedTest, SavedParameterRemainsInItsMemoryCategory) {
   Tape tape(lab.stream(), *keep);
   const int64_t before = lab.used(Category::parameter);
   gelu(tape, tape.leaf(network.beside.local()), GeluKind::exact);
@@ -145,7 +146,7 @@ TEST_F(SavedTest, OffloadedTensorsEqualKeptTensorsBitwise) {
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*offload, false, weights, model));
 }
 
-TEST_F(SavedTest, OffloadingMovesTheAccountFromActivationsToOffload) {
+TEST_F(SavedTest, OffloadingMovesBytesFromTheActivationsToTheOffloadCategory) {
   const auto offload = offload_policy(0);
   const Pass kept = pass(*keep, false, Replay::Weights::at_once, model);
   const Pass moved = pass(*offload, false, Replay::Weights::at_once, model);

@@ -52,7 +52,7 @@ TEST_F(TapeTest, GradientSharedByTwoValuesIsNotChangedInPlace) {
   for (size_t i = 0; i < 5; ++i) EXPECT_EQ(values_of(da)[i], 4 * values_of(before)[i]);
 }
 
-TEST_F(TapeTest, GradientsOfTwoRootsOfOneValueAdd) {
+TEST_F(TapeTest, GradientsOfTwoRootsOfOneValueAddUp) {
   const Value x = tape.leaf(lab.randn({4})), y = scale(tape, x, 2);
   const Tensor one = lab.integers({4}, 1, 9), two = lab.integers({4}, 1, 9);
   Replay replay(tape, Roots{{y, one}, {y, two}});
@@ -99,7 +99,7 @@ TEST_F(TapeTest, ContributionsOfDifferentShapesThrow) {
     b.accumulate(0, dout.reshape({2, 2}));
   });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] gradients [4] f64 and [2, 2] f64 of one value; expected one shape and dtype");
+            "[tape] gradients [4] f64 and [2, 2] f64 of one value; expected the same shape and dtype");
 }
 
 TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {

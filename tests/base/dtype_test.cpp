@@ -18,7 +18,7 @@ TEST(Bf16, IsTheUpperHalfOfASingle) {
   EXPECT_EQ(bf16(-0.0f).bits, 0x8000);
 }
 
-TEST(Bf16, ReturnsEveryValueItHolds) {
+TEST(Bf16, RoundTripsEveryValue) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     bf16 value;
     value.bits = static_cast<uint16_t>(bits);
@@ -89,7 +89,8 @@ TEST(Dtype, SizesMatchTheTypes) {
 
 TEST(Dtype, DispatchToAnUnsupportedTypeNamesTheOp) {
   try {
-    with_dtype<float, double>("rms_norm", Dtype::i32, []<class T>() { FAIL() << "called"; });
+    with_dtype<float, double>("rms_norm", Dtype::i32,
+                              []<class T>() { FAIL() << "the function was called for an unsupported type"; });
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[rms_norm] does not support i32");

@@ -26,7 +26,7 @@ TEST(FileWork, IsVisibleThroughAHandleWhileAPhaseIsOpen) {
   EXPECT_FALSE(handle.now());
 }
 
-TEST(FileWork, EveryMoveCountsEvenWithoutBytes) {
+TEST(FileWork, EveryMoveIsCountedEvenWithoutBytes) {
   const FileWork work;
   uint64_t last = 0;
   work.on_move([&](uint64_t moves) { last = moves; });

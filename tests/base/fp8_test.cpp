@@ -48,7 +48,7 @@ TEST(E4m3, HasTheValuesOfTheSpecification) {
   EXPECT_EQ(value_of(0x01), e4m3::smallest);
 }
 
-TEST(E4m3, ReturnsEveryCode) {
+TEST(E4m3, RoundTripsEveryCode) {
   for (int code = 0; code < 256; ++code) {
     const auto bits = static_cast<uint8_t>(code);
     EXPECT_EQ(e4m3(static_cast<float>(e4m3::from_bits(bits))).bits, bits);

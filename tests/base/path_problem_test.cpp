@@ -72,7 +72,7 @@ TEST(Home, ReplacesALeadingTilde) {
   for (const std::string path : {"", "./~", "a/~/b", "/x/~", "runs"}) EXPECT_EQ(expand_home(path), path);
   try {
     expand_home("~no-such-user/x");
-    ADD_FAILURE() << "accepted";
+    ADD_FAILURE() << "the path was accepted";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::usage);
     EXPECT_STREQ(

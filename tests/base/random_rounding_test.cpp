@@ -41,7 +41,7 @@ TEST(RandomRounding, GivesTheNeighboursWithTheExactMean) {
     constexpr double allowed = 6 * 0.5 / 256;  // six standard deviations of the mean of 2^16 values 0 or 1
     EXPECT_NEAR(lower / count, share, allowed);
     EXPECT_NEAR(upper / count, share, allowed);
-    EXPECT_NEAR(product / count, share * share, allowed) << "the halves are independent";
+    EXPECT_NEAR(product / count, share * share, allowed) << "both halves of the random bits must be independent";
   }
 }
 

@@ -35,7 +35,7 @@ test_bit_that_flips_in_one_replica_is_found_and_named() {
   expect_no_text out "step 4/6"
 }
 
-test_replicas_stay_the_same() {
+test_replicas_remain_equal() {
   expect 0 ranks 2 train tiny.yaml parallel.ep=2 distributed.replica_check_every=1
   expect_text out "step 6/6"
 }

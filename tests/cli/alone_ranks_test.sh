@@ -11,7 +11,6 @@ refused_by_ranks() { # COMMAND...
 test_commands_for_one_process_refuse_several() {
   mkdir texts
   echo "some text" >texts/a.txt
-  refused_by_ranks generate run --prompt x
   refused_by_ranks validate tiny.yaml
   refused_by_ranks prepare --input texts --output data
   expect_nothing_at data
@@ -19,6 +18,7 @@ test_commands_for_one_process_refuse_several() {
   refused_by_ranks env
   refused_by_ranks report run
   refused_by_ranks reference
+  refused_by_ranks scale e.yaml
   refused_by_ranks simulate --paper monta input.yaml
   refused_by_ranks completion bash
   refused_by_ranks bench gemm
@@ -28,7 +28,7 @@ test_commands_for_one_process_refuse_several() {
   expect_count 1 err "add --mpi, or start it without the launcher, so that its ranks are threads"
 }
 
-test_srun_and_other_launchers_count_too() {
+test_ranks_of_srun_and_other_launchers_are_recognised() {
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 expect 2 "$HEXAD" reference
   expect_text err "has started 4"
   SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 expect 2 "$HEXAD" reference

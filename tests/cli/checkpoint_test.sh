@@ -127,7 +127,7 @@ test_requested_step_must_exist() {
   expect_text err "checkpoint.resume (soon) must be auto, none or a step"
 }
 
-test_checkpoints_after_the_resumed_step_are_put_aside() {
+test_checkpoints_after_the_resumed_step_are_moved_away() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
   [ "$code" -ne 0 ] || failed "the run was not killed"

@@ -71,7 +71,7 @@ expect_same_weights() { # RUN RUN STEP
   local shard name
   name=$(printf 'checkpoints/step-%08d' "$3")
   for shard in "$1/$name"/*.safetensors; do
-    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard and that of $2 differ"
+    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard differs from the shard of $2"
   done
 }
 
@@ -82,7 +82,7 @@ wait_until() {
     if "$@"; then return 0; fi
     sleep 0.05
   done
-  failed "waited 30 s for: $*"
+  failed "this condition does not hold after 30 s: $*"
 }
 # Prints the id of the process that the launcher $launcher has started for a rank.
 process_of() { # RANK

@@ -59,6 +59,7 @@ test_values_of_keys_are_completed() {
   completes validate tiny.yaml train.threads = "" -- auto
   completes train tiny.yaml schedule.moe.memory_reuse = "" -- none s1 s2 s3 s4 auto
   completes train tiny.yaml optim.name = s -- sgd
+  completes train tiny.yaml optim.name = m -- muon
   completes train tiny.yaml model.mlp = "" -- gelu swiglu
   completes verify tiny.yaml --device em -- emulated
   completes eval run --step a -- auto
@@ -90,7 +91,7 @@ test_every_listed_value_is_legal() {
   expect 0 "$HEXAD" reference --values
   cp out values
   while read -r key words; do
-    grep -qxF "$key" keys || failed "values are listed for an unknown key, $key"
+    grep -qxF "$key" keys || failed "values are listed for the unknown key $key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
       # A rule between keys may refuse the value, but the key's own type and names must accept it.

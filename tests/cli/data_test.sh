@@ -95,10 +95,10 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 0 train train.steps=2
   (cd data && sha256sum -- *) >sums
   expect 2 prepare 0.2 bytes
-  expect_text err "data: holds another dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
+  expect_text err "data: contains a different dataset, made 20" "from texts (20 files): " "--heldout 0.1 -> 0.2" "--force"
   echo "one more line" >>texts/1.txt
   expect 2 prepare 0.1 bytes
-  expect_text err "Differences now: the text."
+  expect_text err "Differences: the text."
   (cd data && sha256sum --check --quiet ../sums) || failed "files in data have changed"
   expect 0 train
   sed -i '$d' texts/1.txt
@@ -148,7 +148,7 @@ test_another_or_missing_dataset_is_named() {
   expect_text err "data.dataset (data): no such folder in the working directory, $PWD"
 }
 
-test_dataset_without_a_held_out_part_is_warned_about() {
+test_dataset_without_a_held_out_part_causes_a_warning() {
   local text="warning: data/heldout.hxd: no such file, so this dataset has no held-out loss; \`hexad prepare --heldout 0.02\`"
   texts
   expect 0 prepare 0 bytes
@@ -188,7 +188,7 @@ test_jsonl_files_are_read_line_by_line() {
   echo '{"text": "five" "six"}' >>texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err "texts/a.jsonl:4: is not JSON: column 21: " \
-    '; expected one object in one line, such as {"text": "..."}; mend or remove the object, because no option skips'
+    '; expected one object in one line, such as {"text": "..."}; correct or remove the object, because no option skips'
   sed -i '$s/.*/"seven"/' texts/a.jsonl
   expect 3 prepare 0 bytes
   expect_text err 'texts/a.jsonl:4: is not a JSON object but "seven"'
@@ -222,11 +222,11 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --separator %
   expect_text err "--separator is for --split separator; with --split file it has no meaning"
   expect 2 prepare 0.1 bytes --split separator
-  expect_text err "--split separator needs --separator, the line between documents, which is empty"
+  expect_text err "--split separator needs --separator, the line between documents, but it is empty"
   expect 2 prepare 0.1 bytes --split-bytes 1
   expect_text err "--split-bytes" "'1' given, expected 0, or at least 16"
   expect 2 prepare 0.1 bytes --input texts/1.txt
-  expect_text err "texts/1.txt: is given twice by --input; its text would count twice"
+  expect_text err "texts/1.txt: is given twice by --input; name each input once"
   expect_nothing_at data
   expect 0 prepare 0.1 bytes --split separator --separator %
 }
@@ -237,7 +237,7 @@ test_output_is_not_read() {
   expect_text err "texts: is the --output folder, which is not read, and --input has no other files"
 }
 
-test_empty_documents_are_left_out() {
+test_empty_documents_are_omitted() {
   texts
   local files
   files=$(find texts -type f | wc -l)
@@ -250,7 +250,7 @@ test_empty_documents_are_left_out() {
   expect 0 train
 }
 
-test_one_document_is_not_called_documents() {
+test_one_document_is_printed_in_the_singular() {
   mkdir texts
   echo one >texts/a.txt
   expect 0 prepare 0 bytes

@@ -11,7 +11,7 @@ table=$CLI_TESTS/docs_commands.txt
 # four spaces. A block that begins with a command holds commands, which end at " #". A block that begins with
 # "$ COMMAND" shows a terminal. The first line of any other block is "other".
 lines_of_blocks() {
-  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|cp|cmake|ctest|export|expert_products|tools/|build/)' '
+  awk -v command='^([A-Z_]+=[^ ]+ )*(hexad|mpirun|srun|sbatch|cp|cmake|ctest|export|expert_products|tools/|build/)' '
     function commands_of(text) {
       text = continued text
       continued = ""
@@ -48,10 +48,12 @@ batch:
   global: 32
 R
   cp tiny.yaml my-model.yaml
+  echo 'localhost slots=4' >hosts
   mkdir corpus
   seq -f '{"content": {"text": "line %g of a corpus of JSON lines"}}' 200 | gzip >corpus/a.jsonl.gz
   seq -f '{"prompt": "What follows %g?", "completion": "The next number."}' 200 >chats.jsonl
   cp -r "$source_folder/tests/golden/hf/mixtral" my-model
+  seq -f '{"context": "After %g comes", "choices": ["the next number", "nothing"], "gold": 0}' 4 >questions.jsonl
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 
@@ -63,7 +65,7 @@ type_in() {
   code=$?
   [ "$code" -eq "$wanted" ] || failed "exit code $code, expected $wanted: $command"
   for line in "$@"; do
-    grep -qxF -- "$line" out err || failed "the page shows '$line' below: $command"
+    grep -qxF -- "$line" out err || failed "the page shows the output line '$line', which this command does not print: $command"
   done
   printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
 }
@@ -99,8 +101,9 @@ test_commands_of_the_pages_work() {
   make_desk
   unset "${!OMPI_@}" OMP_NUM_THREADS  # only the pages set these
   PATH=$PWD/build/release/bin:$PATH
-  # The README comes first, because its exports apply to the other pages.
-  for page in README.md CONTRIBUTING.md $(cd "$source_folder" && ls docs/*.md); do
+  # The README comes first, because its exports apply to the other pages, and then docs/profile.md, because it writes the
+  # cluster.yaml that other pages read.
+  for page in README.md CONTRIBUTING.md docs/profile.md $(cd "$source_folder" && ls docs/*.md | grep -vx docs/profile.md); do
     [ -z "${listed["$page *"]-}" ] || { seen["$page *"]=1; continue; }
     echo "$page"
     lines_of_blocks <"$source_folder/$page" >lines
@@ -123,7 +126,7 @@ test_commands_of_the_pages_work() {
     done
   done
   for line in "${!listed[@]}"; do
-    [ -n "${seen["$line"]-}" ] || failed "docs_commands.txt lists what is on no page: $line"
+    [ -n "${seen["$line"]-}" ] || failed "docs_commands.txt lists a command that is on no page: $line"
   done
 }
 

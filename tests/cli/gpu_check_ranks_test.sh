@@ -23,7 +23,7 @@ test_all_stages_pass_or_need_a_card() {
   done
   for stage in parity sanitize bench step peer; do
     expect_equal skipped "$(summary stages $stage result)"
-    expect_text out "$stage: skipped: needs a card"
+    expect_text out "$stage: skipped: needs a GPU"
   done
   expect_equal 0 "$(summary stages gradients failures)"
   [ "$(summary stages gradients tests)" -gt 50 ] || failed "only $(summary stages gradients tests) tests of gradients"

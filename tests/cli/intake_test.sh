@@ -208,7 +208,7 @@ test_conversations_are_learned_by_their_answers() {
     echo '{"messages": [{"role": "user", "content": "What is '"$line"' plus 0?"}, {"role": "assistant", "content": "'"$line"'"}]}'
   done >texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes
-  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation, which --chat-form NAME takes"
+  expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation: pass --chat-form NAME"
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
   expect 0 "$HEXAD" inspect data
   expect_text out "with a loss mask" '<|im_start|>user\nWhat is '
@@ -219,10 +219,10 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "--text-key body names one text, but --chat-form chatml takes whole conversations"
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' >>texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
-  expect_text err "texts/chat.jsonl:61: has no answer to learn"
+  expect_text err "texts/chat.jsonl:61: has no answer to train on"
 }
 
-# `megatron DTYPE FORMAT`: writes an index and its ids, which count from 0 to 99 again and again.
+# `megatron DTYPE FORMAT`: writes an index and its ids, which repeatedly count from 0 to 99.
 megatron() {
   python3 - "$1" "$2" <<'END'
 import struct, sys
@@ -250,7 +250,7 @@ test_indexes_of_megatron_are_read_in_place() {
   expect 0 "$HEXAD" inspect x.idx
   expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
   expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
-  expect_text err "model.vocab (0) must be set: x.idx has no tokenizer beside it"
+  expect_text err "model.vocab (0) must be set: x.idx has no tokenizer next to it"
   expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other
   expect_text err "x.bin: token 90 has id 90, expected 0 to 89"
   truncate -s -2 x.bin
@@ -260,7 +260,7 @@ test_indexes_of_megatron_are_read_in_place() {
   expect_text err "data.dataset (gone.idx): no such file in the working directory, $PWD" "expected an index of Megatron-LM"
   megatron 7 f
   expect 3 "$HEXAD" "${run[@]}" model.vocab=100 run.dir=other
-  expect_text err "x.idx: dtype code 7 (float32), expected integers"
+  expect_text err "x.idx: dtype code 7 (float32), expected an integer type"
 }
 
 test_run_reports_the_data_that_it_sees() {
@@ -286,7 +286,7 @@ test_binary_inputs_are_named_with_their_kind() {
     "to extract its text: gunzip" "to extract its text: convert to JSON lines (.jsonl) with tools/parquet_to_jsonl.py"
 }
 
-test_tiny_held_out_part_is_warned_about() {
+test_tiny_held_out_part_causes_a_warning() {
   mkdir texts
   echo "one short text" >texts/1.txt
   seq 20000 >texts/2.txt

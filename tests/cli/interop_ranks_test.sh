@@ -47,6 +47,8 @@ test_a_run_starts_from_the_folder_itself() {
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
   cp -r "$model" foreign
   expect 0 "$HEXAD" validate imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two
+  expect 2 "$HEXAD" validate imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two model.layers=1
+  expect_text err "foreign: contains layers.1." ", which the recipe's model does not have"
   expect_nothing_at two
   expect 0 ranks 2 train imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two parallel.ep=2
   expect_file two/imported/manifest.json
@@ -55,7 +57,7 @@ test_a_run_starts_from_the_folder_itself() {
   expect_text out "from two/imported/hugging_face"
 }
 
-test_a_start_that_changes_the_model_is_warned_of() {
+test_a_start_that_changes_the_model_causes_a_warning() {
   import_model
   for command in validate train; do
     expect 0 "$HEXAD" "$command" imported/recipe.yaml "${settings[@]}" model.rotary_theta=10000 run.dir=run

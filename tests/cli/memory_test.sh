@@ -13,7 +13,7 @@ test_train_refuses_a_model_that_exceeds_the_memory() {
   for case in too_wide too_long too_many_experts too_much_at_once; do
     expect 4 timeout 20 "$HEXAD" train tiny.yaml "${case[@]}"
     expect_text err "the model does not fit: the rank on $(hostname) is estimated to need " \
-      "is available (a rank: weights " "memory.limit_bytes: none starts the run anyway"
+      "is available (a rank: weights " "To start the run anyway, set memory.limit_bytes: none"
     expect_nothing_at run
   done
 }

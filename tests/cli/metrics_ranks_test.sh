@@ -2,7 +2,8 @@
 # metrics.jsonl measures steps, evaluations and saves separately.
 . "$(dirname "$0")/cli.sh"
 
-# Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no next token.
+# Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no
+# next token.
 bytes_prepared() {
   printf '{"text": "%s"}\n' {a..z} {A..Z} {0..9} >bytes.jsonl
   expect 0 "$HEXAD" prepare --input bytes.jsonl --output data --tokenizer bytes --heldout 0.3
@@ -44,7 +45,7 @@ expect_seconds_within_steps() {
     END { exit bad || NR == 0 }' >difference || failed "seconds exceed the steps of $1: $(head -3 difference)"
 }
 
-# Routing is the same in all steps, so all steps send equally many bytes.
+# Routing is the same in all steps, so all steps send the same number of bytes.
 test_step_counts_only_its_own_traffic() {
   local layout run=0 disturbed=(train.eval_every=1 train.eval_sequences=5 checkpoint.every=1)
   text_prepared
@@ -76,7 +77,7 @@ test_every_line_has_a_kind_and_the_time_in_utc() {
   expect 0 ranks 2 train tiny.yaml "${data[@]}" train.eval_every=2 checkpoint.every=3
   ! grep -vE '^\{"kind":"(step|evaluation|save)","step":[0-9]+,"time":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z",' \
     run/metrics.jsonl >out || failed "lines without a kind or a time in UTC: $(cat out)"
-  of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "the last time is not now, in UTC"
+  of_kind step run | number time | tail -n 1 | grep -qF "$(date -u +%Y-%m-%dT%H:)" || failed "the last time is not the current time in UTC"
 }
 
 test_lines_without_a_kind_are_read() {
@@ -104,10 +105,10 @@ test_step_without_targets_has_no_loss_and_moves_no_weight() {
       expect_text out "step $step/12  no targets  lr "
       tensors "$1" "$step" >now
       grep -qF '"kind": "main"' now || failed "no weights in the checkpoint of step $step"
-      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed something"
+      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed a weight, moment or bias"
     done
     [ "$some" -gt 0 ] || failed "all steps of $1 have targets"
-    expect_count 1 err "has no targets: no token of the global batch is followed"
+    expect_count 1 err "has no targets: every token of the global batch is the last"
     expect_no_text "$1/metrics.jsonl" '"loss":0.0'
     expect_text "$1/report.html" " no targets, so "
   }
@@ -144,6 +145,17 @@ test_loads_of_experts_are_recorded_at_an_interval() {
   expect 0 "$HEXAD" train tiny.yaml train.router_every=0 run.dir=never
   expect_equal "$(steps never)" ""
   expect_equal "$(of_kind step never | number router_max_load | wc -l)" 6
+}
+
+# All tokens choose experts 0 and 1 of rank 0, which have twice the mean load.
+test_shadowed_experts_are_counted() {
+  local fixed=(parallel.ep=2 model.moe.routing=trace model.moe.trace=trace)
+  printf '0 1\n' >trace
+  expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=stay
+  expect 0 ranks 2 train tiny.yaml "${fixed[@]}" run.dir=shadow schedule.moe.hot_experts=shadow schedule.moe.hot_load=2
+  expect_equal "$(of_kind step shadow | number shadowed_experts | sort -u)" 2.0
+  expect_no_text stay/metrics.jsonl shadowed_experts
+  expect_equal "$(of_kind step shadow | number loss | head -n 1)" "$(of_kind step stay | number loss | head -n 1)"
 }
 
 test_nan_has_no_sign() {

@@ -27,7 +27,7 @@ test_closed_standard_error_keeps_the_exit_code() {
 test_closed_standard_output_is_not_a_failure() {
   "$HEXAD" train tiny.yaml >&- 2>err
   expect_equal $? 0
-  ! grep -rqF "step 1/6" run || failed "progress went into $(grep -rlF "step 1/6" run)"
+  ! grep -rqF "step 1/6" run || failed "the progress line is in $(grep -rlF "step 1/6" run)"
   expect 0 "$HEXAD" inspect run --verify
 }
 

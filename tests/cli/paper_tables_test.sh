@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tables of tools/bench. awk must be able to read every combination of programs that a script names.
-# Nothing is measured.
+# The rows of stored outputs must give the same tables again. Nothing is measured.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
+traces=$root/docs/reports/traces
 
 # Prints the options -f of each awk command in the scripts, one command per line.
 programs() {
@@ -21,6 +22,13 @@ programs() {
   done
 }
 
+# `tables ROWS OPTION...`: runs awk with the options on the file ROWS, in the folder of the sources.
+tables() {
+  local rows=$1
+  shift
+  (cd "$root" && awk "$@" "$rows")
+}
+
 test_programs_of_tables_can_be_read() {
   echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
   programs >all
@@ -31,6 +39,76 @@ test_programs_of_tables_can_be_read() {
     (cd "$root" && awk -f "$end" $options </dev/null) >out 2>err || failed "awk cannot read these programs together: $options"
     [ ! -s err ] || failed "awk cannot read these programs together: $options"
   done <all
+}
+
+test_mpmoe_prints_its_stored_rows() {
+  grep -P '^M=.*\t' "$traces/mpmoe.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk
+  grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has no table of memory"
+  while IFS= read -r line; do expect_text out "$line"; done <stored
+  grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "the row of S4 against FastMoE is missing or wrong"
+}
+
+test_parm_prints_its_stored_rows() {
+  grep -P '^M=.*\tS[12]$' "$traces/parm.txt" | sed 's/^/choice\t/' >choices
+  grep -P '^M=.*\t.*\t' "$traces/parm.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$PWD/choices"
+  grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
+  while IFS= read -r line; do expect_text out "$line"; done <stored
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
+  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
+}
+
+# Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
+# second start.
+test_parm_measures_only_missing_layers() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+[ "$1" = simulate ] && echo '  "better": "S1"' && exit
+while [ "$1" != --out ]; do shift; done
+echo 'links: []' >"$2"
+echo profiled >>"$STARTS"
+STAND_IN
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+while [ $# -gt 0 ]; do
+  if [ "$1" = --layer ]; then
+    for schedule in baseline s1 s2aas s2; do
+      for pass in forward backward; do
+        printf '%s\t1\t%s\t%s\t0.1\t0.1\t0.1\t0.1\t0.1\t0\t1\t1\t1\n' "$2" $schedule $pass
+      done
+    done
+  fi
+  shift
+done
+STAND_IN
+  chmod +x copy/tools/testbed/rank_nodes.sh hexad bench
+  export STARTS=$PWD/starts
+  parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
+  expect 9 parm
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 45
+  expect 0 parm
+  expect_text out "measured:  45 layers before" "Fig. 7"
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
+  expect_equal "$(wc -l <kept/rows)" 480
+  expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 1 profiled 3 started "
+  expect 0 parm
+  expect_text out "measured:  60 layers before"
+  expect 2 parm --seed 2
+  expect_text err "has rows of other settings: layers 60, seed 1"
+}
+
+test_whole_step_prints_its_stored_rows() {
+  grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
+  expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
 }
 
 run_tests "$@"

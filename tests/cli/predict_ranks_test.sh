@@ -7,7 +7,7 @@ predict() { ranks 2 bench predict tiny.yaml parallel.ep=2 schedule.moe.chunk_by=
 test_every_legal_schedule_is_predicted_and_measured() {
   expect 0 predict --out p.json --rounds 2
   # The candidates have no chunks; 2, 4, 8 or 16 chunks of tokens; 2 chunks of nodes; or 2 chunks of experts.
-  expect_text out '7 predictions in p.json, XXH3 ' 'error: median ' 'fastest: ' '; predicted: '
+  expect_text out '7 predictions in p.json, XXH3 ' 'error: median ' 'fastest: ' '; predicted fastest: '
   expect_count 7 p.json '"duplicates '
   expect_text p.json '"ranks": 2' 'chunk_by tokens, chunks 2'
   expect_equal "$(grep -c '^duplicates .*%$' out)" 7

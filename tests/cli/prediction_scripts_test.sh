@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up.
+# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up. Also the
+# refusals of papers/parm.sh.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 
@@ -19,10 +20,15 @@ test_predictions_are_hashed_and_kept() {
   expect 0 predict
   expect_text out "$hash"
   expect 2 predict --seed 2
-  expect_text err "was made by other settings" "seed 2, 2 cases" "choose another --output"
+  expect_text err "was made with other settings" "seed 2, 2 cases" "choose another --output"
   rm -r steps
   expect 0 predict
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
+}
+
+test_parm_refuses_more_layers_than_it_can_draw() {
+  expect 2 "$scripts/papers/parm.sh" --layers 1621
+  expect_text err "--layers 1621: must be at most 1620"
 }
 
 test_errors_of_predicted_steps_are_summarised() {

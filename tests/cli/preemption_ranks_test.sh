@@ -65,7 +65,7 @@ test_start_warns_if_mpirun_leaves_too_little_time_for_a_save() {
   expect_no_text err "a save takes about"
 }
 
-test_long_steps_are_warned_of_once_measured() {
+test_long_steps_cause_a_warning_once_they_are_measured() {
   HEXAD_FAULT=slow@1,1,900 expect 0 ranks 2 "${recipe[@]}" train.steps=4
   expect_count 1 err "a step and a save take about"
 }

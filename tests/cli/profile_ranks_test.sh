@@ -11,9 +11,10 @@ on_nodes() {
 
 test_two_ranks_measure_their_links_kernels_and_slowdowns() {
   expect 0 ranks 2 "${profile[@]}"
-  expect_text out 'profile of 2 ranks on 1 node' 'all_to_all of 2 ranks, intra' 'f32 products' 'mixes of work, round 1 of 1' \
-    'speed beside' 'written to c.yaml'
-  expect_text c.yaml 'ranks_per_node: 2' 'operation: reduce_scatter' 'element: bf16' 'kind: restore' 'beside: [intra]'
+  expect_text out 'profile of 2 ranks on 1 node' 'all_to_all of 2 ranks, intra' 'f32 products' 'bf16 attention' 'optimizer kernels' \
+    'us per operation' 'combinations of concurrent work, round 1 of 1' 'speed beside' 'written to c.yaml'
+  expect_text c.yaml 'ranks_per_node: 2' 'operation: reduce_scatter' 'element: bf16' 'head_size: 64' 'pass: backward' 'class: optimizer' \
+    'kind: restore' 'beside: [intra]'
   expect_no_text c.yaml 'group: inter'
   expect_equal "$(ls c.yaml*)" c.yaml
 }
@@ -42,7 +43,7 @@ test_products_of_other_shapes_can_be_measured() {
 
 test_unequal_nodes_are_refused() {
   expect 2 on_nodes 1 2 "${profile[@]}"
-  expect_text err 'nodes have 1 to 2 ranks; a profile needs the same number on each'
+  expect_text err 'nodes have 1 to 2 ranks; start the same number of ranks on each node'
   expect_nothing_at c.yaml
 }
 

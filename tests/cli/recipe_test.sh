@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the mistake.
+# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the
+# mistake.
 . "$(dirname "$0")/cli.sh"
 
 # `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
@@ -127,9 +128,9 @@ test_validate_refuses_recipes_above_the_memory_limit() {
   expect_text out "of the limit"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=16KiB
   expect_text err "memory.limit_bytes is 16.0 KiB, but a rank is estimated to need" " more; " \
-    "no single change is enough; the most effective one is offload.optimizer: file"
+    "no single change is sufficient; the most effective one is offload.optimizer: file"
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=400KiB
-  expect_text err "any of these is enough: " "offload.optimizer: file ("
+  expect_text err "each of these changes is sufficient: " "offload.optimizer: file ("
   expect 2 "$HEXAD" validate tiny.yaml --world 2 parallel.pp=2 memory.limit_bytes=16KiB
   expect_text err "but a rank of stage "
   expect 2 "$HEXAD" validate tiny.yaml memory.limit_bytes=4gb
@@ -147,7 +148,7 @@ test_validate_draws_the_mesh() {
 }
 
 # Commands replace only output of their own kind, so that a typo does not destroy a recipe.
-test_outputs_replace_their_kind_only() {
+test_outputs_replace_only_files_of_their_kind() {
   cp tiny.yaml recipe.yaml
   expect 2 "$HEXAD" validate tiny.yaml --mesh --svg recipe.yaml
   expect_text err "recipe.yaml: exists but is not a drawing, because it does not begin with '<svg '"
@@ -170,7 +171,8 @@ test_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short trials are common, so a long warm-up causes a warning and no error. The trial can be evaluated.
+# Short test runs are common, so a long warm-up causes a warning instead of an error. `hexad eval` does not refuse the
+# warm-up either: it fails only because the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
@@ -182,7 +184,7 @@ test_short_trial_with_a_long_warmup_causes_a_warning() {
   expect_text err "the recipe's data have no held-out part"
 }
 
-test_old_names_are_reported_once_beside_problems() {
+test_old_names_are_reported_once_with_problems() {
   expect 2 "$HEXAD" validate tiny.yaml schedule.moe.parts=2 model.heads=3
   expect_count 1 err "schedule.moe.parts is now called schedule.moe.chunks"
   expect 0 "$HEXAD" validate tiny.yaml optim.kind=adamw
@@ -198,7 +200,7 @@ test_nearest_values_are_those_of_the_given_key() {
   expect_text err "model.heads (2) must be divisible by parallel.tp (4); nearest: parallel.tp 2"
 }
 
-test_rules_between_keys_are_checked_beside_wrong_keys() {
+test_rules_between_keys_are_checked_despite_wrong_keys() {
   expect 2 "$HEXAD" validate tiny.yaml model.layers=x model.hiden=3 model.hidden=15 batch.global=7
   expect_text err "model.layers (x) must be an integer" "model.hiden is not a key" "model.hidden (15) must be divisible by" \
     "batch.global (7) must be divisible by batch.micro (2)"
@@ -212,9 +214,9 @@ test_missing_dataset_is_reported_with_the_searched_places() {
   mkdir -p recipes/texts
   cp tiny.yaml recipes
   expect 3 "$HEXAD" train recipes/tiny.yaml "${data[@]}"
-  expect_text err "found recipes/texts beside the recipe"
+  expect_text err "found recipes/texts next to the recipe"
   expect 3 "$HEXAD" validate recipes/tiny.yaml "${data[@]}" model.vocab=0
-  expect_text err "found recipes/texts beside the recipe"
+  expect_text err "found recipes/texts next to the recipe"
 }
 
 test_single_process_of_a_parallel_layout_prints_the_start_command() {

@@ -17,9 +17,19 @@ peak_bytes() {
     awk -F: '{ sum += $2 } END { print sum }'
 }
 
-test_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
+test_model_cut_over_ranks_makes_samples_in_its_layout() {
   prepared
-  expect 0 train_cut
+  expect 0 train_cut checkpoint.at_end=false
+  expect_no_text err "no samples"
+  expect_text run/report.html "the quick"
+  expect 0 train_cut parallel.tp=1 parallel.zero=3 checkpoint.at_end=false run.dir=shared
+  expect_no_text err "no samples"
+  expect_text shared/report.html "the quick"
+}
+
+test_model_with_cut_sequences_is_loaded_whole_for_the_samples() {
+  prepared
+  expect 0 train_cut parallel.tp=1 parallel.cp=2
   expect_no_text err "no samples"
   expect_text run/report.html "the quick"
 }
@@ -27,9 +37,9 @@ test_model_cut_over_ranks_is_loaded_whole_for_the_samples() {
 test_samples_stay_within_the_memory_limit_of_the_run() {
   local peak
   prepared
-  expect 0 train_cut
+  expect 0 train_cut parallel.tp=1 parallel.cp=2
   peak=$(peak_bytes)
-  expect 0 train_cut memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
+  expect 0 train_cut parallel.tp=1 parallel.cp=2 memory.limit_bytes=$((peak * 11 / 10)) run.dir=limited
   expect_count 1 err "no samples in the report: the whole model takes about"
   expect_text err "of memory.limit_bytes is left; \`hexad generate\` makes them on a machine with enough memory"
   expect_file limited/report.html
@@ -47,11 +57,11 @@ h100=$CLI_TESTS/../../recipes/clusters/h100-dgx.yaml
 train_experts() { ranks 2 train tiny.yaml train.precision=f32 parallel.ep=2 batch.global=16 "$@"; }
 simulate_beside() { "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside run "$@"; }
 
-test_predicted_step_is_shown_beside_the_measured_one() {
+test_predicted_step_is_shown_next_to_the_measured_step() {
   local part row
   expect 0 train_experts profile.steps=3..5
   expect 0 simulate_beside --trace both.json.gz --report both.html
-  expect_text out "4 of 4 micro-batches simulated" "Beside run (median of steps 2 to 6 of 2 ranks)"
+  expect_text out "4 of 4 micro-batches simulated" "Compared with run (median of steps 2 to 6 of 2 ranks)"
   for row in "step time" "own work" "waiting" "  in ep" "  idle" "sent in ep" "sent in dp" "memory peak"; do
     grep -qE "^$row +[^ ]" out || failed "there is no row '$row'"
   done
@@ -81,7 +91,7 @@ test_predicted_step_is_shown_beside_the_measured_one() {
 test_run_without_a_trace_has_the_table_only() {
   expect 0 train_experts
   expect 0 simulate_beside --trace one.json.gz --report one.html
-  expect_text out "step time" "no measured timeline: run has no trace.json.gz; profile.steps records one"
+  expect_text out "step time" "no measured timeline: run has no trace.json.gz; set profile.steps to record one"
   gzip -dc one.json.gz >one.json || failed "one.json.gz is not a gzip file"
   expect_text one.json '"name":"predicted rank 0"'
   expect_no_text one.json '"name":"measured rank '
@@ -92,9 +102,9 @@ test_run_without_a_trace_has_the_table_only() {
 test_prediction_of_another_step_is_refused() {
   expect 0 train_experts
   expect 2 simulate_beside model.layers=4 parallel.ep=1
-  expect_text err "model.layers: 2 in the run, 4 here" "parallel.ep: 2 in the run, 1 here"
+  expect_text err "model.layers: 2 in the run, 4 in the recipe" "parallel.ep: 2 in the run, 1 in the recipe"
   expect 2 simulate_beside --world 4
-  expect_text err "ranks: 2 in the run, 4 here"
+  expect_text err "ranks: 2 in the run, 4 in the recipe"
   expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --beside nowhere
   expect_text err "nowhere"
   expect 2 "$HEXAD" simulate run/recipe.yaml --cluster "$h100" --report page.html

@@ -15,7 +15,7 @@ test_resumed_run_reports_changes_and_keeps_every_recipe() {
   expect_text run/recipe-00000000.yaml "lr: 0.01" "steps: 2"
   expect_text run/recipe-00000002.yaml "lr: 0.02" "steps: 4"
   expect_text run/recipe-00000004.yaml "global: 16" "steps: 5"
-  cmp -s run/recipe-00000004.yaml run/recipe.yaml || failed "recipe.yaml is not the newest"
+  cmp -s run/recipe-00000004.yaml run/recipe.yaml || failed "recipe.yaml is not the recipe of the newest start"
   expect_text run/report.html "<h2>Parts of the run</h2>" "<td>1 – 2</td>" "<td>3 – 4</td>" "<td>5</td>" \
     "optim.lr: 0.01 -&gt; 0.02" "batch.global: 8 -&gt; 16"
 }
@@ -105,7 +105,7 @@ test_report_names_the_preemption_of_a_run() {
   expect_text run/report.html "The run was preempted after step"
 }
 
-test_report_is_made_again_from_the_run_directory() {
+test_report_can_be_made_again_from_the_run_directory() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=2 'run.prompts=["a"]'
   cp run/report.html before.html
   expect 0 "$HEXAD" report run

@@ -99,7 +99,7 @@ test_files_that_cannot_be_written_fail_before_step_0() {
   expect_text err run/checkpoints
 }
 
-test_full_disk_for_the_metrics_is_one_warning() {
+test_full_disk_for_the_metrics_causes_one_warning() {
   mkdir run
   ln -s /dev/full run/metrics.jsonl
   expect 0 "$HEXAD" train tiny.yaml
@@ -108,7 +108,7 @@ test_full_disk_for_the_metrics_is_one_warning() {
   expect 0 "$HEXAD" inspect run --verify
 }
 
-test_full_disk_for_the_log_is_one_warning() {
+test_full_disk_for_the_log_causes_one_warning() {
   mkdir -p run/log
   ln -s /dev/full run/log/rank-0000.log
   HEXAD_FAULT=nan@0,2 expect 5 "$HEXAD" train tiny.yaml
@@ -116,11 +116,11 @@ test_full_disk_for_the_log_is_one_warning() {
 }
 
 # The limit allows checkpoints, but stops the metrics, which grow by 1 KB per step.
-test_limit_that_the_metrics_reach_is_one_warning() {
+test_file_size_limit_for_the_metrics_causes_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000
   expect_count 1 err "run/metrics.jsonl: File too large"
-  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "a torn record is left"
+  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "metrics.jsonl ends with an incomplete record"
 }
 
 run_tests "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# If writing a checkpoint fails, the last good one stays and is found.
+# If writing a checkpoint fails, the last good checkpoint remains and is found.
 . "$(dirname "$0")/cli.sh"
 
 # Points at which a save may die, in order (framework/io/checkpoint_writer.cpp).
@@ -70,7 +70,7 @@ test_save_with_an_unconfirmed_rename_is_kept_with_a_warning() {
   done
 }
 
-test_full_disk_does_not_end_a_run_set_to_go_on() {
+test_full_disk_does_not_end_a_run_with_on_failure_go_on() {
   HEXAD_FAULT="full@0,0,shard: file written" expect 0 "$HEXAD" train tiny.yaml checkpoint.on_failure=go_on \
     checkpoint.at_end=false
   expect_count 3 err "was not saved"
@@ -84,7 +84,7 @@ test_last_save_must_succeed() {
   expect_text out "step 6/6"
 }
 
-# Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics stay below.
+# Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics remain smaller.
 test_file_size_limit_is_reported_with_the_systems_message() {
   expect 4 bash -c 'trap "" XFSZ; ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
   expect_text err "shard-00000-of-00001.safetensors" "File too large"

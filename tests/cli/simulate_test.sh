@@ -45,7 +45,7 @@ Y
   expect 2 "$HEXAD" simulate --paper monta bad.yaml
   expect_text err "bad.yaml:2: e (1) must be at least 2" \
     "bad.yaml:4: r1.1 (a list) must have a larger x than the previous point" \
-    "bad.yaml:7: B4 is not a key; did you mean" "bad.yaml: I (none by default) must be given, or b, s and h"
+    "bad.yaml:7: B4 is not a key; did you mean" "bad.yaml: I (none by default) must be given, unless b, s and h are given"
   expect_equal "$(wc -c <out)" 0
   expect 2 "$HEXAD" simulate --paper monta nowhere.yaml
   expect_text err "nowhere.yaml: no such file"

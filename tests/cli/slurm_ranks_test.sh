@@ -36,7 +36,7 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the batch script in which mpirun replaces the shell. It starts two ranks per node, and mpirun leaves them time to
+# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node. It leaves them time to
 # save.
 submit_mpirun() { # RUN OVERRIDE...
   cat >mpirun.sh <<J
@@ -48,7 +48,7 @@ J
   job=$(sbatch --parsable --output "$1.out" mpirun.sh "$@") || failed "sbatch refused the script"
 }
 
-test_signal_before_the_end_saves_and_the_requeued_job_goes_on() {
+test_signal_before_the_end_saves_and_the_requeued_job_continues() {
   submit run train.steps=200 batch.global=256 checkpoint.every=0
   wait_until has_steps run 3
   scancel --signal=USR1 "$job"
@@ -74,7 +74,7 @@ test_requeued_job_has_saved() {
 }
 
 # At the limit, Slurm sends SIGTERM twice, 2 to 30 ms apart. It checks limits every 30 s.
-test_at_its_time_limit_a_job_has_saved() {
+test_job_has_saved_at_its_time_limit() {
   local jobs=()
   submit direct "${endless[@]}" batch.global=1024
   jobs+=("$job")
@@ -148,11 +148,87 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
+# Submits a script of recipes/slurm with two ranks per node. Its output is in SCRIPT.out.
+scripts=$CLI_TESTS/../../recipes/slurm
+submit_script() { # SCRIPT SBATCH_OPTION... -- ARGUMENT...
+  local script=$1 options=()
+  shift
+  while [ "$1" != -- ]; do
+    options+=("$1")
+    shift
+  done
+  job=$(sbatch --parsable --output "$script.out" --ntasks-per-node=2 --cpus-per-task=1 "${options[@]}" \
+    "$scripts/$script.sbatch" "${@:2}") || failed "sbatch refused $script.sbatch"
+}
+
+test_scripts_for_one_and_for_many_nodes_train() {
+  submit_script one-node -- tiny.yaml run.dir=one
+  wait_until is "$job" COMPLETED
+  expect_text one-node.out "step 6/6"
+  submit_script many-nodes --nodes=2 -- tiny.yaml run.dir=many parallel.ep=4
+  wait_until is "$job" COMPLETED
+  expect_text many-nodes.out "step 6/6" "4 ranks"
+  expect_same_losses one many
+}
+
+test_script_for_many_nodes_is_requeued_after_the_signal() {
+  submit_script many-nodes --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_equal "$(saves run)" 1
+}
+
+test_tasks_of_an_array_train_their_variants() {
+  printf '%s\n' 'optim.lr=0.01' 'optim.lr=0.02 train.steps=4' >variants.txt
+  submit_script array --wait --array=1-2 -- variants.txt tiny.yaml
+  expect_count 6 runs/variant-1/metrics.jsonl '"kind":"step"'
+  expect_count 4 runs/variant-2/metrics.jsonl '"kind":"step"'
+}
+
+test_elastic_script_trains_and_saves_on_the_signal_for_the_script() {
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run "${endless[@]}" batch.global=256
+  wait_until has_steps run 3
+  scancel --batch --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect_text elastic.out "start 1: 4 of 4 ranks" "asked to end: exit code 75"
+  expect_equal "$(saves run)" 1
+}
+
 # Returns the node to service, because other tests need it.
 bring_back() { # NODE
   scancel "$job"
   "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &
   wait_until idle_nodes 2
+}
+
+# Sets the time after which a node that does not answer counts as down.
+set_slurmd_timeout() { # SECONDS
+  sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" "$SLURM_CONF"
+  scontrol reconfigure
+}
+
+# Slurm removes the lost node from the job. The run continues in the layout of the other node.
+test_elastic_script_continues_without_a_lost_node() {
+  all=($(nodes))  # not local: the trap runs after the function
+  trap 'set_slurmd_timeout 60; bring_back "${all[1]}"' EXIT
+  set_slurmd_timeout 6
+  export ELASTIC=$CLI_TESTS/../../tools/elastic.sh
+  submit_script elastic --nodes=2 -- tiny.yaml run.dir=run parallel.ep=4 batch.global=64 train.steps=1000000 \
+    train.log_every=100000 checkpoint.every=5
+  wait_until has_steps run 6
+  kill -9 $(ip netns pids "${all[1]}")
+  sleep 20  # Slurm needs about 30 s
+  wait_until says elastic.out "2 ranks are left: going on from step-"
+  wait_until says elastic.out "resumed from run/checkpoints/step-"
+  expect_text elastic.out "start 1: 4 of 4 ranks" "start 2: 2 of 4 ranks, parallel.ep=2"
+  scancel --batch --signal=USR1 "$job"
+  wait_until is "$job" PENDING
+  scancel "$job"
+  expect 0 "$HEXAD" inspect run --verify
 }
 
 # Runs before Slurm itself notices the missing node.

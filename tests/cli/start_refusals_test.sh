@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `validate` refuses the same runs as `train` at its start, with the same exit code and message.
+# `validate` refuses the same runs as `train`, with the same exit code and message.
 source "$(dirname "$0")/cli.sh"
 
 # `both CODE TEXT KEY=VALUE...`: `train` and `validate` end in the same way on with_data.yaml.
@@ -28,11 +28,11 @@ test_recipe_that_trains_is_valid() {
   expect 0 "$HEXAD" validate with_data.yaml  # the run would continue from its checkpoint
 }
 
-test_data_are_refused() {
+test_unusable_data_are_refused() {
   make_data
   both 2 "model.vocab (64) must be at least the vocabulary of data's tokenizer" model.vocab=64
   both 3 "data.dataset (nowhere): no such folder" data.dataset=nowhere
-  both 3 "is another tokenizer than data's" 'data.mixture=[{dataset: data}, {dataset: words}]' 'data.dataset=""'
+  both 3 "differs from the tokenizer of data;" 'data.mixture=[{dataset: data}, {dataset: words}]' 'data.dataset=""'
   both 2 "data.mixture: weight 1 (1e-09) is below" \
     'data.mixture=[{dataset: data, weight: 1}, {dataset: data, weight: 1e-9}]' 'data.dataset=""'
   cp -r data damaged
@@ -42,17 +42,18 @@ test_data_are_refused() {
   both 3 "damaged/tokenizer.json" data.dataset=damaged
 }
 
-test_weights_to_start_from_are_refused() {
+test_unusable_initial_weights_are_refused() {
   make_data
   both 3 "train.init_from (nowhere) is not a checkpoint" train.init_from=nowhere
   expect 0 "$HEXAD" train with_data.yaml run.dir=other
   both 3 "it is a run directory, whose newest checkpoint is other/checkpoints/step-00000006" train.init_from=other
   both 2 "but the recipe's model has" train.init_from=other/checkpoints/step-00000006 model.hidden=32
   both 3 "contains no main" train.init_from=other/checkpoints/step-00000006 model.layers=3
+  both 2 ", which the recipe's model does not have" train.init_from=other/checkpoints/step-00000006 model.layers=1
   expect 0 "$HEXAD" validate with_data.yaml train.init_from=other/checkpoints/step-00000006
 }
 
-test_checkpoint_to_go_on_from_is_refused() {
+test_unusable_checkpoints_to_resume_are_refused() {
   make_data
   expect 0 "$HEXAD" train with_data.yaml
   both 2 "model.hidden: 16 -> 32" model.hidden=32
@@ -62,7 +63,7 @@ test_checkpoint_to_go_on_from_is_refused() {
   expect 0 "$HEXAD" validate with_data.yaml model.hidden=32 checkpoint.resume=none
 }
 
-test_folders_and_files_are_refused() {
+test_unusable_folders_and_files_are_refused() {
   make_data
   both 2 "offload.folder (nowhere): cannot create an offload file" offload.activations=true offload.folder=nowhere
   both 2 "offload.folder (numbers.txt)" offload.optimizer=file offload.folder=numbers.txt
@@ -74,7 +75,7 @@ test_folders_and_files_are_refused() {
   expect 0 "$HEXAD" validate with_data.yaml offload.folder=nowhere  # nothing is offloaded
 }
 
-test_learning_rate_is_refused_or_warned_of() {
+test_wrong_learning_rate_is_refused_or_causes_a_warning() {
   make_data
   both 2 "the largest legal value is 0.3333; nearest: optim.warmup 3" optim.schedule=wsd optim.warmup=4 optim.decay_fraction=0.5
   expect 0 "$HEXAD" train with_data.yaml optim.schedule=cosine
@@ -85,7 +86,7 @@ test_learning_rate_is_refused_or_warned_of() {
   done
 }
 
-test_router_without_a_gradient_is_warned_of() {
+test_router_without_a_gradient_causes_a_warning() {
   for command in validate train; do
     expect 0 "$HEXAD" "$command" tiny.yaml model.moe.top_k=1
     cat out err >all

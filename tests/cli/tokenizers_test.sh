@@ -54,7 +54,7 @@ E
   mkdir again
   cp data/tokenizer.json again
   expect 0 "$HEXAD" prepare --input texts --output other --tokenizer again --heldout 0.2
-  cmp -s data/train.hxd other/train.hxd || failed "the copy encodes in another way"
+  cmp -s data/train.hxd other/train.hxd || failed "the copy of the tokenizer gives other ids"
 }
 
 test_tokenize_prints_ids_and_text() {
@@ -79,7 +79,7 @@ test_end_of_documents_can_be_named() {
   expect 0 "$HEXAD" tokenize texts/1.txt --tokenizer data
   expect_text out "end of document 256"
   expect 2 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
-  expect_text err "data: holds another dataset"
+  expect_text err "data: contains a different dataset"
   expect 2 "$HEXAD" prepare --input texts --output other --tokenizer model --end-of-document "<x>"
   expect_text err "'<x>' is not a token of model/tokenizer.json"
   expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --end-of-document "<s>"

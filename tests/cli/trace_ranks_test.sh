@@ -9,7 +9,8 @@ traced() { # RANKS OVERRIDE...
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
 }
 
-# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span except the step's.
+# Prints lines "RANK STEP SHARE". SHARE is the part of a step in which the rank's row "host" has no span
+# except that of the step.
 uncovered() {
   awk '
     function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
@@ -67,7 +68,7 @@ test_ranks_that_gather_weights_show_their_waits() {
   expect_text trace.json '"name":"wait: dp all_gather of '
 }
 
-test_waiting_for_a_slow_rank_is_seen() {
+test_trace_shows_the_wait_for_a_slow_rank() {
   HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
   expect_covered 2
   expect_text trace.json '"name":"injected slowness"'

@@ -4,7 +4,7 @@
 
 nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh
 
-test_ranks_of_a_node_share_its_name_and_those_of_another_do_not() {
+test_ranks_of_a_node_share_its_name_and_ranks_of_another_node_do_not() {
   expect 0 "$nodes" --ranks 2 bash -c 'echo "$OMPI_COMM_WORLD_RANK $(hostname) $1"' name 'two  words'
   expect_equal "$(awk '{print $2}' out | sort | uniq -c | awk '{print $1}' | xargs)" "2 2"
   expect_count 4 out 'two  words'

@@ -12,7 +12,7 @@ test_hexad_without_arguments_prints_its_help() {
 
 test_every_command_has_help() {
   local command
-  for command in train generate eval validate prepare tokenize inspect env bench profile reference report; do
+  for command in train generate eval validate prepare tokenize inspect env bench profile check-cluster reference report scale; do
     expect 0 "$HEXAD" $command --help
     expect_text out "Usage: hexad $command"
   done
@@ -32,12 +32,12 @@ test_help_is_a_command_too() {
     cp out option
     # shellcheck disable=SC2086
     expect 0 "$HEXAD" help $command
-    cmp -s out option || failed "hexad help $command is not hexad $command --help"
+    cmp -s out option || failed "hexad help $command prints another text than hexad $command --help"
   done
   expect 0 "$HEXAD" --help
   cp out option
   expect 0 "$HEXAD" help
-  cmp -s out option || failed "hexad help is not hexad --help"
+  cmp -s out option || failed "hexad help prints another text than hexad --help"
   expect_text out "help " "Show the help of a command"
   expect 2 "$HEXAD" help trian
   expect_text err "unknown command 'hexad trian'; did you mean 'train'?"
@@ -52,7 +52,7 @@ test_help_is_a_command_too() {
 test_help_shows_defaults_and_fits_a_terminal() {
   expect 0 "$HEXAD" generate --help
   expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
-  expect_no_text out "--prompt TEXT REQUIRED      text to continue ["  # a required option has no default
+  expect_no_text out "several times ["  # a list has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
   for command in train generate eval validate prepare tokenize inspect env "bench gemm" "bench predict" profile verify; do

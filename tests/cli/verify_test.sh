@@ -33,7 +33,7 @@ test_layouts_on_the_emulated_device_agree_with_the_cpu() {
 
 test_illegal_layouts_are_refused() {
   expect 2 "$HEXAD" verify tiny.yaml --world 4 --layouts tp=3
-  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 4 ranks of --world"
+  expect_text err "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not equal the 4 ranks of --world"
   expect_equal "$(cat out)" ""
   expect 2 "$HEXAD" verify tiny.yaml --world 64 --layouts ep=64
   expect_text err "is illegal for this recipe: "
@@ -45,7 +45,7 @@ test_planted_gradient_scale_is_found_and_shown_in_the_smallest_layout() {
   HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight expect 5 "$HEXAD" verify tiny.yaml --world 4 --steps 1 \
     --layouts "tp=2;dp=2,tp=2,ep=2,zero=1,moe=returns_last"
   expect_text out "2 layouts in " ": 1 mismatch;" "WRONG: gradient layers.0.moe.experts.down.weight, step 1" \
-    "the smallest one has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
+    "the smallest layout that fails has 2 ranks:" "dp=2,ep=2: step 1: gradient layers.0.moe.experts.down.weight: off by " \
     "repeat with: hexad verify tiny.yaml --world 2 --layouts dp=2,ep=2 --steps 1"
 }
 
@@ -99,9 +99,9 @@ test_given_precision_applies_to_all_layouts() {
 
 test_every_subject_is_verified() {
   local subject layouts=""
-  for subject in own tied forms aux_global_batch sequences zipf idle_ranks eventful f32 bf16 bf16_gradients bf16_moments fp8; do layouts+="ep=2,subject=$subject;"; done
+  for subject in own tied forms latent prediction aux_global_batch sequences zipf idle_ranks eventful f32 bf16 bf16_gradients bf16_moments bf16_rests muon fp8; do layouts+="ep=2,subject=$subject;"; done
   expect 0 "$HEXAD" verify tiny.yaml --world 2 --layouts "$layouts"
-  expect_text out "13 layouts in " ": 0 mismatches"
+  expect_text out "17 layouts in " ": 0 mismatches"
 }
 
 test_rows_in_fp8_are_verified() {
@@ -129,14 +129,14 @@ test_oracle_that_is_not_finite_is_named() {
 is_empty() { [ -z "$(ls -A "$1")" ]; }
 has_folder() { ls -d "$1"/hexad-verify-* >/dev/null 2>&1; }
 
-# No scratch folder remains after the program or one of its runs ends in any way.
+# However the program or one of its runs ends, no scratch folder remains.
 test_no_scratch_folder_is_left_behind() {
   local signal
   mkdir scratch
   export TMPDIR=$PWD/scratch
   expect 5 "$HEXAD" verify tiny.yaml --world 2 --layouts ep=2 --timeout 0.001
   expect_text out "no result after 0.001 s"
-  is_empty scratch || failed "left behind: $(ls scratch)"
+  is_empty scratch || failed "scratch folders were left behind: $(ls scratch)"
   for signal in INT TERM KILL SEGV; do
     env --default-signal=INT "$HEXAD" verify tiny.yaml --world 4 --steps 100 >out 2>err &
     wait_until has_folder scratch

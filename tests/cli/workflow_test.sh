@@ -140,10 +140,10 @@ test_prompts_are_beginnings_of_held_out_texts() {
   expect_no_text own/history.json "the quick\","
   expect 0 "$HEXAD" train recipe.yaml run.dir=none 'run.prompts=[]'
   expect_count 0 none/history.json '"prompt":'
-  ! grep -qE '^ *prompts:' "$CLI_TESTS"/../../recipes/*.yaml || failed "a recipe has prompts of its corpus"
+  ! grep -qE '^ *prompts:' "$CLI_TESTS"/../../recipes/*.yaml || failed "a shipped recipe has prompts, which belong to a corpus"
 }
 
-test_complete_run_says_so() {
+test_complete_run_reports_that_it_is_complete() {
   prepared_and_trained
   expect 0 "$HEXAD" train recipe.yaml
   expect_text out "no step was run: all 20 are done"

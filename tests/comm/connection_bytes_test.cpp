@@ -44,8 +44,10 @@ TEST(MessageBytes, CountTheEndsOfRoutes) {
   const std::vector<int> one_node(4, 0);
   EXPECT_EQ(message_config(false, 2).max_ctas, 8);
   EXPECT_EQ(message_bytes(ring, 2, 1, one_node), 8 * (10 + 2) * mib);
-  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 0, one_node), 8 * 2 * mib) << "this rank sends";
-  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 1, one_node), 8 * 10 * mib) << "this rank receives";
+  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 0, one_node), 8 * 2 * mib)
+      << "a sending rank needs 2 MiB per channel";
+  EXPECT_EQ(message_bytes(std::vector<Route>{{0, 1}}, 2, 1, one_node), 8 * 10 * mib)
+      << "a receiving rank needs 10 MiB per channel";
   EXPECT_EQ(message_bytes(ring, 2, 3, one_node), 0);
 }
 

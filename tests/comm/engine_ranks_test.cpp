@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "collectives_check.h"
+#include "framework/base/block_sizes.h"
 
 namespace hexad::comm {
 
@@ -32,6 +33,40 @@ TEST_P(EngineRanksOf, PassTheChecksOfEveryGroup) { with_engine_ranks(GetParam(),
 
 TEST_P(EngineRanksOf, PassTheChecksOfEveryGroupUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
+}
+
+// Groups of these sizes then use the plans of large groups.
+TEST(EngineRanks, PassTheChecksOfEveryGroupWithoutDirectMessages) {
+  const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
+  const WithBlockSizes sizes(no_direct_messages);
+  for (const int ranks : {2, 3, 5}) {
+    with_engine_ranks(ranks, check_all, {.engine = small_rounds});
+    with_engine_ranks(ranks, check_all, {.adversary = 4, .engine = small_rounds});
+  }
+}
+
+TEST(EngineRanks, AgreeOnTheSameValues) {
+  const BlockSizes no_direct_messages{.direct_ranks = 1};
+  const WithBlockSizes sizes(no_direct_messages);
+  with_engine_ranks(5, [](const ProcessGroup& world) {
+    DeviceContext context;
+    const int64_t mine[] = {-3, world.rank() / 4, INT64_MIN}, common[] = {-3, INT64_MAX, INT64_MIN};
+    EXPECT_FALSE(world.same_on_all(mine, context));
+    EXPECT_TRUE(world.same_on_all(common, context));
+  });
+}
+
+TEST(EngineRanks, SubgroupsHaveTheOrderOfTheirLists) {
+  with_engine_ranks(5, [](const ProcessGroup& world) {
+    DeviceContext context;
+    const std::vector<int> even{4, 0, 2}, odd{1, 3};
+    const auto group = world.subgroup(world.rank() % 2 ? odd : even, TrafficClass::ep, "parity");
+    const int64_t mine[] = {world.rank()};
+    EXPECT_EQ(group->all_gather_values(mine, context),
+              world.rank() % 2 ? (std::vector<int64_t>{1, 3}) : (std::vector<int64_t>{4, 0, 2}));
+    EXPECT_EQ(group->twin("twin")->all_gather_values(mine, context), group->all_gather_values(mine, context));
+    EXPECT_THROW(world.subgroup({(world.rank() + 1) % 5}, TrafficClass::ep, "others"), std::logic_error);
+  });
 }
 
 TEST(EngineRanks, PassTheChecksOfEveryGroupWithComparedCallsAndLateMessages) {

@@ -96,7 +96,7 @@ TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
 
 // Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after the sum of its gradients. Rank 0,
 // which has received data from rank 1, must not delay this sum in favour of the all-to-all.
-TEST(CommEngine, ExchangeWithoutRowsDelaysNoSum) {
+TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};
   options.guards.watchdog_seconds = 20;
@@ -207,7 +207,7 @@ TEST(CommEngine, EndWaitsForStreamOrderedOperations) {
   for (const Tensor& x : sums) EXPECT_EQ(x.data<float>()[99999], 2);
 }
 
-// A stream reaches an operation after its engine has failed and is destroyed.
+// A stream reaches an operation after the engine of the operation has failed and has been destroyed.
 TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   DeviceContext context;
   std::array<std::unique_ptr<Stream>, 2> lanes;

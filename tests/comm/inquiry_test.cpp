@@ -64,8 +64,9 @@ TEST(Inquiry, ActiveFileWorkIsNeverAHang) {
 TEST(Inquiry, StalledFileWorkIsBlamed) {
   const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, files(limit)}, {2, files(1)}});
   EXPECT_FALSE(finding.moves);
-  EXPECT_NE(finding.text.find("to blame: rank 1 its file work has not moved for 10 s: it is saving the checkpoint"),
-            std::string::npos)
+  EXPECT_NE(
+      finding.text.find("to blame: rank 1 its file work has made no progress for 10 s: it is saving the checkpoint"),
+      std::string::npos)
       << finding.text;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t piece = 16384;  // smallest size that is split
 
-// Queues messages with as many rounds as pieces, and reads back the rounds that start.
+// Queues messages with one round for each piece, and reads back the rounds that start.
 class Queue : public testing::Test {
  protected:
   RequestPtr post(TrafficClass traffic, int communicator, int pieces, bool ready = true, Link link = Link::network) {
@@ -71,7 +71,7 @@ TEST_F(Queue, ClassHasTheWholeWindowUntilAHigherClassIsUsed) {
   post(TrafficClass::ep, 2, 1);
   EXPECT_EQ(starts(), "ep2.0");
   for (int i = 0; i < 4; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now come at any time
+  EXPECT_EQ(starts(), "dp1.3 dp1.4");  // a message of the higher class may now arrive at any time
 }
 
 TEST_F(Queue, LowerClassWaitsWhileAHigherClassProgresses) {
@@ -94,7 +94,7 @@ TEST_F(Queue, MissingPeerDelaysNoOtherRequest) {
                   .out = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .in = Tensor::zeros({2 * rows}, Dtype::u8, context),
                   .splits = {{0, rows, rows}, {0, rows, rows}}};
-  r->operation.splits.receive[2] = 0;  // rank 2 will send nothing
+  r->operation.splits.receive[2] = 0;  // rank 2 sends no rows
   r->operation.out = Tensor::zeros({rows}, Dtype::u8, context);
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0");
@@ -118,7 +118,7 @@ TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
 }
 
 // A message occupies no part of the window until its peer has begun to receive it.
-TEST_F(Queue, UnansweredMessagesFillNoWindow) {
+TEST_F(Queue, UnansweredMessagesTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use
@@ -132,7 +132,7 @@ TEST_F(Queue, UnansweredMessagesFillNoWindow) {
 
 // The peer of a round may delay its operation until the higher class ends. The round must not occupy the window until
 // then.
-TEST_F(Queue, StalledChannelsFillNoWindow) {
+TEST_F(Queue, StalledChannelsTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
   finish_oldest();  // the class is in use: lower classes yield
@@ -193,7 +193,7 @@ TEST_F(Queue, UrgentCommunicatorsPrecedeTheRestOfTheirClass) {
   const auto post_urgent = [&](int communicator) {
     auto r = post(TrafficClass::dp, communicator, 2, false);
     auto u = std::make_shared<Request>(*r);
-    r->ready = true;  // a normal request, for comparison
+    r->ready = true;  // `r` is a normal request, for comparison
     u->group = cat("urgent", communicator);
     u->channel.urgency = Urgency::urgent;
     u->ready = true;
@@ -281,7 +281,7 @@ TEST_F(Queue, OperationsAreNumberedByChannel) {
     starts();
     finish_oldest();
   }
-  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // even if the channel was empty meanwhile
+  EXPECT_EQ(post(TrafficClass::ep, 1, 1)->number, 2);  // numbers continue although the channel was empty in between
 }
 
 TEST_F(Queue, ChannelWithoutProgressIsOverdue) {

@@ -33,7 +33,7 @@ TEST_F(Launcher, SrunNeedsTheInterfaceOfTheLibrary) {
 }
 
 TEST_F(Launcher, SrunWithoutPmixIsRefusedWithTheRequiredCommand) {
-  if (srun_line().find("pmix") == std::string::npos) GTEST_SKIP() << "needs Open MPI";
+  if (srun_line().find("pmix") == std::string::npos) GTEST_SKIP() << "this test needs Open MPI";
   setenv("SLURM_STEP_NUM_TASKS", "4", 1);
   try {
     require_interface();

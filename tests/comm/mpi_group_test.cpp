@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collectives_check.h"
+#include "framework/base/block_sizes.h"
 #include "parallel/comm/world.h"
 
 namespace hexad::comm {
@@ -24,6 +25,15 @@ TEST(MpiGroup, PassesTheChecksOfEveryGroup) { check_collectives(world->group());
 TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group()); }
 TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
 TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
+
+// Groups of these sizes then use the plans of large groups.
+TEST(MpiGroup, PassesTheChecksOfEveryGroupWithoutDirectMessages) {
+  const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
+  const WithBlockSizes sizes(no_direct_messages);
+  check_collectives(world->group());
+  check_uneven_splits(world->group());
+  check_groups_in_flight_together(world->group());
+}
 
 TEST(MpiGroup, SplitsByColourAndKey) {
   check_split(world->group());

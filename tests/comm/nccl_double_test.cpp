@@ -279,17 +279,20 @@ TEST(NcclDouble, RegistersOnlyWholeBlocksOfMappedMemory) {
     void* handle = nullptr;
     EXPECT_EQ(ncclCommRegister(comm, r.memory, 4096, &handle), ncclInvalidArgument)
         << "memory of cudaMalloc cannot be registered";
-    EXPECT_EQ(ncclCommRegister(comm, block, 2 << 20, &handle), ncclInvalidArgument) << "a part";
-    EXPECT_EQ(ncclCommRegister(comm, block + (2 << 20), 2 << 20, &handle), ncclInvalidArgument) << "a part";
+    EXPECT_EQ(ncclCommRegister(comm, block, 2 << 20, &handle), ncclInvalidArgument)
+        << "a part of a block cannot be registered";
+    EXPECT_EQ(ncclCommRegister(comm, block + (2 << 20), 2 << 20, &handle), ncclInvalidArgument)
+        << "a part of a block cannot be registered";
     EXPECT_EQ(ncclCommDeregister(comm, block), ncclInvalidUsage) << "the block is not registered";
     EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclSuccess);
-    EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclInvalidUsage) << "twice";
+    EXPECT_EQ(ncclCommRegister(comm, block, 4 << 20, &handle), ncclInvalidUsage)
+        << "a block cannot be registered twice";
     EXPECT_EQ(nccl_registrations(), 1);
     EXPECT_EQ(nccl_registration_faults(), faults);
     blocks.give(block);
-    EXPECT_EQ(nccl_registration_faults(), faults + 1) << "pages were unmapped while registered";
+    EXPECT_EQ(nccl_registration_faults(), faults + 1) << "unmapping registered pages is a fault";
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-    EXPECT_EQ(nccl_registration_faults(), faults + 2) << "the communicator has ended";
+    EXPECT_EQ(nccl_registration_faults(), faults + 2) << "a registration that outlives its communicator is a fault";
     EXPECT_EQ(nccl_registrations(), 0);
   });
 }

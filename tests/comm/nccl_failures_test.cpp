@@ -21,7 +21,7 @@ constexpr double watchdog = 1;
 
 Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::f32, w.context); }
 
-// Thrown by a rank that ends while its peers still need it.
+// Exception with which a rank ends while its peers still need the rank.
 struct Leaves {};
 
 // Runs `body`, whose operations hang, on the ranks. Expects the watchdog to find the hang on each rank that finishes

@@ -206,7 +206,7 @@ TEST(NcclGroup, HasASeparateCommunicatorAndStreamForEachClass) {
              {.network_class = {std::nullopt, 3}});
 }
 
-// Both ranks wait for their messages to be received, so neither may wait for its card before it receives.
+// Each rank waits until its message is received, so neither rank may wait for its card before it receives.
 TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
   with_cards(2,
              [](const CardWorld& w) {
@@ -332,7 +332,7 @@ TEST(DeviceGroup, UsesHostMemoryIfRanksShareACard) {
   });
 }
 
-TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
+TEST(DeviceGroup, ReservesMultiprocessorsForTrafficDuringProducts) {
   const std::vector<TrafficBeside> traffic{{.traffic = TrafficClass::pp, .messages = true, .operations = 2},
                                            {.traffic = TrafficClass::dp}};
   constexpr int expected = 32;  // two messages of 8 blocks, a sum of 16
@@ -349,15 +349,15 @@ TEST(DeviceGroup, ReservesMultiprocessorsForTrafficBesideProducts) {
   });
 }
 
-TEST(MultiprocessorsOf, CountsFewSingleBlocksTwice) {
+TEST(MultiprocessorsOf, CountsAFewBlocksOutsideOfClustersTwice) {
   const auto messages = [](int operations) {
     return nccl::multiprocessors_of(
         std::array{TrafficBeside{.traffic = TrafficClass::tp, .messages = true, .operations = operations}});
   };
-  EXPECT_EQ(messages(1), 8);    // two clusters of four
-  EXPECT_EQ(messages(4), 32);   // 4 x 8
-  EXPECT_EQ(messages(6), 38);   // 6 x 5, placed singly
-  EXPECT_EQ(messages(16), 40);  // 16 x 2, placed singly
+  EXPECT_EQ(messages(1), 8);    // two clusters of four blocks
+  EXPECT_EQ(messages(4), 32);   // four operations with two clusters each
+  EXPECT_EQ(messages(6), 38);   // 6 x 5 blocks, which fill no clusters; eight of them count twice
+  EXPECT_EQ(messages(16), 40);  // 16 x 2 blocks, which fill no clusters; eight of them count twice
 }
 
 TEST(DeviceGroup, ReservesAtMostAQuarterOfTheCardInPairs) {

@@ -152,7 +152,7 @@ TEST(NcclMemoryOfGroups, IsReportedWithTheNumberOfCommunicators) {
     group->connect(Use::exchanges, w.context);
     const auto memory = connection_memory(w.world);
     ASSERT_TRUE(memory);
-    EXPECT_EQ(memory->communicators, 2) << "world, ep";
+    EXPECT_EQ(memory->communicators, 2) << "the communicators are those of world and ep";
     EXPECT_EQ(memory->bytes, taken(w));
   });
 }
@@ -195,10 +195,10 @@ TEST_F(FullCard, IsReportedWithTheGroupAndTheBytes) {
       const std::string text = e.what();
       EXPECT_EQ(e.code(), ExitCode::resource) << text;
       EXPECT_TRUE(
-          text.starts_with("[nccl] out of memory of the card: to connect the ranks of group ep, NCCL needs about "
-                           "192 MiB, and "))
+          text.starts_with("[nccl] the card is out of memory: to connect the ranks of group ep, NCCL needs about "
+                           "192 MiB, but "))
           << text;
-      for (const char* part : {" are available; distributed.device_collectives: host needs none (",
+      for (const char* part : {" are available; distributed.device_collectives: host needs no card memory (",
                                "unhandled cuda error", "in use:\n", "  connection "})
         EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
     }

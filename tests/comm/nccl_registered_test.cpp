@@ -82,7 +82,8 @@ TEST_F(NcclRegistered, SmallAndShortLivedBuffersAreNotRegistered) {
         const Tensor small = ones(w, Category::gradient, 1000), passing = ones(w, Category::communication);
         sum(w, w.world, small), sum(w, w.world, passing);
         const Tensor lasting = ones(w), gathered = Tensor::empty({2 * n}, Dtype::f32, w.context);
-        w.world.all_gather(gathered, lasting, w.context.compute()).wait();  // only one of the two could be registered
+        // `gathered` is temporary, so it cannot be registered. `lasting` alone is not registered.
+        w.world.all_gather(gathered, lasting, w.context.compute()).wait();
         meet(w);
         EXPECT_EQ(cuda_double::nccl_registrations(), 0);
       },
@@ -145,7 +146,7 @@ TEST_F(NcclRegistered, FailedRegistrationIsReportedWithARemedy) {
           const std::string text = e.what();
           EXPECT_TRUE(
               text.starts_with("[nccl] registering a buffer of 6291456 bytes with communicator world; "
-                               "distributed.register_buffers: false trains without: "))
+                               "or set distributed.register_buffers: false: "))
               << text;
           ++told;
         }

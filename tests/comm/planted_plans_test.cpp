@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Planted{"ReduceScatterReusesSlotsBeforeTheyAreSummed", reduce_scatter,
                             hasty_plan<Kind::reduce_scatter, true>},
                     Planted{"AllReduceGathersBeforeItHasSummed", all_reduce, hasty_plan<Kind::all_reduce, false>},
-                    Planted{"BroadcastPassesOnWhatHasNotCome", broadcast, hasty_plan<Kind::broadcast, false>, 3}),
+                    Planted{"BroadcastForwardsDataBeforeTheyArrive", broadcast, hasty_plan<Kind::broadcast, false>, 3}),
     [](const auto& i) { return i.param.name; });
 
 TEST_P(PlantedPlans, AreFoundForEverySeed) {

@@ -26,6 +26,18 @@ TEST(TextCollectives, BroadcastTextReturnsTheTextOfItsRoot) {
   });
 }
 
+TEST(TextCollectives, FirstTextIsThatOfTheLowestRankWithAText) {
+  with_ranks(3, [](const ProcessGroup& world) {
+    device::DeviceContext host;
+    const auto first = first_text(text_of(world.rank()), 10 * world.rank(), world, host);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->rank, 1);
+    EXPECT_EQ(first->text, "b");
+    EXPECT_EQ(first->code, 10);
+    EXPECT_FALSE(first_text("", world.rank(), world, host));
+  });
+}
+
 TEST(TextCollectives, GatherBytesGivesRank0TheBytesOfEachRankInOrder) {
   with_ranks(3, [](const ProcessGroup& world) {
     device::DeviceContext host;

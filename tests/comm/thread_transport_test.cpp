@@ -166,7 +166,7 @@ TEST(AdversaryNetwork, DataAreReadImmediatelyOrAsLateAsPossible) {
     const bool done = net.tokens(0, false) == Tokens{1};
     sent = 2;
     while (std::isnan(got)) net.poll(0), net.poll(1);
-    EXPECT_EQ(got, done ? 1 : 2) << "data may be overwritten once they were read";
+    EXPECT_EQ(got, done ? 1 : 2) << "data may be overwritten after they were read";
     seen.insert(got);
   }
   EXPECT_EQ(seen, (std::set<float>{1, 2}));

@@ -33,7 +33,7 @@ class Environment {
   Values before_;
 };
 
-TEST(World, AloneIsAGroupOfOne) {
+TEST(World, WithoutALauncherIsAGroupOfOne) {
   const Environment environment(Environment::Values{{"HEXAD_NODE", "node7"}});
   World world;
   EXPECT_EQ(world.size(), 1);

@@ -46,7 +46,7 @@ TEST(ByteSize, IsAnIntegerOrHasAUnit) {
   EXPECT_EQ(limit_of("0.25KiB"), 256);
   EXPECT_EQ(limit_of("2TiB"), int64_t{2} << 40);
   EXPECT_EQ(limit_of("9223372036854775807"), INT64_MAX);
-  EXPECT_EQ(limit_of("8388607.5TiB"), 9223371487098961920) << "products do not overflow";
+  EXPECT_EQ(limit_of("8388607.5TiB"), 9223371487098961920) << "the product must not overflow";
   EXPECT_EQ(*memory_of("buffers: 64KiB\n").buffers, 65536);
   EXPECT_FALSE(memory_of("buffers: none\n").buffers.has_value());
 }

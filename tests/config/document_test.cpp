@@ -76,7 +76,7 @@ TEST(Fault31, NonUtf8BytesAreRefused) {
   EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; a recipe is plain text");
 }
 
-TEST(Fault31, Utf8AndWindowsLineEndingsAreFine) {
+TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
   EXPECT_EQ(read_text("\xef\xbb\xbfname: \xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\r\nmodel: {hidden: 64}\r\n").name,
             "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
 }
@@ -173,7 +173,7 @@ TEST_F(Fault33, CyclesAreRefused) {
 TEST_F(Fault33, IncludesOutsideTheRecipesFolderAreRefused) {
   put("out.yaml", minimal);
   const std::string outside = ": is outside the recipe's folder " + fs::canonical(root_ / "in").string() +
-                              "; use an absolute path, or name a folder that holds both with --include-root";
+                              "; use an absolute path, or name a folder that contains both with --include-root";
   put("in/up.yaml", "name: a\ninclude: ../out.yaml\n");
   EXPECT_EQ(refused("in/up.yaml"), "in/up.yaml:2: include ../out.yaml" + outside);
   fs::create_symlink(root_ / "out.yaml", root_ / "in/link.yaml");

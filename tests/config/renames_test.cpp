@@ -35,7 +35,7 @@ TEST(Renames, GiveAnOldKeyItsNewName) {
             "r.yaml:5: schedule.moe.memory_reuse: keep is now called none; the next version will refuse the old name");
 }
 
-TEST(Renames, ApplyToTheCommandLineToo) {
+TEST(Renames, ApplyAlsoToTheCommandLine) {
   const std::string overrides[] = {"schedule.moe.parts=2"};
   Document d = parse("schedule: {moe: {restore: s1}}", "r.yaml", overrides);
   EXPECT_EQ(rename_keys(d, renames).size(), 2u);
@@ -43,7 +43,7 @@ TEST(Renames, ApplyToTheCommandLineToo) {
   EXPECT_EQ(text_of(d, "schedule.moe", "memory_reuse"), "s1");
 }
 
-TEST(Renames, LeaveNewNamesAlone) {
+TEST(Renames, DoNotChangeNewNames) {
   Document d = parse("schedule: {moe: {chunks: 4, memory_reuse: s1}}", "r.yaml");
   EXPECT_TRUE(rename_keys(d, renames).empty());
   Document other = parse("schedule: 3", "r.yaml");

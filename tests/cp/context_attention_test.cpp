@@ -78,6 +78,56 @@ TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full 
 
 Case small(ContextKind kind, int ranks) { return {"small", kind, ranks, 2, 4 * ranks, 4, 2, 4, true, {3, 6}}; }
 
+struct ResultsWithSinks {
+  Results results;
+  Tensor dsinks;
+};
+
+// Runs forward and backward of `attend`, which gets the sinks of four heads.
+ResultsWithSinks with_sinks(Lab& lab, const Given& in,
+                            const std::function<Value(Tape&, Value, Value, Value, const AttentionSinks&)>& attend) {
+  Parameter& logits = lab.parameter({4});
+  kernels::kernels(logits.local().device())
+      .pointwise.copy(lab.stream(), logits.local(), lab.values<double>({-0.5, 0.3, 1.2, 2}, {4}));
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Results results =
+      results_of(tape, in, [&](Value q, Value k, Value v) { return attend(tape, q, k, v, AttentionSinks(logits)); });
+  return {results, logits.gradient()};
+}
+
+TEST(ContextAttention, CountsEverySinkOnceAndSumsItsGradientOverRanks) {
+  for (ContextKind kind : context_kinds)
+    for (int ranks : {2, 4}) {
+      Case c{"sinks", kind, ranks, 2, 4 * ranks, 4, 2, 4, true};
+      c.window = 5;
+      Lab one;
+      const Given whole = random_micro_batch(one, c);
+      const ResultsWithSinks all =
+          with_sinks(one, whole, [&](Tape& tape, Value q, Value k, Value v, const AttentionSinks& sinks) {
+            const kernels::AttentionShape shape{.sequences = c.sequences,
+                                                .queries = c.length,
+                                                .keys = c.length,
+                                                .scale = c.scale(),
+                                                .window = c.window};
+            return attention(tape, q, k, v, {}, {}, shape, sinks);
+          });
+      comm::with_ranks(ranks, [&](const ProcessGroup& world) {
+        Lab lab;
+        ContextAttention a = context_of(lab, c, world);
+        const ResultsWithSinks mine =
+            with_sinks(lab, rows_of(lab, whole, a.split.tokens()),
+                       [&](Tape& tape, Value q, Value k, Value v, const AttentionSinks& sinks) {
+                         a.sinks = sinks;
+                         return context_attention(tape, q, k, v, a);
+                       });
+        expect_rows(lab, c, all.results, mine.results, world);
+        lab.stream().wait(world.all_reduce(mine.dsinks, comm::Reduce::sum, lab.stream()));
+        expect_close(all.dsinks, mine.dsinks, tolerance(Dtype::f64, c.length * c.sequences));
+      });
+    }
+}
+
 TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   for (ContextKind kind : context_kinds) {
     const Case c = small(kind, 1);
@@ -243,7 +293,7 @@ int64_t work_of(const ContextSplit& split, bool causal) {
   return products;
 }
 
-TEST(RingAttention, GivesEveryRankTheSameWorkAndNoneTwice) {
+TEST(RingAttention, GivesEveryRankTheSameWorkAndComputesNothingTwice) {
   for (int ranks : {1, 2, 3, 4, 8}) {
     const int64_t length = 2 * ranks * 5;
     for (int rank = 0; rank < ranks; ++rank) {
@@ -262,6 +312,16 @@ TEST(RingAttention, DividesWorkEvenlyInEveryStep) {  // a rank with more work in
         EXPECT_EQ(cp::visible_pairs(split, owner, true).size(), owner == rank ? 3u : 2u);
         EXPECT_EQ(cp::visible_pairs(split, owner, false).size(), 4u);
       }
+}
+
+TEST(RingAttention, SkipsBlocksThatTheWindowHides) {
+  // Chunks have 4 tokens. Rank 0 has the chunks 0 and 3, and rank 1 has the chunks 1 and 2.
+  const ContextSplit split{.length = 16, .ranks = 2, .rank = 1};
+  EXPECT_EQ(cp::visible_pairs(split, 0, true).size(), 2u);
+  EXPECT_EQ(cp::visible_pairs(split, 0, true, 6).size(), 2u);
+  EXPECT_EQ(cp::visible_pairs(split, 0, true, 5).size(), 1u) << "the first query of chunk 2 is 5 tokens after chunk 0";
+  EXPECT_EQ(cp::visible_pairs(split, 0, true, 1).size(), 0u);
+  EXPECT_EQ(cp::visible_pairs(split, 1, true, 1).size(), 2u) << "every chunk attends to itself";
 }
 
 TEST(ContextAttentionErrors, NameMismatchedArguments) {
@@ -285,12 +345,15 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
   };
   const auto nothing = [](ContextAttention&) {};
   EXPECT_EQ(message(nothing, {4, 2, 4}, {4, 1, 4}), "no error");
-  EXPECT_EQ(message([](auto& c) { c.group = nullptr; }, {4, 2, 4}, {4, 1, 4}), "[cp] rank 1 of 2 is given no group");
+  EXPECT_EQ(message([](auto& c) { c.group = nullptr; }, {4, 2, 4}, {4, 1, 4}),
+            "[cp] the split is for rank 1 of 2, but there is no group");
   EXPECT_EQ(message([](auto& c) { c.split.rank = 0, c.split.ranks = 1; }, {4, 2, 4}, {4, 1, 4}),
-            "[cp] rank 0 of 1 is given rank 1 of a group of 2");
-  EXPECT_EQ(message(nothing, {4, 2, 4}, {4, 1, 3}), "[cp] q is [4, 2, 4], k [4, 1, 3], v [4, 1, 3]");
+            "[cp] the split is for rank 0 of 1, but the group has rank 1 of 2");
+  EXPECT_EQ(
+      message(nothing, {4, 2, 4}, {4, 1, 3}),
+      "[cp] q is [4, 2, 4], k [4, 1, 3], v [4, 1, 3]; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
   EXPECT_EQ(message(nothing, {8, 2, 4}, {8, 2, 4}),
-            "[cp] 1 sequences of 8 tokens on 2 ranks are 4 rows each; q is [8, 2, 4], k [8, 2, 4]");
+            "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
             "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(

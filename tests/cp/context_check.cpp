@@ -60,6 +60,9 @@ std::vector<Case> context_cases(int ranks) {
     add({"padding", kind, ranks, 2, 5 * chunks, 12, 12, 4, true, {7, 1, 4, 30}, 6});
     add({"padding_bidirectional", kind, ranks, 1, 5 * chunks, 12, 1, 4, false, {11, 40}, 6});
     add({"more_than_a_key_block", kind, ranks, 1, 131 * chunks, 12, 4, 4, true, {200, 5, 390}});
+    for (const int64_t window : {int64_t{2}, int64_t{4}, 5 * chunks / 2, 5 * chunks - 1})
+      add({cat("window_of_", window), kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {}, 0, Dtype::f64, window});
+    add({"window_of_documents", kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {7, 1, 4, 30}, 0, Dtype::f64, 6});
     add({"f32", kind, ranks, 2, 5 * chunks, 12, 4, 4, true, {}, 0, Dtype::f32});
   }
   return all;
@@ -84,9 +87,13 @@ Results full_attention(Lab& lab, const Case& c, const Given& in) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
   return results_of(tape, in, [&](Value q, Value k, Value v) {
-    return attention(
-        tape, q, k, v, tensor(b.first), tensor(b.last),
-        {.sequences = c.sequences, .queries = c.length, .keys = c.length, .scale = c.scale(), .causal = c.causal});
+    return attention(tape, q, k, v, tensor(b.first), tensor(b.last),
+                     {.sequences = c.sequences,
+                      .queries = c.length,
+                      .keys = c.length,
+                      .scale = c.scale(),
+                      .causal = c.causal,
+                      .window = c.window});
   });
 }
 
@@ -112,7 +119,8 @@ ContextAttention context_of(Lab& lab, const Case& c, const ProcessGroup& group) 
       .kind = c.kind,
       .group = &group,
       .causal = c.causal,
-      .scale = c.scale()};
+      .scale = c.scale(),
+      .window = c.window};
   const Bounds b = bounds_of(c);
   if (!b.first.empty()) a.first = lab.values(a.split.cut(b.first)), a.last = lab.values(a.split.cut(b.last));
   return a;

@@ -32,6 +32,7 @@ struct Case {
   std::vector<int64_t> documents = {};
   int64_t padding = 0;  // the last tokens of every sequence attend to nothing
   Dtype dtype = Dtype::f64;
+  int64_t window = 0;
 
   double scale() const;
 };

@@ -88,7 +88,7 @@ struct BlasLt : ::testing::Test {
   float *a = nullptr, *b = nullptr, *d = nullptr, *workspace = nullptr;
 };
 
-TEST_F(BlasLt, MultipliesTransposesAndStridesAsAPlainLoop) {
+TEST_F(BlasLt, MultipliesTransposesAndStridesLikeAPlainLoop) {
   for (const Product& p : {Product{}, Product{.a_transposed = true}, Product{.b_transposed = true},
                            Product{.a_leading = 7, .b_leading = 6, .d_leading = 11, .a_transposed = true},
                            Product{.m = 9, .n = 6, .k = 300, .b_transposed = true}}) {
@@ -128,7 +128,7 @@ TEST_F(BlasLt, RefusesAddressesBelowThePromisedAlignment) {
   EXPECT_EQ(multiply(0, a + 1, room), CUBLAS_STATUS_INVALID_VALUE);
 }
 
-TEST_F(BlasLt, RefusesLessWorkspaceThanItAskedFor) {
+TEST_F(BlasLt, RefusesLessWorkspaceThanItRequested) {
   describe({.m = 9, .n = 6, .k = 300});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   ASSERT_GT(chosen.workspaceSize, 0u);
@@ -147,7 +147,7 @@ TEST_F(BlasLt, WorkspaceInUseBreaksTheOtherStream) {
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorLaunchFailure);
 }
 
-TEST_F(BlasLt, MemoryOfTheHostBreaksTheStream) {
+TEST_F(BlasLt, HostMemoryBreaksTheStream) {
   describe({});
   ASSERT_EQ(choose(), CUBLAS_STATUS_SUCCESS);
   alignas(256) static float here[64];

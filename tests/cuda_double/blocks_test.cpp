@@ -28,7 +28,7 @@ class CudaBlocks : public ::testing::Test {
   char memory_[1024];
 };
 
-TEST_F(CudaBlocks, NextUserWaitsForTheLast) {
+TEST_F(CudaBlocks, NextUserWaitsForThePreviousUser) {
   const auto first = queue(), second = queue();
   blocks_.add(memory_, 512, {});
   blocks_.touch(memory_ + 100, first);
@@ -66,7 +66,7 @@ TEST_F(CudaBlocks, NextUserWaitsForLaunchesAfterAMark) {
   second->synchronize();
 }
 
-TEST_F(CudaBlocks, CompanionsEndWhenTheBlocksUsersAreDone) {
+TEST_F(CudaBlocks, CompanionsAreDestroyedWhenTheUsersOfTheBlockAreDone) {
   const auto user = queue();
   blocks_.add(memory_, 512, {}, true);
   std::atomic<bool> used = false, too_early = false, ended = false;
@@ -91,7 +91,7 @@ TEST_F(CudaBlocks, QueueDoesNotWaitForUsersOfOtherBlocks) {
   block(*first);
   blocks_.add(memory_ + 512, 512, {});
   blocks_.touch(memory_ + 512, second);
-  second->synchronize();  // hangs if it waits for the first queue
+  second->synchronize();  // hangs if the second queue waits for the first
   open();
   first->synchronize();
 }
@@ -104,7 +104,7 @@ TEST_F(CudaBlocks, NextUserIgnoresWorkAfterTheBlockWasFreed) {
   block(*first);
   blocks_.add(memory_, 512, std::move(last));
   blocks_.touch(memory_, second);
-  second->synchronize();  // hangs if it waits for the first queue
+  second->synchronize();  // hangs if the second queue waits for the first
   open();
   first->synchronize();
 }
@@ -117,7 +117,7 @@ TEST_F(CudaBlocks, NextUserIgnoresWorkAfterTheEndOfUse) {
   block(*first);
   blocks_.add(memory_, 512, blocks_.remove(memory_));
   blocks_.touch(memory_, second);
-  second->synchronize();  // hangs if it waits for the first queue
+  second->synchronize();  // hangs if the second queue waits for the first
   open();
   first->synchronize();
 }

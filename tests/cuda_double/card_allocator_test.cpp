@@ -176,7 +176,7 @@ TEST(CardAllocator, TwoThousandRoutedStepsFragmentLessThanThreePercent) {
     peak = allocator.stats().peak_total;
     std::cout << "without a limit: " << base::human_bytes(static_cast<double>(allocator.stats().peak_held))
               << " held for " << base::human_bytes(static_cast<double>(peak)) << ", "
-              << 100 * allocator.stats().fragmentation() << "% of it for nothing\n";
+              << 100 * allocator.stats().fragmentation() << "% of it unused\n";
   }
   CardAllocator tight(std::make_shared<Blocks>(), options(peak + peak / 34));
   RoutedStep step(tight, seed);

@@ -22,7 +22,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ConnectionEstimate : public testing::TestWithParam<Case> {};
 
-TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheDoublesAccount) {
+TEST_P(ConnectionEstimate, IsWithinOnePercentOfTheMemoryCountedByTheDouble) {
   constexpr int ranks = 4;
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(), {"device=cuda", "distributed.device_collectives=nccl"});

@@ -88,10 +88,10 @@ TEST(DenseProducts, ShareAKernelForSimilarNumbersOfRows) {
   };
   EXPECT_EQ(choices_in(all), std::ssize(distinct));
   EXPECT_EQ(choices_in(all), 0);
-  EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // other features are another product
+  EXPECT_EQ(choices_in([&] { multiply(context, 3, 6); }), 1);  // another number of features needs another choice
 }
 
-TEST(DenseProducts, ShareAKernelForWeightGradientsToo) {
+TEST(DenseProducts, ShareAKernelAlsoForWeightGradients) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda});
   const Tensor dw = Tensor::zeros({5, 4}, Dtype::f32, context);
   const auto chosen_for = [&](int64_t rows) {

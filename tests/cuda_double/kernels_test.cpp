@@ -82,7 +82,7 @@ TEST(CudaDoubleKernels, ThreadsWaitingAtDifferentBarriersAreNamed) {
       __syncthreads_or(1);
     }
   });
-  EXPECT_TRUE(has(barriers, "thread (32, 0, 0) comes to __syncthreads_or while others wait at __syncthreads"));
+  EXPECT_TRUE(has(barriers, "thread (32, 0, 0) reaches __syncthreads_or while other threads wait at __syncthreads"));
   const std::string lanes = error_of(grid(1, 32), [] {
     if (threadIdx.x == 3) {
       __syncthreads();
@@ -95,13 +95,14 @@ TEST(CudaDoubleKernels, ThreadsWaitingAtDifferentBarriersAreNamed) {
 }
 
 TEST(CudaDoubleKernels, LanesOutsideTheMaskAreNamed) {
-  EXPECT_TRUE(has(error_of(grid(1, 32), [] { __syncwarp(1u); }), "calls __syncwarp with a mask that it is not in"));
-  EXPECT_TRUE(has(error_of(grid(1, 16), [] { __syncwarp(); }), "a mask of lanes that the block does not have"));
+  EXPECT_TRUE(has(error_of(grid(1, 32), [] { __syncwarp(1u); }),
+                  "calls __syncwarp with a mask that does not include the calling lane"));
+  EXPECT_TRUE(has(error_of(grid(1, 16), [] { __syncwarp(); }), "a mask that includes lanes outside of the block"));
   EXPECT_TRUE(has(error_of(grid(1, 32),
                            [] {
                              if (threadIdx.x < 16) static_cast<void>(__shfl_sync(0xffffu, 1, 20));
                            }),
-                  "reads the value of lane 20, which gave none"));
+                  "reads the value of lane 20, which is not in the mask"));
 }
 
 TEST(CudaDoubleKernels, RaceOfBlocksChangesResultsInAnotherOrder) {
@@ -265,7 +266,7 @@ TEST_F(Launches, FirstLaunchOfAKernelWaitsForTheDevice) {
   first.get();
   std::promise<void> other_gate;
   enqueue(stream, [f = other_gate.get_future().share()] { f.wait(); });
-  launch().get();  // hangs if it waits
+  launch().get();  // hangs if the launch waits for the device
   other_gate.set_value();
 }
 

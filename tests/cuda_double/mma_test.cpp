@@ -15,7 +15,7 @@ float left_element(int r, int k) { return static_cast<float>((r * 7 + k * 3) % 1
 float right_element(int k, int c) { return static_cast<float>((k * 5 + c * 13) % 9 - 4); }
 
 // Loads both factors from shared memory as in the attention kernels. Both factors are stored by rows; load_transposed()
-// turns the rows of the right one into columns.
+// turns the rows of the right factor into columns.
 __global__ void product(float* out) {
   alignas(16) __shared__ __nv_bfloat16 left[16 * terms], right[terms * 16];
   const int lane = static_cast<int>(threadIdx.x);
@@ -35,7 +35,7 @@ __global__ void product(float* out) {
       out[(lane / 4 + e / 2 * 8) * 2 * columns + half * columns + lane % 4 * 2 + e % 2] = sums[half][e];
 }
 
-TEST(CudaDoubleMma, MultipliesAsAPlainLoop) {
+TEST(CudaDoubleMma, MultipliesLikeAPlainLoop) {
   std::vector<float> out(16 * 16, -1);
   cuda_double::run_grid({.kernel = "product", .blocks = dim3(1), .threads = dim3(32), .order = 3},
                         [&] { product(out.data()); });

@@ -82,7 +82,7 @@ TEST_F(CudaPinned, KeptMemoryIsReusedAtTheLimitAndNeverFreed) {
   { const auto large = buffers->take(8192), small = buffers->take(100); }
   EXPECT_EQ(memory->held(), limit);
   {
-    const auto one = buffers->take(100), other = buffers->take(100);  // one of them is the large buffer
+    const auto one = buffers->take(100), other = buffers->take(100);  // one of the two is the large buffer
     EXPECT_THROW(static_cast<void>(buffers->take(100)), base::Error);
   }
   try {

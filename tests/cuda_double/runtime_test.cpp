@@ -79,14 +79,14 @@ TEST_F(CudaDouble, PageableMemoryMayBeReusedAfterACopyReturns) {
   EXPECT_EQ(cudaFree(there), cudaSuccess);
 }
 
-TEST_F(CudaDouble, CopiesFromPinnedMemoryHappenLater) {
+TEST_F(CudaDouble, CopiesFromPinnedMemoryRunLater) {
   void *there = nullptr, *pinned = nullptr;
   ASSERT_EQ(cudaMalloc(&there, sizeof(int)), cudaSuccess);
   ASSERT_EQ(cudaHostAlloc(&pinned, sizeof(int), cudaHostAllocDefault), cudaSuccess);
   block(first);
   *static_cast<int*>(pinned) = 7;
   EXPECT_EQ(cudaMemcpyAsync(there, pinned, sizeof(int), cudaMemcpyDefault, first), cudaSuccess);
-  *static_cast<int*>(pinned) = 8;  // too early: the copy has not run
+  *static_cast<int*>(pinned) = 8;  // too early: the copy has not run yet
   release();
   int to = 0;
   EXPECT_EQ(cudaMemcpyAsync(&to, there, sizeof to, cudaMemcpyDefault, first), cudaSuccess);

@@ -50,7 +50,7 @@ TEST_F(ThreadCard, IsTheCardOfTheFirstUsedQueue) {
   expect_threes([&] { queue->synchronize(); });
 }
 
-TEST_F(ThreadCard, StaysWhenAThreadServesAnotherCard) {
+TEST_F(ThreadCard, RemainsTheSameWhenTheThreadUsesObjectsOfAnotherCard) {
   const auto queue = std::make_shared<Queue>(2, 0);
   const auto pinned = std::make_shared<PinnedMemory>(2, 0);
   const auto plain = std::make_shared<PlainMemory>(2);

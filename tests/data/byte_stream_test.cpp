@@ -50,7 +50,7 @@ std::string contents(const std::string& path) {
   return all;
 }
 
-TEST(ByteStream, DecompressesByTheEndingOfTheName) {
+TEST(ByteStream, DecompressesByTheFileExtension) {
   const ScratchFolder folder;
   for (const std::string& text : {std::string(), std::string("one\n"), long_text()}) {
     EXPECT_EQ(contents(folder.write("a.txt", text)), text);
@@ -116,12 +116,12 @@ TEST(ByteStream, WindowThatIsTooLargeIsNotCalledDamage) {
   const auto frame = [](char window) {  // magic number, no flags, window, one empty last block
     return std::string("\x28\xb5\x2f\xfd\0", 5) + window + std::string("\1\0\0", 3);
   };
-  EXPECT_EQ(contents(folder.write("a.zst", frame('\x88'))), "") << "a window of 128 MiB";
+  EXPECT_EQ(contents(folder.write("a.zst", frame('\x88'))), "") << "a window of 128 MiB is accepted";
   expect_contains(message_of(ExitCode::data, [&] { contents(folder.write("a.zst", frame('\x90'))); }),
                   "a.zst: needs more than 128 MiB of memory to decompress");
 }
 
-TEST(ByteStream, EndingOfCompressionIsRemovedFromNames) {
+TEST(ByteStream, CompressionExtensionIsRemovedFromNames) {
   EXPECT_EQ(without_compression("a.jsonl.gz"), "a.jsonl");
   EXPECT_EQ(without_compression("a.txt.ZST"), "a.txt");
   EXPECT_EQ(without_compression("a.txt"), "a.txt");

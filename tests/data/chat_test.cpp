@@ -33,7 +33,7 @@ Document one(const std::string& line, std::string_view form) {
   return result.documents.empty() ? Document{} : result.documents.front();
 }
 
-// Returns the text with the parts that are learned in angle quotes.
+// Returns the text with angle quotes around the parts that are learned.
 std::string with_answers(const Document& document) {
   std::string text;
   size_t begin = 0;
@@ -107,7 +107,7 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"system": 1, "prompt": "A", "completion": "C"})", "chatml"),
                   "a.jsonl:2: \"system\" is number, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
-                  "a.jsonl:2: has no answer to learn");
+                  "a.jsonl:2: has no answer to train on");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
                   "turn 1 of \"messages\" has no key \"content\"");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": null}]})", "chatml"),
@@ -116,7 +116,7 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
-  expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is no conversation: expected \"messages\"");
+  expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
 
@@ -152,7 +152,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
 }
 
 TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
-  expect_contains(read(messages, {}).problems.at(0), "it is a conversation, which --chat-form NAME takes");
+  expect_contains(read(messages, {}).problems.at(0), "it is a conversation: pass --chat-form NAME");
 }
 
 TEST(RecordReader, LinesDoNotDependOnTheBlocks) {

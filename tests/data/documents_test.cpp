@@ -41,7 +41,7 @@ TEST(DocumentSplitter, DocumentsDoNotDependOnTheBlocks) {
       }
 }
 
-TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndAloneIsEmpty) {
+TEST(DocumentSplitter, WhiteSpaceBeforeALongTextIsKeptAndWhiteSpaceAloneIsEmpty) {
   const DocumentSplit split{.separator = "", .longest_bytes = 16};
   const std::string spaces(50, ' ');
   EXPECT_EQ(split_in_blocks(spaces, split, 7), Texts{""});
@@ -64,7 +64,7 @@ TEST(DocumentSplitter, TooLargeDocumentIsNamed) {
   DocumentSplitter splitter("large.txt", {.separator = "", .longest_bytes = 0}, [](std::string_view) {});
   splitter.add("words ");
   expect_contains(message_of(ExitCode::data, [&] { splitter.add(zeros.view()); }),
-                  "large.txt: has a document of more than 268435456 bytes, the most that fits; cut it (--split-bytes)");
+                  "large.txt: has a document of more than 268435456 bytes, the maximum; cut it (--split-bytes)");
 }
 
 TEST(DocumentReader, DocumentsHaveAPlace) {
@@ -89,7 +89,7 @@ TEST(RecordReader, TooLongLineIsNamed) {
       TextForm::json_lines, "large.jsonl", {}, [](Document&&, int64_t) {}, [](const std::string&) {});
   lines.add("{\"text\": \"one\"}\n{");
   expect_contains(message_of(ExitCode::data, [&] { lines.add(zeros.view()); }),
-                  "large.jsonl:2: is longer than 268435456 bytes, the most that fits; expected JSON lines");
+                  "large.jsonl:2: is longer than 268435456 bytes, the maximum; expected JSON lines");
 }
 
 TEST(TextCheck, FindsTheSameProblemInBlocksOfAnySize) {

@@ -12,7 +12,7 @@
 namespace hexad::data {
 namespace {
 
-TEST(EncodeDocument, PlainTextIsLearnedWhole) {
+TEST(EncodeDocument, AllOfAPlainTextIsLearned) {
   const auto tokenizer = make_byte_tokenizer();
   const EncodedDocument plain = encode_document(*tokenizer, {.text = "ab"}, false);
   EXPECT_EQ(plain.ids, (std::vector<int32_t>{'a', 'b', 256}));
@@ -35,7 +35,7 @@ TEST(EncodeDocument, MaskCoversAnswersAndTheEndAfterALastAnswer) {
   EXPECT_EQ(encode_document(*tokenizer, document, true).loss_mask, std::vector<uint8_t>(10, 0));
 }
 
-// Bytes, with one special token "<s>", which begins documents.
+// Byte tokenizer with one special token "<s>", which begins documents.
 class SpecialTokenizer final : public Tokenizer {
  public:
   std::vector<int32_t> encode(std::string_view text) const override { return bytes_->encode(text); }
@@ -75,7 +75,8 @@ TEST(EncodeDocument, SpecialTokensAreRecognisedOnlyInMarks) {
   const SpecialTokenizer tokenizer;
   const Document chat{.text = "<s><s>a", .parts = {{3, true, false}, {6, false, false}, {7, false, true}}};
   const EncodedDocument encoded = encode_document(tokenizer, chat, true);
-  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259})) << "the beginning is not doubled";
+  EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, '<', 's', '>', 'a', 259}))
+      << "the beginning token is not written twice";
   EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 0, 0, 1, 1}));
   EXPECT_EQ(encode_document(tokenizer, {.text = "<s>"}, false).ids, (std::vector<int32_t>{258, '<', 's', '>', 259}));
 }

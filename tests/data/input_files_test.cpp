@@ -85,7 +85,7 @@ TEST_F(Inputs, LinkGivenAsInputIsFollowed) {
   EXPECT_EQ(taken(file), Texts{"a.txt"});
 }
 
-TEST_F(Inputs, FileWithTwoNamesIsTakenOnce) {
+TEST_F(Inputs, FileWithTwoNamesIsReadOnce) {
   folder_.write("in/b.txt", "text");
   fs::create_hard_link(folder_ / "in/b.txt", folder_ / "in/a.txt");
   EXPECT_EQ(taken(rules()), Texts{"in/a.txt"});
@@ -100,8 +100,8 @@ TEST_F(Inputs, RepeatedInputIsRefused) {
     for (const std::string& input : inputs) r.inputs.push_back(folder_ / input);
     return refusal(ExitCode::usage, r);
   };
-  expect_contains(twice({"in"}), "in: is given twice by --input; its text would count twice");
-  expect_contains(twice({"in/a"}), "in/a: is given twice by --input; its text would count twice");
+  expect_contains(twice({"in"}), "in: is given twice by --input; name each input once");
+  expect_contains(twice({"in/a"}), "in/a: is given twice by --input; name each input once");
   expect_contains(twice({"in/a/./b.txt"}), cat("b.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
   expect_contains(twice({"link.txt"}), cat("link.txt: is given twice by --input, also as ", folder_ / "in/a/b.txt"));
 }
@@ -130,7 +130,7 @@ TEST_F(Inputs, PatternsSelectFiles) {
   InputRules named = rules();
   named.inputs = {folder_ / "in/README.md", folder_ / "in/a.txt"};
   named.exclude = {"*.md"};
-  EXPECT_EQ(taken(named), Texts{"in/a.txt"}) << "patterns also apply to named files, as from a shell's in/*";
+  EXPECT_EQ(taken(named), Texts{"in/a.txt"}) << "patterns also apply to files named on the command line";
   EXPECT_EQ(skipped(named), Texts{"in/README.md: excluded"});
 }
 

@@ -156,7 +156,7 @@ TEST(MegatronIndex, DamageIsNamed) {
   };
   expect_contains(changed([](Parts& p) { p.version = 2; }), "x.idx: index version 2, expected 1");
   expect_contains(changed([](Parts& p) { p.dtype = 9; }), "x.idx: dtype code 9, expected 1 to 8");
-  expect_contains(changed([](Parts& p) { p.dtype = 7; }), "x.idx: dtype code 7 (float32), expected integers");
+  expect_contains(changed([](Parts& p) { p.dtype = 7; }), "x.idx: dtype code 7 (float32), expected an integer type");
   expect_contains(changed([](Parts& p) { p.moved = 1; }), "x.idx: sequence 3 begins at token 5, expected 4");
   expect_contains(changed([](Parts& p) { p.moved = -5; }), "x.idx: sequence 3 begins at token -1, expected 4");
   expect_contains(changed([](Parts& p) { p.documents = {0, 2}; }), "document boundaries are 0 to 2, expected 0 to 4");
@@ -221,13 +221,13 @@ TEST(MegatronIndex, TrainsWithoutATokenizer) {
   EXPECT_EQ(open_training_data(config, options).heldout->size(), 2);
   config.mlm_probability = 0.1;
   expect_contains(message_of(ExitCode::usage, [&] { open_training_data(config, options); }),
-                  "x.idx has no tokenizer.json beside it, so there is no mask token");
+                  "x.idx has no tokenizer.json next to it, so there is no mask token");
   config.mlm_probability = 0;
   expect_contains(message_of(ExitCode::data, [&] { open_training_data(config, {.context = 4, .vocab_size = 6}); }),
                   "token 5 has id 6, expected 0 to 5");
 }
 
-TEST(MegatronIndex, TokenizerBesideTheIndexSetsTheVocabulary) {
+TEST(MegatronIndex, TokenizerNextToTheIndexSetsTheVocabulary) {
   const Files files;
   Parts parts;
   DataConfig config;

@@ -113,7 +113,7 @@ TYPED_TEST(Shuffled, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
   }
 }
 
-TYPED_TEST(Shuffled, DocumentsInASequenceDoNotSeeEachOther) {
+TYPED_TEST(Shuffled, DocumentsInASequenceDoNotAttendToEachOther) {
   const auto source = source_of<TypeParam>(many_lengths(), 16);
   const std::vector<int> document_of = document_of_token(many_lengths());
   const Batch batch = source.batch(0, 30);
@@ -180,7 +180,7 @@ TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
 }
 
 // One document of ten tokens is cut into five pieces over two epochs. Three of the pieces begin in the first epoch.
-TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochOfItsBegin) {
+TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochInWhichItBegins) {
   const auto source = source_of<ShuffledSequences>({10}, 4);
   const auto pieces = [&](int64_t begin, int64_t end) {
     std::set<std::pair<Ids, Ids>> found;
@@ -227,7 +227,7 @@ TEST(ShuffledSequences, NeedConstantMemoryForAnyNumberOfDocuments) {
   EXPECT_EQ(allocated(40), allocated(4000));
 }
 
-TEST(ShuffledDocuments, DocumentsStayWholeAndEpochsDifferInOrder) {
+TEST(ShuffledDocuments, DocumentsRemainWholeAndEpochsDifferInOrder) {
   const auto lengths = many_lengths();
   const int n = total(lengths);
   const Ids all = source_of<ShuffledDocuments>(lengths, 7).batch(0, 2 * n / 7 + 1).ids;

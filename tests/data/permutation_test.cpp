@@ -50,7 +50,7 @@ TEST(Permutation, IsComputedNotStoredForTrillions) {
     EXPECT_EQ(seen.size(), 2000u);
     EXPECT_GE(*seen.begin(), 0);
     EXPECT_LT(*seen.rbegin(), n);
-    EXPECT_LT(*seen.begin(), n / 100) << "places are spread over the whole range";
+    EXPECT_LT(*seen.begin(), n / 100) << "positions must be spread over the whole range";
     EXPECT_GT(*seen.rbegin(), n - n / 100);
   }
 }

@@ -128,9 +128,9 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.vocab_size = 300;
   f.options.split.longest_bytes = 3000;
   const std::string text = refusal();
-  expect_contains(text, cat(f.options.output, ": holds another dataset, made 20"));
+  expect_contains(text, cat(f.options.output, ": contains a different dataset, made 20"));
   expect_contains(text, cat(" from ", f.options.inputs.front(), " (2 files): ", first.train.tokens, " training and ",
-                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences now: "));
+                            first.heldout.tokens, " held-out tokens, vocabulary 400. Differences: "));
   expect_contains(text, "--split-bytes 2000 -> 3000, --vocab 400 -> 300.");
   expect_contains(text, "Choose another --output; --force replaces the dataset, but runs");
 
@@ -138,7 +138,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
   f.options.split.longest_bytes = 2000;
   EXPECT_TRUE(prepare(f.options).skipped);
   f.folder.write("text/b.txt", book(100, 201));
-  expect_contains(refusal(), "Differences now: the text.");
+  expect_contains(refusal(), "Differences: the text.");
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
@@ -150,7 +150,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
   EXPECT_TRUE(prepare(f.options).skipped);
   f.options.tokenizer = "bpe";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --tokenizer \"bytes\" -> \"bpe\".");
+                  "Differences: --tokenizer \"bytes\" -> \"bpe\".");
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
@@ -158,14 +158,14 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
-  expect_contains(text, "holds a dataset that does not record its input: train.hxd (20");
+  expect_contains(text, "contains a dataset that does not record its input: train.hxd (20");
   for (std::string_view name : {train_file_name, heldout_file_name})
     std::filesystem::remove(std::filesystem::path(f.options.output) / name);
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
                   "does not record its input: tokenizer.json (20");
   std::filesystem::remove(f.folder / "out/tokenizer.json");
   f.folder.write("out/notes.txt", "mine");
-  EXPECT_FALSE(prepare(f.options).skipped) << "the folder may hold other files";
+  EXPECT_FALSE(prepare(f.options).skipped) << "the folder may contain other files";
   EXPECT_EQ(contents_of(f.options.output).at("notes.txt"), "mine");
 }
 
@@ -280,7 +280,7 @@ TEST(Prepare, NamesAllBadFilesTogether) {
   for (int i = 0; i < 40; ++i) expect_contains(text, cat("text/bad-", i, ".txt: is not text: byte 3 is 0xe9"));
   expect_contains(text, "lines.jsonl:2: has no key \"text\"");
   expect_contains(text, "lines.jsonl:3: is not a JSON object but []");
-  for (const char* remedy : {"pass --binary", "mend or remove the object"}) {
+  for (const char* remedy : {"pass --binary", "correct or remove the object"}) {
     expect_contains(text, remedy);
     EXPECT_EQ(text.find(remedy), text.rfind(remedy)) << "the remedy is printed once";
   }
@@ -333,8 +333,8 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_EQ(warnings[0], f.folder / "text/c.txt" +
-                             ": taken as text, but the first line is JSON with the key \"text\"; in a "
-                             "file named .jsonl each line is a document");
+                             ": taken as text, but the first line is JSON with the key \"text\"; if the "
+                             "file were named .jsonl, each line would be a document");
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
@@ -347,7 +347,8 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(two,
                   "b.json:1: has no key \"text\" (--text-key), expected an object such as {\"text\": \"...\"}; keys "
                   "with strings: body\n");
-  expect_contains(two, "\nmend or remove the object, because no option skips a single one; --exclude PATTERN leaves");
+  expect_contains(two,
+                  "\ncorrect or remove the object, because no option skips single objects; --exclude PATTERN skips");
   expect_contains(refusal("c.json", "[{\"text\": \"x\"},\n {\"text\": 3}]"), "c.json: object 2: \"text\" is number");
   expect_contains(refusal("d.ndjson", "{\"text\": \"a\\u0000b\"}"),
                   "d.ndjson:1: \"text\" is not text: it has a zero byte");
@@ -358,7 +359,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
   expect_contains(text, "e.jsonl: 15 more objects have problems");
 }
 
-TEST(Prepare, WarnsOfATooSmallHeldOutPart) {
+TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
   Corpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};
@@ -386,7 +387,7 @@ TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
   f.options.tokenizer = "bytes";
   const auto warnings = prepare(f.options).warnings;
   ASSERT_EQ(warnings.size(), 1u);
-  expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are drawn");
+  expect_contains(warnings[0], "% of the text, not the 10% that --heldout asks for: documents are chosen");
 }
 
 TEST(Prepare, FilesWithoutTextAreCountedApart) {
@@ -456,11 +457,10 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(usage, [](auto& o) { o.heldout = NAN; }), "held-out fraction is nan");
   expect_contains(message(usage, [](auto& o) { o.split.longest_bytes = 3; }), "at most 3 bytes");
   expect_contains(message(usage, [](auto& o) { o.split.rule = DocumentRule::separator; }),
-                  "--split separator needs --separator, the line between documents, which is empty");
+                  "--split separator needs --separator, the line between documents, but it is empty");
   expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front() + "/./a.txt"); }),
                   "text/./a.txt: is given twice by --input, also as ");
-  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }),
-                  "; its text would count twice");
+  expect_contains(message(usage, [](auto& o) { o.inputs.push_back(o.inputs.front()); }), "; name each input once");
   expect_contains(message(usage,
                           [](auto& o) {
                             o.inputs = {"/no/such", "/nor/this"};

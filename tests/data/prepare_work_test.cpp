@@ -26,7 +26,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
     prepare(f.options);
     auto contents = contents_of(f.options.output);
     EXPECT_EQ(contents.erase("summary.json"), 1u);
-    EXPECT_EQ(contents.size(), 3u) << "nothing else is left";
+    EXPECT_EQ(contents.size(), 3u) << "the output folder must contain no other files";
     if (first.empty()) first = contents;
     EXPECT_TRUE(contents == first) << workers;
   }
@@ -112,8 +112,9 @@ TEST(Prepare, FileThatChangesAfterReadingIsRefused) {
     if (p.stage == "encoding" && p.done_bytes == 0) f.corpus.folder.write("text/b.txt", book(100, 199) + "changed");
   };
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, change); }),
-                  "text/b.txt: has changed while the dataset was made");
-  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished")) << "its shards may have other text";
+                  "text/b.txt: has changed since it was first read");
+  EXPECT_FALSE(std::filesystem::exists(f.corpus.folder / "out/unfinished"))
+      << "shards of the interrupted preparation may contain other text";
 }
 
 TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
@@ -126,7 +127,7 @@ TEST(Prepare, LeftoverShardsOfAFinishedDatasetAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(shards));
 }
 
-TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
+TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
   f.corpus.folder.write("text/b.txt", book(100, 201));
@@ -135,7 +136,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsStay) {
             (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));
 }
 
-TEST(Prepare, MissingChatFormIsADifference) {
+TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
   Corpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";
@@ -144,7 +145,7 @@ TEST(Prepare, MissingChatFormIsADifference) {
   prepare(f.options);
   f.options.chat_form = "";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" is missing");
+                  "Differences: --chat-form \"plain\" is missing");
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
@@ -172,10 +173,10 @@ TEST(Prepare, ConversationsGetALossMask) {
 
   f.options.chat_form = "raw";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
-                  "Differences now: --chat-form \"plain\" -> \"raw\"");
+                  "Differences: --chat-form \"plain\" -> \"raw\"");
   f.options.inputs.push_back(f.folder.write("words.txt", "words"));
   expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }),
-                  "words.txt: is text, but --chat-form takes conversations");
+                  "words.txt: is text, but --chat-form expects conversations");
   f.options.chat_form = "unknown";
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }

@@ -52,6 +52,17 @@ TEST(SequentialSource, OutOfRangeSequencesAreABug) {
   EXPECT_THROW(source.batch(-1, 1), std::logic_error);
 }
 
+TEST(Batch, FurtherTokensAreOfTheSameDocument) {
+  const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
+  const Batch::Further one = batch.further(1), two = batch.further(2);
+  EXPECT_EQ(one.ids, (Ids{1, 2, 2, 3, 5, 5, 65535, 65535}));
+  EXPECT_EQ(one.targets, (Ids{2, -1, -1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(two.ids, (Ids{2, 2, 2, 3, 5, 5, 65535, 65535}));
+  EXPECT_EQ(two.targets, (Ids(8, -1)));
+  EXPECT_EQ(batch.further(0).ids, batch.ids);
+  EXPECT_EQ(batch.further(0).targets, batch.targets);
+}
+
 TEST(Batch, CountsDocumentsOfDividedSequences) {
   const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
   EXPECT_EQ(batch.document_count(), 4);
@@ -85,7 +96,7 @@ TEST(Mixture, ProportionsFollowTheWeightsAtEveryLength) {
   std::vector<int64_t> counts(weights.size(), 0);
   for (int64_t i = 0; i < 200000; ++i) {
     const auto at = mixture.place(i);
-    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // every part is read without gaps
+    ASSERT_EQ(at.index, counts[at.part]) << "sequence " << i;  // each part is read in order and without gaps
     ++counts[at.part];
     for (size_t p = 0; p < weights.size(); ++p) {
       // The error may be 1e-5 per sequence, because weights are rounded to 1/65536.

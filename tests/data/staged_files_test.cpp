@@ -33,7 +33,7 @@ TEST(StagedFiles, AppearTogether) {
     staged.commit(names);
   }
   EXPECT_EQ(contents(folder, "first"), "new");
-  EXPECT_EQ(contents(folder, "second"), "none") << "the old file without a new version is removed";
+  EXPECT_EQ(contents(folder, "second"), "none") << "the commit must remove an old file without a new version";
   EXPECT_EQ(contents(folder, "third"), "new");
   EXPECT_EQ(contents(folder, "other"), "old");
   EXPECT_EQ(entries(folder), 3u);
@@ -53,9 +53,9 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
-// A name in a missing folder makes a move fail: in the first case the move of an old file, in the second the move of a
-// new file.
-TEST(StagedFiles, FailedCommitPutsTheOldFilesBack) {
+// A name in a missing folder makes a move fail. In the first case it is the move of an old file, in the second case
+// that of a new file.
+TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {
     const ScratchFolder folder;

@@ -80,7 +80,7 @@ TEST(TokenDataset, WithoutDocumentsIsLegalToOpen) {
   EXPECT_EQ(dataset.tokens(), 0);
 }
 
-TEST(TokenDataset, FingerprintDependsOnContentsAlone) {
+TEST(TokenDataset, FingerprintDependsOnlyOnContents) {
   const ScratchFolder a, b, c;
   EXPECT_EQ(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(b)).fingerprint());
   EXPECT_NE(TokenDataset(write_sample(a)).fingerprint(), TokenDataset(write_sample(c, 301)).fingerprint());
@@ -173,7 +173,7 @@ TEST(TokenDatasetDamage, ImpossibleSizesAreRefusedBeforeAllocation) {
   expect_contains(opening_forged([](auto& h) { h.vocab_size = 0; }), "vocabulary of 0 ids");
 }
 
-TEST(TokenDatasetDamage, OffsetsPastTheEndOrFallingAreRefused) {
+TEST(TokenDatasetDamage, OffsetsPastTheEndOrDecreasingAreRefused) {
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 1, 16); }),
                   "document 0 ends at token 16, past the end (15)");
   expect_contains(opening_resigned([](auto& b) { set_offset(b, 2, 9); }),
@@ -187,7 +187,7 @@ TEST(TokenDatasetDamage, IdOutsideTheVocabularyIsRefused) {
   expect_contains(opening_resigned(large_id), "token 7 has id 519, expected 0 to 299");
 }
 
-TEST(TokenDatasetDamage, UncheckedIdOutsideTheVocabularyIsFoundAtTheRead) {
+TEST(TokenDatasetDamage, UncheckedIdOutsideTheVocabularyIsFoundWhenItIsRead) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   std::string bytes = read_file(path);

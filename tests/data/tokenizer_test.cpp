@@ -103,7 +103,7 @@ TEST(Bpe, MergesTheMostFrequentPairFirst) {
   EXPECT_EQ(merges[2], (Merge{' ', 257}));  // " abab" occurs twice
 }
 
-TEST(Bpe, EqualCountsGoToTheSmallestIds) {
+TEST(Bpe, PairWithTheSmallestIdsIsMergedAmongEqualCounts) {
   BpeTrainer trainer;
   trainer.add("xy xy ab ab");
   const auto merges = trainer.train(258 + 1)->contents().merges;

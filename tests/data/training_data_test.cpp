@@ -62,7 +62,8 @@ TEST(TrainingData, MixesFoldersMadeWithOneTokenizer) {
   p.options.tokenizer = "bytes";
   p.options.force = true;
   prepare(p.options);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "second/tokenizer.json: is another tokenizer than");
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
+                  "second/tokenizer.json: differs from the tokenizer of");
 }
 
 TEST(TrainingData, IsShuffledInTheOrderOfTheRecipe) {
@@ -92,7 +93,7 @@ TEST(TrainingData, ChangesSinceTheCheckpointAreNamed) {
   prepare(p.options);
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: changed since the checkpoint");
   p.opening.expected = std::vector<Digest>(2);
-  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, the checkpoint was trained on 2");
+  expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "1 datasets, but the checkpoint was trained on 2");
 }
 
 TEST(TrainingData, ForeignTokenizerIsNamed) {
@@ -108,7 +109,7 @@ TEST(TrainingData, DatasetWithMoreIdsThanItsTokenizerIsNamed) {
   TokenDatasetWriter writer(p.folder / "out/train.hxd", tokenizer->vocab_size() + 1, tokenizer->fingerprint());
   writer.finish();
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }),
-                  "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json beside it has 400");
+                  "out/train.hxd: has a vocabulary of 401 ids, but tokenizer.json next to it has 400");
 }
 
 TEST(TrainingData, TooSmallModelVocabularyIsAUsageError) {

@@ -20,7 +20,7 @@ TEST(FreeRanges, SmallestSufficientRangeIsTaken) {
   free.give(0, 30), free.give(40, 10), free.give(60, 20);
   EXPECT_EQ(free.take(10), 40);
   EXPECT_EQ(free.take(15), 60);
-  EXPECT_EQ(free.take(5), 75) << "the rest of the range is still free";
+  EXPECT_EQ(free.take(5), 75) << "the rest of the range remains free";
   EXPECT_EQ(free.take(30), 0);
 }
 

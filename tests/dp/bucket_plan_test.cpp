@@ -75,7 +75,7 @@ TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
     add(set, "experts", {4, 8}, {MeshView::expert, {{Axis::ep, 0, 2, mesh.coordinate(Axis::ep)}}}, Dtype::bf16);
     const dp::BucketPlan plan(set, mesh, {.zero = Zero::states});
     ASSERT_EQ(plan.buckets().size(), 3u);
-    EXPECT_EQ(plan.buckets()[0].group->size(), 2) << "experts";
+    EXPECT_EQ(plan.buckets()[0].group->size(), 2) << "experts are summed over their two replicas";
     EXPECT_EQ(plan.buckets()[1].dtype, Dtype::f32);
     EXPECT_EQ(plan.buckets()[2].dtype, Dtype::bf16);
     for (const auto& b : plan.buckets()) EXPECT_EQ(b.unit, 0u) << "all parameters belong to one unit";

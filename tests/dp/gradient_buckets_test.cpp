@@ -202,7 +202,7 @@ TEST(GradientBuckets, C2_R3_UnusedParameterGetsZeroNotGarbage) {
     });
 }
 
-TEST(GradientBuckets, OnlyTheGradientsOfAShareStayInMemoryUnderZero2) {
+TEST(GradientBuckets, OnlyTheGradientsOfAShareRemainInMemoryUnderZero2) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     Model whole(world, 1, 1 << 20, Zero::nothing), share(world, 1, 1 << 20, Zero::gradients);
     for (Model* m : {&whole, &share}) {

@@ -92,7 +92,7 @@ TEST(WeightBuckets, UpdateOfOwnedWeightsReachesEveryRank) {
 
 using Layers = std::vector<int64_t>;
 
-TEST(WeightBuckets, OnlyTheWeightsOfAShareStayInMemoryUnderZero3) {
+TEST(WeightBuckets, OnlyTheWeightsOfAShareRemainInMemoryUnderZero3) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     EXPECT_EQ(m.used(Category::parameter), layers * layer_elements * 4 / 2);
@@ -119,7 +119,7 @@ TEST(WeightBuckets, NextUnitIsGatheredAheadInAKnownOrder) {
     }
     for (int64_t l = layers - 1; l > 0; --l) {
       m.use(l);
-      EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward";
+      EXPECT_EQ(m.layers_in_memory(), (Layers{l - 1, l})) << "backward gathers the previous layer ahead";
     }
     m.use(0);
     EXPECT_EQ(m.layers_in_memory(), Layers{0}) << "nothing is gathered ahead, because the update follows";
@@ -143,7 +143,7 @@ TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
 }
 
 // A pass in another order is correct, too. Only the weights gathered ahead are wasted.
-TEST(WeightBuckets, UnexpectedOrderIsOnlySlower) {
+TEST(WeightBuckets, UnexpectedOrderChangesOnlyTheSpeed) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     m.forward_and_backward();
@@ -162,7 +162,7 @@ TEST(WeightBuckets, AbsentWeightsAreNotRead) {
   });
 }
 
-TEST(WeightBuckets, HeldWeightsStayDuringOtherUsesAndAreFreedAtTheNextUse) {
+TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     {

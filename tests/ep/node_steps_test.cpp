@@ -118,11 +118,11 @@ TEST_P(TwoStepExchange, DeliversAndReturnsTheSameRowsInTheSameOrder) {
           options.all_to_all = AllToAll::hierarchical;
           const RoutingPlan two = plan_for_ids(ids, 2 * world.size(), groups, options, lab.stream());
           const Tensor rows = naming_rows(lab, one, world.rank());
-          const Tensor wire = as_sent(lab, two, rows);
+          const Tensor wire_of_one = as_sent(lab, one, rows), wire = as_sent(lab, two, rows);
           ASSERT_EQ(one.counts.chunks.size(), two.counts.chunks.size());
           for (size_t c = 0; c < one.counts.chunks.size(); ++c) {
             const ep::ChunkCounts &plain = one.counts.chunks[c], &chunk = two.counts.chunks[c];
-            const Tensor sent = rows.slice(0, plain.wire_begin, plain.wire_end);
+            const Tensor sent = wire_of_one.slice(0, plain.wire_begin, plain.wire_end);
             const auto expected = ep::send_to_experts(plain, sent, world, lab.stream());
             expected.arrived.wait();
             const Tensor got = there(chunk, wire, *nodes, lab.stream());
@@ -208,7 +208,7 @@ TEST(NodeSteps, AreAbsentOnOneNodeOrWithOneRankPerNode) {
                                                              {&world, &self, &world, nodes.get(), nodes.get()},
                                                              {.all_to_all = AllToAll::hierarchical}, lab.stream());
                        EXPECT_FALSE(plan.counts.chunks.front().steps);
-                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "without two steps, rows are not reordered";
+                       EXPECT_FALSE(plan.indices.wire_slots.defined()) << "a one-step exchange does not reorder rows";
                      },
                      {.node_of_rank = node_of_rank});
 }

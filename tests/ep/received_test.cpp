@@ -1,4 +1,4 @@
-// Wrong numbers from another rank cause an error that names their sender, and no crash.
+// Wrong numbers from another rank cause an error that names the sender. They never cause a crash.
 #include "parallel/ep/received.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +22,9 @@ using comm::ProcessGroup;
 using ep::RowOf;
 using Kind = Operation::Kind;
 
-// Sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and type. Returns rank 0's
-// error.
-std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
-  const Wrong change = [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
+// Sets element `at` of the data that rank 0 receives to `value`, in operations of this kind and type.
+Wrong wrong_number(Kind kind, Dtype dtype, int64_t at, int64_t value) {
+  return [=](const ProcessGroup& right, const Operation& op, device::Stream& stream) {
     std::optional<device::Event> done;
     if (right.rank() != 0 || op.kind != kind || op.out.dtype() != dtype) return done;
     if (kind == Kind::all_gather)
@@ -37,11 +36,15 @@ std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of
     done = stream.record();
     return done;
   };
+}
+
+// Returns rank 0's error if it receives a wrong number.
+std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   return message_of(ExitCode::communication, [&] {
     comm::with_ranks(2, [&](const ProcessGroup& world) {
       Lab lab;
       const comm::SelfGroup self;
-      const auto wrong = wrong_group(world, change);
+      const auto wrong = wrong_group(world, wrong_number(kind, dtype, at, value));
       // Rank 0 has experts 0 and 1. The tokens of every rank choose 0 and 1, 2 and 3, 0 and 2.
       const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3, 0, 2}, {3, 2}, lab.context);
       plan_for_ids(ids, 4, {wrong.get(), &self, wrong.get()}, {.row_of = row_of}, lab.stream());
@@ -89,6 +92,54 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
             "routing: rank 1 of group world sent local expert 0 for row 1: more rows than the 2 in its counts");
   EXPECT_EQ(expert(5, -1),
             "routing: rank 1 of group world sent local expert 1 for 0 rows; expected the 1 in its counts");
+}
+
+TEST(Received, LoadsOfExpertsAreCheckedBeforeTheyAreUsed) {
+  const auto load = [](int64_t at, int64_t value) {
+    return message_of(ExitCode::communication, [&] {
+      comm::with_ranks(2, [&](const ProcessGroup& world) {
+        Lab lab;
+        const auto wrong = wrong_group(world, wrong_number(Kind::all_gather, Dtype::i64, at, value));
+        const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3}, {2, 2}, Device(lab.context).host());
+        ep::agree_on_hot_experts(ids, 4, 2, {1}, *wrong);
+      });
+    });
+  };
+  // Rank 1's loads begin at 4.
+  EXPECT_EQ(load(5, -7), "routing: rank 1 of group world sent the load -7 of expert 1; expected 0 .. 1099511627776");
+  EXPECT_EQ(
+      load(4, int64_t{1} << 62),
+      "routing: rank 1 of group world sent the load 4611686018427387904 of expert 0; expected 0 .. 1099511627776");
+}
+
+// A token chooses experts 0 and 1 of rank 0, which are in different chunks. Its row is sent in the first chunk and
+// returns in the second chunk.
+TEST(Received, CountsOfJoinedRowsMustAgree) {
+  const comm::SelfGroup self;
+  const ep::CountsMessage counts{2, 4, 2, 2, true};
+  const std::vector<int64_t> right{1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 2};
+  ASSERT_EQ(counts.size(), std::ssize(right));
+  EXPECT_NO_THROW(counts.check(right, 0, self));
+  const auto with = [&](size_t at, int64_t value) {
+    std::vector<int64_t> wrong = right;
+    wrong[at] = value;
+    return message_of(ExitCode::communication, [&] { counts.check(wrong, 0, self); });
+  };
+  const std::string sender = "routing: rank 0 of group " + self.name() + " sent ";
+  EXPECT_EQ(with(8, 2), sender + "the count 2 of rows for rank 0 in chunk 0; expected 0 .. 1 for its 1 slots");
+  EXPECT_EQ(with(15, 1), sender + "the count 1 of rows from rank 1 in chunk 1; expected 0 .. 0 for its 0 slots");
+  EXPECT_EQ(with(12, 1), sender +
+                             "counts of 1 rows for rank 0 and 2 rows from it; expected 1 .. 2 rows for its 2 "
+                             "slots, and as many from it");
+}
+
+TEST(Received, JoinedRowsMustBeThoseThatWereCounted) {
+  const comm::SelfGroup self;
+  const std::vector<int64_t> listed{1, 0}, counted{0, 1};
+  EXPECT_NO_THROW(ep::check_joined_rows(listed, listed, false, 0, self));
+  EXPECT_EQ(message_of(ExitCode::communication, [&] { ep::check_joined_rows(listed, counted, true, 0, self); }),
+            "routing: rank 0 of group " + self.name() +
+                " sent experts of 1 rows whose last experts are in chunk 0; expected the 0 in its counts");
 }
 
 TEST(Received, GatheredExpertsMustExist) {

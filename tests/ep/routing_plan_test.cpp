@@ -154,7 +154,7 @@ struct Way {
 };
 
 std::string name_of(const Way& w) {
-  constexpr std::string_view names[] = {"Tokens", "Peers", "Phases", "Experts"};
+  constexpr std::string_view names[] = {"Tokens", "Peers", "Experts"};
   return cat(names[base::ordinal(w.by)], w.chunks, w.merged ? "Merged" : "");
 }
 
@@ -165,10 +165,11 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
   for (int ranks : {1, 2, 4})
     comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
       Lab lab;
-      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but takes part
+      const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // There are at most as many chunks as parts to divide.
+      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers or phases as
+      // ranks.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -196,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(, Exchange,
                          testing::Values(Way{Chunking::By::tokens, 1, false}, Way{Chunking::By::tokens, 3, false},
                                          Way{Chunking::By::tokens, 16, false}, Way{Chunking::By::peers, 4, false},
                                          Way{Chunking::By::experts, 2, false}, Way{Chunking::By::tokens, 3, true},
-                                         Way{Chunking::By::peers, 4, true}, Way{Chunking::By::phases, 2, true}),
+                                         Way{Chunking::By::peers, 4, true}),
                          [](const auto& i) { return name_of(i.param); });
 
 TEST(SlotOrder, ChunksOfTokensAreAsEqualAsPossibleAndOrdered) {
@@ -221,27 +222,46 @@ TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
-TEST(SlotOrder, SendsATokenRowOnceForEachChunkWithAnyOfItsExperts) {
+// Three of the four slots are kept. The share of an expert's capacity is 1.5 x 4 / 2 = 3 rows.
+TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   Lab lab;
-  const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
-  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
-  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 1, 1}));  // experts 0 and 2, then 1 and 3
-  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, 1, 2}));
+  const Tensor ids = ids_of(lab, {1, 1, -1, 1}, 1);
+  const ep::Ordering ordering{.experts = 2, .ranks = 2, .capacity = 1.5};
+  const ep::SlotOrder order = ep::order_slots(ids, ordering, 0, lab.stream());
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{3, 3}));
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{0, 0, 0, 0, 1, 3}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 4, -1, 5}));
+  EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{-1, -1, -1, 0, 1, 3}));
+  const ep::SlotOrder above = ep::order_slots(ids, {.experts = 2, .ranks = 2, .capacity = 0.5}, 0, lab.stream());
+  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "no slot is dropped here";
 }
 
-// Eight ranks on two nodes have one expert each. If rows were chunked by peers, rank 0 would have all of its rows for
-// the other node in the second chunk. Rank 3 would have nearly all of them in the first chunk. Therefore, each rank
-// would wait for the other one twice.
-TEST(SlotOrder, PhasesSendEquallyManyRowsToTheOtherNodeFromEveryRank) {
+// Experts 0 and 2 are in the first chunk, 1 and 3 in the second chunk.
+TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
   Lab lab;
-  const Tensor ids = ids_of(lab, {0, 1, 2, 3, 4, 5, 6, 7}, 8);
-  for (int rank = 0; rank < 8; ++rank) {
-    const ep::SlotOrder order = ep::order_slots(ids, {8, 8, {Chunking::By::phases, 2}}, rank, lab.stream());
-    for (int chunk = 0; chunk < 2; ++chunk) {
-      const auto rows = order.rows_to.begin() + chunk * 8 + (rank < 4 ? 4 : 0);
-      EXPECT_EQ(std::accumulate(rows, rows + 4, int64_t{0}), 2) << "rank " << rank << ", chunk " << chunk;
-    }
-  }
+  const Tensor ids = ids_of(lab, {0, 1, 3, 2, -1, -1}, 3);
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::experts, 2}, RowOf::token}, 0, lab.stream());
+  EXPECT_TRUE(order.joined);
+  EXPECT_EQ(order.counts, (std::vector<int64_t>{1, 0, 1, 0, 0, 1, 0, 1}));
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(order.rows_from(), (std::vector<int64_t>{0, 1, 1, 1}));
+  // Rows by the chunk in which they return: token 1 to rank 1, token 0 to rank 0, token 0 to rank 1.
+  EXPECT_EQ(order.tokens.to_vector<int64_t>(), (std::vector<int64_t>{1, 0, 0}));
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{1, -1, 2, 0, -1, -1}));
+  EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{3, -1, 0, 1, 2, -1}));
+  EXPECT_EQ(order.sent, (std::vector<int64_t>{1, 0, 2}));
+  EXPECT_EQ(order.by_rank, (std::vector<int64_t>{1, 2, 0}));
+}
+
+TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfOtherKinds) {
+  Lab lab;
+  const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
+  const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::peers, 2}, RowOf::token}, 0, lab.stream());
+  EXPECT_FALSE(order.joined);
+  EXPECT_EQ(order.rows_to, (std::vector<int64_t>{1, 0, 0, 1}));
+  EXPECT_EQ(order.rows_from(), order.rows_to);
+  EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{0, -1, 1}));
 }
 
 TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
@@ -270,7 +290,7 @@ TEST(SlotOrder, ForSeveralRanksEqualsTheOrderOfEachRank) {
 TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
-    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is rank 1's second one
+    const Tensor ids = ids_of(lab, {0, 1, 2, 7}, 1);  // the last id is the second id of rank 1
     for (RowOf row_of : {RowOf::slot, RowOf::token}) {
       const auto order = [&] { ep::order_slots(ids, {4, 2, {}, row_of, &world}, 0, lab.stream()); };
       EXPECT_EQ(message_of(ExitCode::communication, order),
@@ -341,8 +361,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
     const auto check = [&](const ep::PlanOptions& options) {
       const bool alike = options.esp_exchange == EspExchange::replicated;
       const auto ids_from = [&](int j, int p) {
-        const int source =
-            alike ? p : 2 * p + j;  // etp ranks hold the same tokens if alike, otherwise different tokens
+        const int source = alike ? p : 2 * p + j;  // if `alike`, etp ranks hold the same tokens
         return random_ids(lab, source, source == 1 ? 0 : 9, top_k, experts);
       };
       std::vector<std::pair<int, int>> sources{{0, 0}, {0, 1}, {1, 0}, {1, 1}};  // etp rank, ep rank
@@ -376,8 +395,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
         EXPECT_EQ(plan.counts.chunks[c].placed, place.defined());
       }
     };
-    const Chunking chunkings[] = {
-        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}, {Chunking::By::phases, 2}, {Chunking::By::experts, 4}};
+    const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 2}, {Chunking::By::experts, 4}};
     for (const auto& [esp_exchange, name] : enum_names(EspExchange::gather))
       for (const Chunking& chunking : chunkings)
         for (bool merged : {false, true}) {
@@ -388,7 +406,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
 }
 
 // A kernel, not the host, computes the numbers that each row needs.
-TEST(RoutingPlan, UploadsEquallyManyBytesForAnyNumberOfRows) {
+TEST(RoutingPlan, UploadsTheSameNumberOfBytesForAnyNumberOfRows) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
     run->record_issues();
@@ -421,6 +439,7 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
     const auto grouped = [&](RowOf row_of, Chunking chunking, std::vector<int64_t>& offsets) {
       const RoutingPlan plan = plan_over(world, ids, 8, {.chunking = chunking, .row_of = row_of});
       std::vector<Tensor> all;
+      const Tensor arrived = Tensor::empty({plan.counts.rows_gathered(), 2}, Dtype::f64, lab.context);
       for (size_t c = 0; c < plan.counts.chunks.size(); ++c) {
         const ep::ChunkCounts& chunk = plan.counts.chunks[c];
         const ep::ChunkIndices& indices = plan.indices.chunks[c];
@@ -438,14 +457,21 @@ TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
         EXPECT_FALSE(indices.place.defined());
         EXPECT_TRUE(chunk.placed);
         EXPECT_EQ(chunk.rows_in_chunk, chunk.rows_computed());
-        EXPECT_EQ(indices.reduced.dim(0), chunk.rows_received());
+        EXPECT_EQ(indices.reduced.dim(0), chunk.rows_to_return());
+        EXPECT_EQ(indices.returned.defined(), plan.counts.joined);
+        const auto& k = kernels::kernels(rows.device());
+        Tensor from = there.data;
+        if (plan.counts.joined) {  // the rows of earlier chunks are also needed
+          const int64_t end = chunk.arrived_begin + chunk.rows_received();
+          k.pointwise.copy(lab.stream(), arrived.slice(0, chunk.arrived_begin, end), there.data);
+          from = arrived.slice(0, 0, end);
+        }
         all.push_back(Tensor::empty({chunk.rows_computed(), 2}, Dtype::f64, lab.context));
-        kernels::kernels(rows.device()).permute.gather(lab.stream(), all.back(), there.data, indices.source, {});
+        k.permute.gather(lab.stream(), all.back(), from, indices.source, {});
       }
       return all;
     };
-    const Chunking chunkings[] = {
-        {}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 4}, {Chunking::By::phases, 2}, {Chunking::By::experts, 2}};
+    const Chunking chunkings[] = {{}, {Chunking::By::tokens, 3}, {Chunking::By::peers, 4}, {Chunking::By::experts, 2}};
     for (const Chunking& chunking : chunkings) {
       std::vector<int64_t> of_slots, of_tokens;
       const auto slots = grouped(RowOf::slot, chunking, of_slots), tokens = grouped(RowOf::token, chunking, of_tokens);

@@ -66,7 +66,7 @@ class CudnnPlans : public ::testing::Test {
   static std::string refusal(const AttentionProblem& p) { return CudnnPlan(p, h100).refused(); }
 };
 
-TEST_F(CudnnPlans, ServeWholeSequences) {
+TEST_F(CudnnPlans, SupportWholeSequences) {
   for (bool causal : {false, true})
     for (int64_t size : {64, 128})
       for (int64_t key_heads : {16, 4, 1}) {
@@ -78,7 +78,7 @@ TEST_F(CudnnPlans, ServeWholeSequences) {
       }
 }
 
-TEST_F(CudnnPlans, ServeOtherSizesOfHeads) {
+TEST_F(CudnnPlans, SupportOtherSizesOfHeads) {
   for (int64_t size : {8, 72, 256}) {
     SCOPED_TRACE(size);
     expect_plan(problem(4, 2, size), 1);
@@ -86,7 +86,7 @@ TEST_F(CudnnPlans, ServeOtherSizesOfHeads) {
   }
 }
 
-TEST_F(CudnnPlans, ServeAnyNumberOfPositions) {
+TEST_F(CudnnPlans, SupportAnyNumberOfPositions) {
   for (int64_t positions : {2, 200, 4095}) {
     SCOPED_TRACE(positions);
     AttentionProblem p = problem(4, 2, 64);
@@ -96,7 +96,7 @@ TEST_F(CudnnPlans, ServeAnyNumberOfPositions) {
   }
 }
 
-TEST_F(CudnnPlans, ServeDocuments) {
+TEST_F(CudnnPlans, SupportDocuments) {
   for (bool causal : {false, true})
     for (int64_t size : {64, 128})
       for (int64_t key_heads : {16, 4}) {
@@ -109,20 +109,20 @@ TEST_F(CudnnPlans, ServeDocuments) {
       }
 }
 
-TEST_F(CudnnPlans, ServeManyDocuments) {
+TEST_F(CudnnPlans, SupportManyDocuments) {
   expect_plan(documents(problem(16, 4, 128), 1024), 1);
   expect_plan(backward(documents(problem(16, 4, 128), 1024)), 1024);
 }
 
 // The workspace grows with the square of the number of positions.
-TEST_F(CudnnPlans, ServeDeterministicBackwardIfItsWorkspaceIsSmall) {
+TEST_F(CudnnPlans, SupportDeterministicBackwardIfItsWorkspaceIsSmall) {
   expect_plan(backward(problem(16, 4, 128), true), 2200);
   expect_plan(backward(documents(problem(16, 4, 128), 4), true), 2400);
-  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes, expected at most 4294967296"),
+  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes; expected at most 4294967296"),
             std::string::npos);
   AttentionProblem longer = problem(16, 4, 128);
   longer.positions = 8192;
-  EXPECT_NE(refusal(backward(longer, true)).find("bytes, expected at most 4294967296"), std::string::npos);
+  EXPECT_NE(refusal(backward(longer, true)).find("bytes; expected at most 4294967296"), std::string::npos);
 }
 
 TEST_F(CudnnPlans, RefuseUnsupportedHeads) {

@@ -38,7 +38,7 @@ TEST(PlanOverlay, ReadsBackAsTheTextsOfTheCommandLine) {
   EXPECT_FALSE(option.find("number")->quoted) << text;
   EXPECT_EQ(root.find("train")->find("resume")->kind, config::Node::Kind::null) << text;
   const std::vector<config::Node>& priority = root.find("distributed")->find("priority")->children;
-  ASSERT_EQ(priority.size(), 3U) << "a list is whole: " << text;
+  ASSERT_EQ(priority.size(), 3U) << "the list must be complete: " << text;
   EXPECT_EQ(priority[0].text, "pp");
   EXPECT_EQ(priority[1].text, "ep");
   EXPECT_EQ(root.find("model"), nullptr) << text;

@@ -7,7 +7,7 @@ expect_refused 'copy) is not a registered data source; registered: synthetic'
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad eval run | tee evaluated
-grep -q 'held-out loss [0-9.]* nats per token (576 tokens)' evaluated || failed "$(cat evaluated)"
+grep -q 'held-out loss [0-9.]* nats per token (576 tokens)' evaluated || failed "eval does not print the loss of 576 tokens: $(cat evaluated)"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 losses() { sed -nE 's/.*"loss":([^,]+),.*/\1/p' "$1/metrics.jsonl"; }

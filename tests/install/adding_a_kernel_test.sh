@@ -16,7 +16,7 @@ failed() {
 # Writes the page's diffs, one file each.
 awk '/^```diff$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside { print > sprintf("../diff-%d", n) }' docs/adding-a-kernel.md
 apply() { patch --strip=1 --fuzz=0 --quiet <"../diff-$1" || failed "diff $1 of the page does not apply"; }
-configure() { cmake --preset release >../configure.log 2>&1 || failed "$(cat ../configure.log)"; }
+configure() { cmake --preset release >../configure.log 2>&1 || failed "CMake failed: $(cat ../configure.log)"; }
 build() { cmake --build --preset release --target test_kernels_parity test_kernels_emulated >../build.log 2>&1; }
 
 # With the contract and its case, everything compiles, and the linker names the missing functions.
@@ -24,12 +24,12 @@ apply 1 && apply 2
 configure
 build && failed 'the linker does not report the missing functions'
 for backend in reference cpu; do
-  grep -q "MultiplyKernels::of_$backend" ../build.log || failed "$(tail -30 ../build.log)"
+  grep -q "MultiplyKernels::of_$backend" ../build.log || failed "the linker does not report the function for $backend: $(tail -30 ../build.log)"
 done
 
 for diff in 3 4 5 6; do apply $diff; done
 configure
-build || failed "$(tail -30 ../build.log)"
+build || failed "the build failed: $(tail -30 ../build.log)"
 parity=build/release/tests/test_kernels_parity
 $parity --gtest_filter='*HasNoHoles*:*EveryEntryHasAParityCase*:*multiply*' | tee ../parity.log
 grep -q 'multiply_backward' ../parity.log || failed 'no case of multiply ran'

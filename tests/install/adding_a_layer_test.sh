@@ -7,6 +7,6 @@ expect_refused 'bottleneck) is not a registered layer'
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad inspect run >inspected
-grep -q '^layers.1.mlp.down.weight .*\[32, 16\]' inspected || failed "$(cat inspected)"
+grep -q '^layers.1.mlp.down.weight .*\[32, 16\]' inspected || failed "inspect does not list the weight of the new layer: $(cat inspected)"
 build/my-hexad train recipe.yaml train.steps=4 2>&1 | tee resumed
 grep -q 'resumed from' resumed

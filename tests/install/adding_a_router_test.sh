@@ -7,7 +7,7 @@ expect_refused 'hash) is not a registered router; registered: top_k'
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad inspect run >inspected
-grep -q '^layers.1.moe.router.weight .*\[4, 32\]' inspected || failed "$(cat inspected)"
+grep -q '^layers.1.moe.router.weight .*\[4, 32\]' inspected || failed "inspect does not list the weight of the new router: $(cat inspected)"
 code=0
 build/my-hexad train recipe.yaml 'model.moe.router_options=[{name: sallt, value: 1}]' run.dir=other 2>slip || code=$?
 [ $code -eq 2 ] && grep -qF 'is not an option of the router hash; it has: salt' slip ||

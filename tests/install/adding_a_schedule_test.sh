@@ -19,7 +19,7 @@ build/my-hexad train recipe.yaml schedule.trace=2 run.dir=traced
 gzip -dc traced/trace.json.gz >trace.json
 sent=$(grep -oE '"name":"(dispatch|combine)\.a2a\[[0-9]\]"' trace.json | sed -n 1,4p | cut -d'"' -f4 | paste -sd' ')
 [ "$sent" == "dispatch.a2a[0] dispatch.a2a[1] dispatch.a2a[2] combine.a2a[0]" ] ||
-  failed "the trace begins with other exchanges than the order: $sent"
+  failed "the exchanges of the trace do not follow the order: $sent"
 
 build/my-hexad verify recipe.yaml --world 4 --layouts 'ep=2,worker_lanes=true;ep=4;tp=2,ep=2,etp=1' | tee verified
 grep -q ': 0 mismatches' verified

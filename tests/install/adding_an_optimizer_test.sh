@@ -7,7 +7,7 @@ expect_refused 'nesterov) is not a registered optimizer; registered: '
 build_page
 build/my-hexad train recipe.yaml
 build/my-hexad inspect run >inspected
-grep -q '^layers.1.moe.experts.down.weight/velocity ' inspected || failed "$(cat inspected)"
+grep -q '^layers.1.moe.experts.down.weight/velocity ' inspected || failed "inspect does not list the velocity: $(cat inspected)"
 build/my-hexad train recipe.yaml train.steps=6 2>&1 | tee resumed
 grep -q 'resumed from' resumed
 code=0

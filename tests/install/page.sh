@@ -15,7 +15,7 @@ follow_page() {
   awk '/^`[^`]+`:$/ { name = substr($0, 2, length($0) - 3); next }
        /^```/ { if (inside) { inside = 0; name = "" } else if (name != "") inside = 1; next }
        inside { print > name }' "$page"
-  for file in "${@:2}"; do [ -s "$file" ] || failed "$page does not hold $file"; done
+  for file in "${@:2}"; do [ -s "$file" ] || failed "$page does not show $file"; done
 }
 
 build_page() {

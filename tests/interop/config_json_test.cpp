@@ -36,7 +36,7 @@ TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.qkv_bias"));
 }
 
-TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
+TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
   const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
   EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
   EXPECT_TRUE(glm.flag("model.moe.selection_bias"));
@@ -50,8 +50,54 @@ TEST(ReadConfig, PropertiesOfFamiliesAreConstants) {
   EXPECT_EQ(gpt2.integer("model.mlp_hidden"), 64);
 }
 
+TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
+  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3"));
+  EXPECT_EQ(v3.text("model.attention"), "latent");
+  EXPECT_EQ(v3.integer("model.latent.q_rank"), 6);
+  EXPECT_EQ(v3.integer("model.latent.kv_rank"), 5);
+  EXPECT_EQ(v3.integer("model.latent.value_size"), 2);
+  EXPECT_EQ(v3.integer("model.head_size"), 7);
+  EXPECT_EQ(v3.real("model.yarn.mscale_all_dim"), 1);
+  EXPECT_EQ(v3.text("model.moe.group_score"), "best_two");
+  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2"));
+  EXPECT_EQ(v2.integer("model.latent.q_rank"), 0);
+  EXPECT_EQ(v2.real("model.yarn.mscale"), 0.707);
+  EXPECT_EQ(v2.text("model.moe.group_score"), "best");
+  EXPECT_FALSE(v2.flag("model.moe.normalize"));
+}
+
+TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
+  Json config = golden_config("deepseek_v2");
+  config["topk_method"] = "greedy";
+  expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy for n_group 4");
+  config["n_group"] = 1, config["topk_group"] = 1;
+  EXPECT_EQ(keys_of_config(config).text("model.moe.group_score"), "best_two");
+}
+
+TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
+  Json config = golden_config("kimi_k2");
+  config["rope_scaling"].erase("mscale_all_dim");
+  expect_contains(refusal(config), "rotary mscale is 1 and mscale_all_dim is 0, expected both above 0, or neither");
+}
+
+TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["rope_interleave"] = false;
+  expect_contains(refusal(config), "rope_interleave is false, expected true");
+}
+
+TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["v_head_dim"] = 8;
+  expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");
+  config["v_head_dim"] = 7;
+  EXPECT_EQ(keys_of_config(config).integer("model.latent.value_size"), 7);
+  config["num_key_value_heads"] = 1;
+  expect_contains(refusal(config), "num_key_value_heads is 1, expected the number of heads, 2");
+}
+
 // The forms of Transformers 4 and 5 for the same model.
-TEST(ReadConfig, OldAndNewRotaryKeysAreTheSame) {
+TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
     const Json modern = golden_config(family);
     Json old = modern;
@@ -92,7 +138,8 @@ TEST(ReadConfig, BlocksWithExpertsFollowTheFamilysKeys) {
   const ModelKeys first_dense = keys_of_config(qwen);
   for (int64_t l = 0; l < 6; ++l) EXPECT_EQ(first_dense.is_moe(l), l >= 2) << l;
   qwen["mlp_only_layers"] = {0, 3};
-  expect_contains(refusal(qwen), "decoder_sparse_step, mlp_only_layers name blocks with experts that do not follow");
+  expect_contains(refusal(qwen),
+                  "decoder_sparse_step, mlp_only_layers describe blocks with experts at unequal distances");
   Json ernie = golden_config("ernie4_5_moe");
   ernie["num_hidden_layers"] = 5, ernie["moe_layer_end_index"] = -1, ernie["moe_layer_interval"] = 2;
   const ModelKeys interval = keys_of_config(ernie);
@@ -168,7 +215,8 @@ TEST(ReadConfig, HiddenSizeThatHeadsDoNotDivideIsRefused) {
   expect_contains(refusal(config), "the hidden size is 16, expected a multiple of the 3 heads");
   config = golden_config("qwen3");
   config["num_attention_heads"] = 3, config["num_key_value_heads"] = 3;
-  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8) << "a stated size of heads need not divide";
+  EXPECT_EQ(keys_of_config(config).integer("model.head_size"), 8)
+      << "an explicit head size need not divide the hidden size";
 }
 
 TEST(ReadConfig, BlocksWithoutFullAttentionAreRefused) {
@@ -204,7 +252,7 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);
-  expect_contains(notes[0], "resid_pdrop (0.1) is not taken over");
+  expect_contains(notes[0], "resid_pdrop (0.1) is not imported");
 }
 
 TEST(WriteConfig, SameModelKeepsTheTextOfTheOrigin) {
@@ -255,7 +303,19 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-TEST(ModelKeys, RecipeAndKeysAreTheSame) {
+// Both patterns have a dense layer and a layer with experts, but they differ in the prediction block.
+TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
+  Json config = golden_config("deepseek_v3");
+  config["num_nextn_predict_layers"] = 1;
+  ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_TRUE(read.keys.is_moe(2));
+  read.keys.set("model.moe.dense_layers", 0, "test"), read.keys.set("model.moe.every", 2, "test");
+  EXPECT_FALSE(read.keys.is_moe(2));
+  expect_contains(message_of(ExitCode::data, [&] { write_config(*read.family, read.keys, config.dump(), ""); }),
+                  "a config.json of deepseek_v3 cannot express the model: ");
+}
+
+TEST(ModelKeys, RoundTripThroughARecipe) {
   for (const Family& family : families()) {
     const ModelKeys keys = keys_of_config(golden_config(std::string(family.model_type)));
     const ModelKeys again = ModelKeys::of_recipe(config::parse(keys.yaml(), "recipe"), "recipe");
@@ -263,7 +323,7 @@ TEST(ModelKeys, RecipeAndKeysAreTheSame) {
   }
 }
 
-TEST(ModelKeys, SwitchOfOlderRecipesNamesTheNormOfHeads) {
+TEST(ModelKeys, QkNormTrueOfOlderRecipesMeansTheNormOfHeads) {
   const auto keys = ModelKeys::of_recipe(config::parse("model: {qk_norm: true}", "recipe"), "recipe");
   EXPECT_EQ(keys.text("model.qk_norm"), "head");
 }

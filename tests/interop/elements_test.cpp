@@ -8,6 +8,8 @@
 #include <limits>
 #include <vector>
 
+#include "tools/interop/mxfp4.h"
+
 namespace hexad::interop {
 namespace {
 
@@ -46,8 +48,45 @@ TEST(Half, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(to_half(std::numeric_limits<float>::quiet_NaN()) & 0x7e00, 0x7e00);
 }
 
+TEST(Elements, InterleavedRowsBecomeTwoHalvesAndBack) {
+  const auto from = bytes_of_floats({0, 1, 10, 11, 20, 21, 30, 31});  // four rows of two elements
+  std::vector<std::byte> apart(from.size()), again(from.size());
+  separate_interleaved(apart.data(), from.data(), 2, 8);
+  EXPECT_EQ(apart, bytes_of_floats({0, 1, 20, 21, 10, 11, 30, 31}));
+  interleave(again.data(), apart.data(), 2, 8);
+  EXPECT_EQ(again, from);
+}
+
+TEST(Mxfp4, ElementsHaveTheValuesOfE2m1) {
+  const std::vector<float> expected{0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (uint8_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(mxfp4::value_of(i), expected[i]);
+    EXPECT_EQ(mxfp4::value_of(static_cast<uint8_t>(i + 8)), -expected[i]);
+  }
+}
+
+TEST(Mxfp4, BlockIsScaledAndBeginsWithTheLowerBits) {
+  std::vector<std::byte> packed(2 * mxfp4::block_bytes, std::byte{0x1f});  // -6, then 0.5
+  const std::vector<std::byte> scales{std::byte{127 + 2}, std::byte{0}};
+  std::vector<std::byte> narrow(4 * mxfp4::block), wide(8 * mxfp4::block);
+  mxfp4::to_bf16(narrow.data(), packed.data(), scales.data(), 2);
+  convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 2 * mxfp4::block);
+  std::vector<float> expected;
+  for (const float scale : {4.0f, 0x1p-127f})
+    for (int64_t i = 0; i < mxfp4::block_bytes; ++i) expected.push_back(-6 * scale), expected.push_back(0.5f * scale);
+  EXPECT_EQ(wide, bytes_of_floats(expected));
+}
+
+TEST(Mxfp4, ScaleOf255IsNotANumber) {
+  const std::vector<std::byte> packed(mxfp4::block_bytes, std::byte{0x22}), scales{std::byte{255}};
+  std::vector<std::byte> narrow(2 * mxfp4::block);
+  mxfp4::to_bf16(narrow.data(), packed.data(), scales.data(), 1);
+  EXPECT_EQ(first_non_finite(narrow.data(), Element::bf16, mxfp4::block), 0);
+}
+
 TEST(Elements, ConversionToBf16RoundsToNearestEven) {
-  const auto from = bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second one lies half way: even is below
+  const auto from =
+      bytes_of_floats({1.0f, 1.00390625f, -3.5f});  // the second value lies half way: the even neighbour is below
   std::vector<std::byte> narrow(6), wide(12);
   convert(narrow.data(), Element::bf16, from.data(), Element::f32, 3);
   convert(wide.data(), Element::f32, narrow.data(), Element::bf16, 3);
@@ -79,24 +118,6 @@ TEST(Elements, TransposeMovesEveryElement) {
   transpose(reinterpret_cast<std::byte*>(actual.data()), reinterpret_cast<const std::byte*>(matrix.data()), rows,
             columns, 4);
   EXPECT_EQ(actual, expected);
-}
-
-TEST(HeadRows, PairsBecomeHalvesInEachHead) {
-  const std::vector<float> pairs{0, 1, 2, 3, 10, 11, 12, 13};
-  std::vector<float> halves(8), back(8);
-  const HeadRows rows{.heads = 2, .head = 4, .rotary = 4, .row_bytes = 4};
-  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()), rows);
-  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 10, 12, 11, 13}));
-  halves_to_pairs(reinterpret_cast<std::byte*>(back.data()), reinterpret_cast<const std::byte*>(halves.data()), rows);
-  EXPECT_EQ(back, pairs);
-}
-
-TEST(HeadRows, RowsThatDoNotRotateStay) {
-  const std::vector<float> pairs{0, 1, 2, 3, 4, 5};
-  std::vector<float> halves(6);
-  pairs_to_halves(reinterpret_cast<std::byte*>(halves.data()), reinterpret_cast<const std::byte*>(pairs.data()),
-                  {.heads = 1, .head = 6, .rotary = 4, .row_bytes = 4});
-  EXPECT_EQ(halves, (std::vector<float>{0, 2, 1, 3, 4, 5}));
 }
 
 }  // namespace

@@ -60,22 +60,22 @@ TEST(Export, ShardsHaveAnIndexAndTheSameTensors) {
   EXPECT_EQ(index["weight_map"].size(), static_cast<size_t>(report.tensors));
   for (const auto& [name, file] : index["weight_map"].items())
     EXPECT_TRUE(read_tensors(imported.target() + "/" + file.get<std::string>()).contains(name)) << name;
-  // The index that was written is one that the import accepts.
+  // The import accepts the written index.
   import_model(imported.target(), imported.model.beside("again"));
 }
 
-TEST(Export, TransposedTensorsReturnBitForBit) {
+TEST(Export, TransposedTensorsAreExportedBitForBit) {
   const Imported imported("gpt2");
   imported.write();
   expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
 }
 
-TEST(Export, Bf16AndF16ReturnBitForBit) {
+TEST(Export, Bf16AndF16AreExportedBitForBit) {
   for (const Element type : {Element::bf16, Element::f16}) {
     const ForeignFolder model("mixtral");
     model.change_tensors([&](RawTensors& tensors) {
       for (auto& [name, tensor] : tensors) {
-        if (name.ends_with("gate.weight")) continue;  // routers often stay in f32
+        if (name.ends_with("gate.weight")) continue;  // routers are often stored in f32
         const int64_t count = static_cast<int64_t>(tensor.bytes.size()) / 4;
         std::string bytes(tensor.bytes.size() / 2, '\0');
         convert(reinterpret_cast<std::byte*>(bytes.data()), type,
@@ -179,7 +179,7 @@ TEST(Export, ChangedContextIsWritten) {
   EXPECT_EQ(Json::parse(read_text(imported.target() + "/config.json"))["max_position_embeddings"], 16);
 }
 
-TEST(Export, FamilyMakesNewConfig) {
+TEST(Export, FamilyGivesANewConfig) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const ExportReport report = imported.write({.family = "mixtral"});
@@ -191,14 +191,14 @@ TEST(Export, FamilyMakesNewConfig) {
   import_model(imported.target(), imported.model.beside("again"));
 }
 
-TEST(Export, LikeNamesTheOrigin) {
+TEST(Export, LikeSelectsTheOrigin) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   EXPECT_EQ(imported.write({.like = imported.model.path()}).origin, imported.model.path());
   expect_same(tensors_of(imported.model.path()), tensors_of(imported.target()));
 }
 
-TEST(Export, SelectionBiasStaysF32IfItsTypeIsNotKnown) {
+TEST(Export, SelectionBiasRemainsF32IfItsTypeIsUnknown) {
   const Imported imported("glm4_moe");
   imported.model.change_config([](Json& config) { config["dtype"] = "bfloat16"; });
   imported.write({.like = imported.model.path()});
@@ -216,11 +216,11 @@ TEST(Export, SelectionBiasStaysF32IfItsTypeIsNotKnown) {
   EXPECT_GT(biases, 0);
 }
 
-TEST(Export, MissingOriginIsAskedFor) {
+TEST(Export, MissingOriginIsRefusedWithTheOptionsThatReplaceIt) {
   const Imported imported("mixtral");
   fs::remove_all(imported.path() + "/hugging_face");
   const std::string message = message_of(ExitCode::usage, [&] { imported.write(); });
-  expect_contains(message, "name a folder with its config.json (--like), or the family of a new one (--family)");
+  expect_contains(message, "give a folder with its config.json (--like) or the family of a new config.json (--family)");
   EXPECT_FALSE(fs::exists(imported.target()));
 }
 

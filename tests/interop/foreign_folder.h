@@ -38,11 +38,11 @@ class ForeignFolder {
   explicit ForeignFolder(const std::string& family);
 
   std::string path() const { return scratch_ / "model"; }
-  /// Returns a path beside the copy, which does not exist yet.
+  /// Returns the path of a new file or folder next to the copy.
   std::string beside(const std::string& name) const { return scratch_ / name; }
   void change_config(const std::function<void(Json&)>& change) const;
   void change_tensors(const std::function<void(RawTensors&)>& change) const;
-  /// Replaces model.safetensors by two shards with an index.
+  /// Replaces model.safetensors with two shards and an index.
   void divide() const;
 
  private:

@@ -162,7 +162,7 @@ TEST(ImportRefuses, Pickles) {
   const ForeignFolder model("mixtral");
   fs::remove(model.path() + "/model.safetensors");
   write_text(model.path() + "/pytorch_model.bin", "\x80\x02");
-  expect_refused(model, {"pytorch_model.bin is a pickle", "refused"});
+  expect_refused(model, {"pytorch_model.bin is a pickle file", "expected model.safetensors"});
 }
 
 TEST(ImportRefuses, UnknownFamily) {

@@ -47,7 +47,7 @@ void change_type(RawTensors& tensors, Element type) {
   }
 }
 
-/// Replaces the experts of each block by fused tensors, as Transformers 5 has them in memory.
+/// Replaces the expert tensors of each block with fused tensors, as Transformers 5 holds them in memory.
 void fuse_mixtral(RawTensors& tensors) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string old_prefix = cat("model.layers.", layer, ".block_sparse_moe.");
@@ -131,7 +131,7 @@ TEST(Import, TransposedAndJoinedProjectionsAreSeparated) {
       ASSERT_EQ(keys[out * 16 + in], static_cast<double>(values[in * 48 + 16 + out])) << out << " " << in;
 }
 
-TEST(Import, Bf16StaysBf16AndF16BecomesF32) {
+TEST(Import, Bf16RemainsBf16AndF16BecomesF32) {
   for (const Element type : {Element::bf16, Element::f16}) {
     const ForeignFolder model("mixtral");
     model.change_tensors([&](RawTensors& tensors) { change_type(tensors, type); });

@@ -20,7 +20,7 @@ TEST_F(CheckpointFaults, Fault7FullDiskNamesTheFileAndLeavesTheLastGoodCheckpoin
   const std::string disk = folder / "disk";
   fs::create_directory(disk);
   if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
-    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+    GTEST_SKIP() << "mounting a small file system failed: " << std::strerror(errno);
   struct Unmount {
     const std::string& path;
     ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
@@ -84,6 +84,7 @@ std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions 
 
 TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
   options.keep = 2;
+  options.page_pieces = 5;
   std::string seen;
   for (int n = 0;; ++n) {
     const CheckpointStore run(folder / cat("run-", n), options);
@@ -110,9 +111,9 @@ TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoi
     if (!died) break;
   }
   for (const char* point :
-       {"folder: created", "shard: file created", "shard: file written", "shard: file synced", "manifest: file written",
-        "manifest: file synced", "folder: synced", "folder: renamed", "folder: rename synced", "latest: file written",
-        "latest: file renamed", "retention: renamed", "retention: removed"}) {
+       {"folder: created", "shard: file created", "shard: file written", "shard: file synced", "page: file synced",
+        "manifest: file written", "manifest: file synced", "folder: synced", "folder: renamed", "folder: rename synced",
+        "latest: file written", "latest: file renamed", "retention: renamed", "retention: removed"}) {
     EXPECT_NE(seen.find(point), std::string::npos) << point << " was never reached";
   }
 }
@@ -185,6 +186,9 @@ TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_readable(text, "m", length));
   expect_error(ExitCode::resource, {cat("m: would have ", length, " bytes, expected at most ", length - 1)},
                [&] { require_readable(text, "m", length - 1); });
+  EXPECT_NO_THROW(require_accepted_size("page", "p", 4));
+  expect_error(ExitCode::resource, {"p: would have 4 bytes, expected at most 3"},
+               [&] { require_accepted_size("page", "p", 3); });
   // In the manifest, these JSON texts are nested more deeply than here.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
@@ -349,8 +353,8 @@ TEST_F(CheckpointFaults, Fault12ManifestMissingCorruptOrNewerIsNotACheckpoint) {
   expect_fallback("not valid JSON");
   write_bytes(path, "[]");
   expect_fallback("the document is an array of 0, expected an object");
-  with("\"version\": 1", "\"version\": 2");
-  expect_fallback("has version 2, written by a newer program; this one reads up to 1");
+  with("\"version\": 1", "\"version\": 3");
+  expect_fallback("has version 3, written by a newer program; this program reads versions up to 2");
   with("hexad-checkpoint", "hexad-checkpoinT");
   expect_fallback("format is \"hexad-checkpoinT\", expected \"hexad-checkpoint\"");
   with("\"tokens\": 819200", "\"tokens\": 819201");

@@ -2,6 +2,8 @@
 // checkpoint_fault_test.cpp.
 #include "tests/io/checkpoint_testing.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -36,7 +38,7 @@ TEST_F(Checkpoints, K1AnyLayoutLoadsCheckpointsOfAnyOther) {
       for (int rank = 0; rank < readers; ++rank) {
         Checkpoint checkpoint = store.open(writers, Check::quick);
         for (const ShardItem& item : items_of(model, rank, readers)) {
-          expect_bitwise(checkpoint.read(item.name, item.kind, item.region, device), item.tensor);
+          expect_bitwise(checkpoint.read(item.name, item.kind, item.region, device), item.tensor.get());
         }
       }
     }
@@ -170,7 +172,7 @@ TEST_F(Checkpoints, AfterAReturnToAnEarlierStepTheNewSavesAreTheNewest) {
   save(store, 150, 1, device);  // a run resumed from step 100
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 150);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
-  save(store, 200, 1, device);  // saved again: replaces the first one
+  save(store, 200, 1, device);  // saved again: replaces the first checkpoint of step 200
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
   EXPECT_EQ(store.steps(), (std::vector<int64_t>{150, 200, 300}));
   save(store, 250, 1, device);
@@ -247,6 +249,85 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
   EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part}), std::logic_error);
   EXPECT_THROW(writer.commit(state_of(6), std::vector<std::string>{part, part}), std::logic_error);
   EXPECT_THROW(writer.commit(state_of(7), {}), std::logic_error);
+}
+
+// Returns the paths of the pages of a manifest.
+std::vector<std::string> pages_of(const std::string& folder) {
+  std::vector<std::string> pages;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("tensors-")) pages.push_back(entry.path().string());
+  std::ranges::sort(pages);
+  return pages;
+}
+
+TEST_F(Checkpoints, LargeManifestsAreDividedIntoPages) {
+  save(store, 1, 4, device);
+  EXPECT_TRUE(pages_of(store.path(1)).empty());
+  options.page_pieces = 5;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 4, device);
+  // Of the seven tensors, the first five are divided into four pieces each: pages of 4, 4, 4, 4, 5 and 1 pieces.
+  EXPECT_EQ(pages_of(paged.path(1)).size(), 6u);
+  expect_holds(*paged.find(automatic, Check::full), 1, device);
+  EXPECT_TRUE(warnings.empty());
+  const Checkpoint checkpoint = paged.open(1, Check::quick);
+  for (const char* name : {"", "a", "embedding.weightless", "zz"}) EXPECT_FALSE(checkpoint.contains(name, Kind::main));
+  EXPECT_FALSE(checkpoint.contains("embedding.weight", Kind::moment1));
+  const Checkpoint whole = store.open(1, Check::quick);
+  ASSERT_EQ(checkpoint.manifest().tensors.size(), whole.manifest().tensors.size());
+  for (size_t i = 0; i < whole.manifest().tensors.size(); ++i) {
+    EXPECT_EQ(checkpoint.manifest().tensors[i].name, whole.manifest().tensors[i].name);
+    EXPECT_EQ(checkpoint.manifest().tensors[i].pieces.size(), whole.manifest().tensors[i].pieces.size());
+  }
+}
+
+TEST_F(Checkpoints, ReaderReadsOnlyThePagesOfItsTensors) {
+  options.page_pieces = 1;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 4, device);
+  const std::vector<std::string> pages = pages_of(paged.path(1));
+  ASSERT_EQ(pages.size(), 7u);
+  Checkpoint checkpoint = Checkpoint::open_read(paged.path(1), Checkpoint::read_manifest(paged.path(1)));
+  for (size_t i = 1; i < pages.size(); ++i) flip_bit(pages[i], 20);
+  EXPECT_NO_THROW(checkpoint.read("embedding.weight", Kind::parameter, device));
+  expect_error(ExitCode::data, {pages.back(), "is damaged: digest "},
+               [&] { checkpoint.read("unused", Kind::parameter, device); });
+  expect_error(ExitCode::data, {pages[1], "is damaged"}, [&] { checkpoint.verify({.index = 1, .of = 7}); });
+  for (int i = 0; i < 2; ++i)  // the second call must not return the pages before the damaged page
+    expect_error(ExitCode::data, {pages[1], "is damaged"}, [&] { checkpoint.manifest(); });
+  std::filesystem::remove(pages[2]);
+  expect_error(ExitCode::data, {pages[2], "is missing (it lists tensors)"}, [&] { paged.open(1, Check::quick); });
+}
+
+TEST_F(Checkpoints, SavesReadOlderManifestsOnce) {
+  const CheckpointStore all(folder / "all", {.keep = 0, .fault = {}});
+  save(all, 1, 1, device);
+  const std::string path = all.path(1) + "/manifest.json";
+  const auto long_ago = std::filesystem::last_write_time(path) - std::chrono::hours(1);
+  const auto replace_text = [&](char with, auto when) {
+    std::string text = read_bytes(path);
+    std::fstream(path, std::ios::in | std::ios::out) << std::string(text.size(), with);
+    std::filesystem::last_write_time(path, when);
+  };
+  std::filesystem::last_write_time(path, long_ago);
+  EXPECT_EQ(all.next_sequence(), 2);
+  replace_text('x', long_ago);
+  EXPECT_EQ(all.next_sequence(), 2) << "the manifest is not read again";
+  replace_text('y', long_ago + std::chrono::seconds(1));
+  EXPECT_EQ(all.next_sequence(), 1) << "the manifest has changed, and its checkpoint is bad";
+}
+
+TEST_F(Checkpoints, PiecesOfAnyArrangementAreAccepted) {
+  const Tensor t = random_bits({6, 6}, Dtype::f32, device, 9);
+  // A pinwheel, which no straight cut divides, and a column beside it.
+  const std::vector<Region> regions{{{0, 0}, {2, 3}}, {{0, 3}, {3, 2}}, {{3, 2}, {3, 3}},
+                                    {{2, 0}, {4, 2}}, {{2, 2}, {1, 1}}, {{0, 5}, {6, 1}}};
+  CheckpointWriter writer(store, 5);
+  writer.create();
+  std::vector<ShardItem> items;
+  for (const Region& region : regions) items.push_back({"t", Kind::main, t.shape(), region, slice(t, region)});
+  writer.commit(state_of(5), std::vector<std::string>{writer.write_shard(0, 1, items)});
+  expect_bitwise(store.open(5, Check::full).read("t", Kind::main, device), t);
 }
 
 TEST_F(Checkpoints, AreVerifiedInShares) {

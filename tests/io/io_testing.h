@@ -34,7 +34,7 @@ class TempFolder {
     const fs::path memory = "/dev/shm";
     std::string pattern =
         ((fs::is_directory(memory) ? memory : fs::temp_directory_path()) / "hexad-io-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
+    if (!::mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp failed");
     path_ = pattern;
   }
   ~TempFolder() {
@@ -69,7 +69,7 @@ inline void flip_bit(const std::string& path, size_t byte, int bit = 0) {
 inline void expect_error(ExitCode code, const std::vector<std::string>& parts, const std::function<void()>& work) {
   try {
     work();
-    ADD_FAILURE() << "no error; expected one with '" << parts.front() << "'";
+    ADD_FAILURE() << "no error was thrown; expected an error with '" << parts.front() << "'";
   } catch (const Error& error) {
     EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(code)) << error.what();
     for (const std::string& part : parts)

@@ -47,9 +47,9 @@ TEST_F(Safetensors, EveryDtypeIsReadBackBitForBit) {
   ASSERT_EQ(back.tensors().size(), tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& [name, tensor] = tensors[i];
-    expect_bitwise(back.read(name, device), tensor);
+    expect_bitwise(back.read(name, device), tensor.get());
     EXPECT_EQ(back.digest(name), written.tensors[i]);
-    EXPECT_EQ(written.tensors[i], data::digest_of(bytes_of(tensor)).to_string());
+    EXPECT_EQ(written.tensors[i], data::digest_of(bytes_of(tensor.get())).to_string());
     EXPECT_EQ(back.info(name).begin % size_of(tensor.dtype()), 0) << name << " is not aligned";
   }
 }
@@ -88,7 +88,7 @@ TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
 }
 
 TEST_F(Safetensors, ColumnsOfATensorLargerThanTheReadWindowAreReadCorrectly) {
-  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB, while the window has 1 MiB
+  const Tensor t = random_bits({700, 1001}, Dtype::f32, device, 5);  // 2.8 MB; the read window has 1 MiB
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
   for (auto [begin, size] : {std::pair<int64_t, int64_t>{0, 1}, {999, 2}, {300, 500}}) {
@@ -117,7 +117,7 @@ TEST_F(Safetensors, DuplicateTensorNamesThrow) {
 TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
   expect_error(ExitCode::resource, {"/nowhere/x: cannot be created: No such file"},
                [&] { write_safetensors(folder / "nowhere/x", {}); });
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "this machine has no /dev/full";
   expect_error(ExitCode::resource, {"/dev/full: cannot be written after 0 bytes: No space left on device"}, [&] {
     OutputFile full("/dev/full");
     full.append("x", 1);
@@ -176,13 +176,13 @@ TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
            {R"({"a":{"dtype":"U8","shape":[1,1,1,1,1,1,1],"data_offsets":[0,1]}})",
             "an array of 7, expected an array of at most 6"},
            {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})",
-            "a.shape[0] is -1, expected an integer from 0"},
+            "a.shape[0] is -1, expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})",
-            "a.shape[0] is 1.0, expected an integer from 0"},
+            "a.shape[0] is 1.0, expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[18446744073709551615],"data_offsets":[0,1]}})",
-            "expected an integer from 0"},
+            "expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})",
-            "expected an integer from 0"},
+            "expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "expected two offsets"},
            {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "expected two offsets"},
            {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",

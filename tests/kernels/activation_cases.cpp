@@ -58,6 +58,34 @@ void swiglu_backward_in_place(K k, Trial& r) {
   }
 }
 
+// A limit of 0.75 clamps about a quarter of the gates and half of the ups.
+void clamped_swiglu_forward(K k, Trial& r) {
+  const auto [t, f] = r.size;
+  for (const Tensor& weights : {Tensor{}, r.normal({t}, r.acc())}) {
+    k.clamped_swiglu.forward(r.stream, r.output({t, f}), r.normal({t, f}, strided), r.normal({t, f}, strided), weights,
+                             0.75);
+    k.clamped_swiglu.forward(r.stream, r.output({t, f}), r.normal({t, f}), r.normal({t, f}), weights, 100);
+  }
+}
+
+void clamped_swiglu_backward(K k, Trial& r) {
+  const Shape shape{r.size.rows, r.size.width};
+  for (const bool weighted : {false, true})
+    for (const double limit : {0.75, 100.0}) {
+      const SwigluGradients gradients{.dgate = r.output(shape, 3),
+                                      .dup = r.output(shape),
+                                      .product = weighted ? r.output(shape) : Tensor(),
+                                      .dweights = weighted ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor()};
+      r.expect_zeros();  // if there is one element, it may be beyond the limit
+      k.clamped_swiglu.backward(r.stream, gradients, r.normal(shape),
+                                {r.normal(shape), r.normal(shape), weighted ? r.normal({shape[0]}, r.acc()) : Tensor()},
+                                limit);
+    }
+  const Tensor gate = r.update(shape, r.dtype, 3), up = r.update(shape, r.dtype), dout = r.update(shape, r.dtype);
+  k.clamped_swiglu.backward(r.stream, {gate, up, dout, r.output({shape[0]}, r.acc(), shape[1])}, dout, {gate, up},
+                            0.75);
+}
+
 }  // namespace
 
 std::vector<Case> activation_cases() {
@@ -83,6 +111,10 @@ std::vector<Case> activation_cases() {
        }},
       {"swiglu_backward", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward},
       {"swiglu_backward_in_place", entry(&KernelTable::swiglu, &SwigluKernels::backward), swiglu_backward_in_place},
+      {"clamped_swiglu_forward", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::forward),
+       clamped_swiglu_forward},
+      {"clamped_swiglu_backward", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::backward),
+       clamped_swiglu_backward},
       {"row_gate_forward", entry(&KernelTable::row_gate, &RowGateKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

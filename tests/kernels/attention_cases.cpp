@@ -60,6 +60,11 @@ AttentionShape self(const Trial& r, bool causal) {
   const int64_t s = std::min<int64_t>(r.size.rows, 70);
   return {.sequences = 2, .queries = s, .keys = s, .scale = 1, .causal = causal};
 }
+AttentionShape windowed(const Trial& r, int64_t window) {
+  AttentionShape s = self(r, true);
+  s.window = window;
+  return s;
+}
 AttentionShape cached(const Trial& r) {
   const int64_t s = std::min<int64_t>(r.size.rows, 70);
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
@@ -80,6 +85,22 @@ void merge(K k, Trial& r) {
                     block_log_sum_exp);
 }
 
+// Adds sinks to rows, every fourth of which has seen no key. The output of these rows becomes zero.
+void sink_forward(K k, Trial& r) {
+  const auto [t, c] = r.size;
+  const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2);
+  reference::Array a = reference::load(log_sum_exp);
+  for (int64_t i = 0; i < a.size(); i += 4) a[i] = -std::numeric_limits<double>::infinity();
+  reference::store(log_sum_exp, a);
+  k.sink.forward(r.stream, r.update({t, heads, c}, r.dtype, 2), log_sum_exp, r.normal({heads}, r.acc()));
+}
+
+void sink_backward(K k, Trial& r) {
+  const auto [t, c] = r.size;
+  k.sink.backward(r.stream, r.output({t, heads}, r.acc(), c), r.normal({t, heads, c}), r.normal({t, heads, c}),
+                  r.normal({t, heads}, r.acc()), r.normal({heads}, r.acc()));
+}
+
 }  // namespace
 
 std::vector<Case> attention_cases() {
@@ -90,10 +111,15 @@ std::vector<Case> attention_cases() {
       {"attention_bidirectional", f, [](K k, Trial& r) { forward(k, r, self(r, false), false); }},
       {"attention_documents", f, [](K k, Trial& r) { forward(k, r, self(r, true), true); }},
       {"attention_with_cache", f, [](K k, Trial& r) { forward(k, r, cached(r), false); }},
+      {"attention_window", f, [](K k, Trial& r) { forward(k, r, windowed(r, 5), false); }},
+      {"attention_window_of_documents", f, [](K k, Trial& r) { forward(k, r, windowed(r, 2), true); }},
+      {"attention_window_backward", b, [](K k, Trial& r) { backward(k, r, windowed(r, 5), false); }},
       {"attention_causal_backward", b, [](K k, Trial& r) { backward(k, r, self(r, true), false); }},
       {"attention_bidirectional_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), false); }},
       {"attention_documents_backward", b, [](K k, Trial& r) { backward(k, r, self(r, false), true); }},
       {"attention_merge", entry(&KernelTable::attention, &AttentionKernels::merge), merge},
+      {"sink_forward", entry(&KernelTable::sink, &SinkKernels::forward), sink_forward},
+      {"sink_backward", entry(&KernelTable::sink, &SinkKernels::backward), sink_backward},
   };
 }
 

@@ -23,6 +23,7 @@ struct Case {
   bool causal = true;
   int64_t query_offset = 0;
   bool documents = false;
+  int64_t window = 0;
 };
 // Sizes around those of the kernel's blocks: 6, 14 or 42 queries, 256 keys, 256 elements of a head.
 const Case cases[] = {
@@ -36,6 +37,10 @@ const Case cases[] = {
     {"SomeQueriesWithACache", 1, 9, 70, 2, 1, 32, true, 61},
     {"PackedDocuments", 2, 300, 300, 2, 1, 16, true, 0, true},
     {"PackedDocumentsBidirectional", 1, 280, 280, 2, 2, 19, false, 0, true},
+    {"Window", 2, 531, 531, 2, 1, 16, true, 0, false, 260},
+    {"NarrowWindow", 1, 300, 300, 2, 2, 19, true, 0, false, 3},
+    {"WindowWithACache", 1, 9, 310, 2, 1, 32, true, 301, false, 40},
+    {"WindowOfPackedDocuments", 1, 300, 300, 2, 1, 16, true, 0, true, 30},
 };
 
 class Attention : public testing::TestWithParam<std::tuple<Case, Dtype>> {
@@ -92,7 +97,9 @@ struct Naive {
       for (int64_t i = 0; i < s.queries; ++i)
         for (int64_t h = 0; h < q.heads; ++h) {
           const size_t row = b * s.queries + i;
-          const int64_t begin = first.empty() ? 0 : first[row], until = last.empty() ? s.keys : last[row];
+          const int64_t until = last.empty() ? s.keys : last[row];
+          int64_t begin = first.empty() ? 0 : first[row];
+          if (s.window > 0) begin = std::max(begin, i + s.query_offset - s.window + 1);
           query(b, i, h, begin, s.causal ? std::min(until, i + s.query_offset + 1) : until, s);
         }
   }
@@ -166,7 +173,8 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
                              .keys = c.keys,
                              .scale = 1 / std::sqrt(static_cast<double>(c.size)),
                              .causal = c.causal,
-                             .query_offset = c.query_offset};
+                             .query_offset = c.query_offset,
+                             .window = c.window};
   const Naive want(q, k, v, dout, first, last, shape);
 
   const Guarded out(tokens, c.heads * c.size, dtype, context_), dq(tokens, c.heads * c.size, dtype, context_),
@@ -220,7 +228,7 @@ TEST_P(AttentionBits, OutputDoesNotDependOnLaterTokensOrTheirNumber) {
 }
 
 TEST_P(AttentionBits, BothInstructionSetsAgree) {
-  if (machine_isa() != Isa::v4) GTEST_SKIP() << "no AVX-512";
+  if (machine_isa() != Isa::v4) GTEST_SKIP() << "this machine has no AVX-512";
   const Dtype dtype = std::get<1>(GetParam());
   const int64_t tokens = 290, heads = 2, size = 40;
   const Tensor q = random({tokens, heads, size}, dtype), k = random({tokens, 1, size}, dtype);

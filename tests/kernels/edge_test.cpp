@@ -16,12 +16,13 @@ class Edge : public EdgeTest {};
 TEST_P(Edge, GroupedProductMayHaveAllTokensOnOneExpert) {
   const std::vector<int64_t> offsets{0, 0, 3, 3};
   const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2}), out = filled({3, 1}, nan);
-  const Tensor w = tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // empty experts are not even read
+  const Tensor w =
+      tensor<float>({nan, nan, 10, 1, nan, nan}, {3, 1, 2});  // weights of experts without rows must not be read
   k.grouped_matmul.forward(stream, out, x, w, GroupOffsets::on_host(offsets), Write::replace);
   EXPECT_EQ(out.to_vector<float>(), (Floats{12, 34, 56}));
 }
 
-TEST_P(Edge, ExpertWithoutTokensGetsAZeroGradient) {  // zero, not stale
+TEST_P(Edge, ExpertWithoutTokensGetsAZeroGradient) {  // the gradient must be zero, not stale memory
   const std::vector<int64_t> offsets{0, 2, 2};
   const Tensor x = tensor<float>({1, 2}, {2, 1}), dy = tensor<float>({3, 4}, {2, 1});
   const Tensor dw = filled({2, 1, 1}, nan);
@@ -161,7 +162,8 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) = 258, where bf16 numbers are two apart. The product alone would be rounded to 1, and 257 to 256.
+  // 256 + (1 + 2^-8) = 258, where neighbouring bf16 numbers differ by 2. The product alone would be rounded to 1, and
+  // 257 to 256.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});
@@ -337,7 +339,7 @@ TEST_P(Edge, NumbersInPartsSkipEmptyParts) {
   EXPECT_EQ(numbers(5, {0, 2, 2, 5, 5, 100, 10, 200, -2, 300}), (Rows{10, 11, 0, 1, 2}));
   EXPECT_EQ(numbers(1, {1, int64_t{1} << 40}), (Rows{int64_t{1} << 40}));
   EXPECT_EQ(numbers(0, {0, 7}), Rows{});
-  EXPECT_EQ(numbers(0, {}), Rows{}) << "without parts, there are no numbers";
+  EXPECT_EQ(numbers(0, {}), Rows{}) << "zero parts contain no numbers";
 }
 
 TEST_P(Edge, BlockWithoutKeysDoesNotChangeAttention) {

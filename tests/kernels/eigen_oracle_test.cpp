@@ -46,8 +46,8 @@ void expect_product(const Tensor& got, const Expected& want, std::string_view wh
   for (Eigen::Index i = 0; i < error.rows(); ++i)
     for (Eigen::Index j = 0; j < error.cols(); ++j)
       ASSERT_LE(error(i, j), allowed * want.magnitude(i, j))
-          << what << ": element (" << i << ", " << j << ") is " << matrix(got)(i, j) << ", by Eigen " << want.sum(i, j)
-          << "; depth " << want.depth;
+          << what << ": element (" << i << ", " << j << ") is " << matrix(got)(i, j) << ", but Eigen computes "
+          << want.sum(i, j) << "; depth " << want.depth;
 }
 
 struct Sizes {

@@ -16,7 +16,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. An entry stays -1 if a group has no position or shares the
+/// Returns the groups in the order of a pass's list. An entry is -1 if a group has no position or shares the
 /// position of another group.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);
@@ -26,7 +26,7 @@ std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, 
   return list;
 }
 
-TEST(GroupOrder, ListsWeightGradientsByFallingRows) {
+TEST(GroupOrder, ListsWeightGradientsByDecreasingRows) {
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {3, 0, 9, 3, 0, 12, 3}), (std::vector<int64_t>{5, 2, 0, 3, 6, 1, 4}));
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {3, 0, 9}, 100), (std::vector<int64_t>{2, 0, 1}));
   EXPECT_EQ(listed(GroupedPass::weight_gradient, {7}), (std::vector<int64_t>{0}));

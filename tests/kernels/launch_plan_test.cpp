@@ -40,7 +40,7 @@ TEST(LaunchPlan, GridsBeyondTheCardLimitsAreImpossible) {
   EXPECT_FALSE(Blocks(-1).possible());
 }
 
-TEST(LaunchPlan, WideAccessesNeedAddressAndDistancesToBeMultiples) {
+TEST(LaunchPlan, WideAccessesNeedAlignedAddressesAndDistances) {
   alignas(16) static const unsigned char memory[64]{};
   EXPECT_TRUE(multiples_of(8, 2, memory, {16, 24}));
   EXPECT_FALSE(multiples_of(8, 2, memory + 2, {16}));

@@ -68,7 +68,7 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
 }
 
 // One minus a sigmoid near one would lose digits exactly where the slope is near one.
-TEST(Loops, TanhGelusSlopeKeepsItsDigits) {
+TEST(Loops, DerivativeOfTanhGeluKeepsItsPrecision) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {
     const auto x = arguments(0, 8);
@@ -105,7 +105,7 @@ std::vector<const ByDtype<WireLoops>*> wire_tables() {
 }
 
 // Tests every code, the boundary above it, and the neighbours of the boundary.
-TEST(Loops, EncodeRoundsAsE4m3Does) {
+TEST(Loops, EncodeRoundsLikeE4m3) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x{1e-38f, 463.9f};
   for (uint8_t code = 0; code < 0x7e; ++code) {

@@ -25,7 +25,7 @@ TEST_P(MetaTable, HasNoHoles) { EXPECT_EQ(holes_of(meta_kernels(GetParam())), ""
 INSTANTIATE_TEST_SUITE_P(Kernels, MetaTable, ::testing::Values(DeviceKind::cpu, DeviceKind::emulated, DeviceKind::cuda),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST(MetaKernels, AnswerLikeTheDeviceTheyRepresent) {
+TEST(MetaKernels, ChooseSizesLikeTheDeviceTheyRepresent) {
   EXPECT_EQ(meta_kernels(DeviceKind::cpu).cross_entropy.chunk_rows(100000, 1000),
             cpu_table.cross_entropy.chunk_rows(100000, 1000));
   EXPECT_EQ(meta_kernels(DeviceKind::cuda).cross_entropy.chunk_rows(100000, 32000), 4194);  // 2^27 / 32000
@@ -71,6 +71,11 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
       << "all keys precede the queries";
   EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .query_offset = -8}), 0)
       << "all keys follow the queries";
+  const double pair = all / 64;
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .window = 4}), 24 * pair)
+      << "a window of 4 hides a triangle of 4 x 4 / 2 pairs";
+  EXPECT_EQ(flops({.sequences = 2, .queries = 8, .keys = 8, .scale = 1, .window = 8}), all / 2)
+      << "a window of 8 hides no pairs";
   m.run->attention_flops = 0;
   m.k.attention.backward(m.stream, {q, k, k}, q, {q, sums, q, k, k},
                          {.sequences = 2, .queries = 8, .keys = 8, .scale = 1});
@@ -119,7 +124,7 @@ TEST(MetaKernels, ForgetEveryResult) {
   const Tensor x = known({4, 2}), gain = known({2}), out = known({4, 2}), sum = known({4, 2}), inverse = known({4});
   m.k.rms_norm.forward(m.stream, out, sum, inverse, x, x, gain, 1e-6);
   EXPECT_TRUE(forgotten(out) && forgotten(sum) && forgotten(inverse));
-  EXPECT_FALSE(forgotten(x) || forgotten(gain)) << "operands";
+  EXPECT_FALSE(forgotten(x) || forgotten(gain)) << "operands keep their values";
   const Tensor w = known({3, 2}), y = known({4, 3}), part = known({8, 3});
   m.k.matmul.forward(m.stream, y, x, w, Write::replace);
   m.k.matmul.weight_gradient(m.stream, w, y, x, Write::add);
@@ -134,7 +139,7 @@ TEST(MetaKernels, ForgetEveryResult) {
   EXPECT_FALSE(forgotten(gate)) << "operands keep their values";
 }
 
-// If only a part of a tensor is known, the rest stays unknown.
+// If only a part of a tensor is known, the rest remains unknown.
 TEST(MetaKernels, KeepValuesGivenInParts) {
   Meta m;
   const Tensor ids = m.empty({4, 1}, Dtype::i32), rows = m.empty({4, 1}, Dtype::i64),

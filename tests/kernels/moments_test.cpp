@@ -141,7 +141,7 @@ TEST_P(Moments, AreNotRoundedInASkippedStep) {
   }
 }
 
-TEST_P(Moments, AreRefusedInDifferentDtypesOrBesideF64) {
+TEST_P(Moments, AreRefusedInDifferentDtypesOrForF64Weights) {
   const AdamwStep step{.lr = 1, .beta1 = 0.9, .beta2 = 0.9, .eps = 1e-8, .step = 1};
   const Tensor main = filled({3}, 1), narrow = bf16s({1, 2, 3}), wide = doubles({1, 2, 3});
   const AdamwSlice mixed{main, narrow, filled({3}, 1), main, filled({3}, 1), 0};

@@ -85,7 +85,7 @@ TEST(Parallel, EveryItemIsComputedOnceAndSeenByTheCaller) {
   }
 }
 
-TEST(Parallel, SmallWorkStaysOnItsThread) {
+TEST(Parallel, SmallWorkRunsOnTheCallingThread) {
   const Threads two(2);
   const auto caller = std::this_thread::get_id();
   parallel_for(1000, 501, [&](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), caller); });
@@ -100,7 +100,7 @@ TEST(Parallel, LoopInsideALoopRunsOnOneThread) {
   EXPECT_EQ(thread_count(), 2);
 }
 
-TEST(Parallel, ThreadsMayBecomeMoreAndFewer) {
+TEST(Parallel, NumberOfThreadsMayChange) {
   for (int threads : {2, 4, 1, 3}) {
     const Threads some(threads);
     EXPECT_EQ(pieces_of(100, 1).size(), static_cast<size_t>(threads));

@@ -8,7 +8,7 @@
 namespace hexad::kernels::cuda {
 namespace {
 
-TEST(RoundedRows, AreAtMostAnEighthMore) {
+TEST(RoundedRows, AreAtMostAnEighthLarger) {
   for (int64_t rows = 1; rows < 100'000; ++rows) {
     const int64_t rounded = rounded_rows(rows);
     ASSERT_GE(rounded, rows);
@@ -18,7 +18,7 @@ TEST(RoundedRows, AreAtMostAnEighthMore) {
   EXPECT_GE(rounded_rows(int64_t{1} << 60), int64_t{1} << 60);
 }
 
-TEST(RoundedRows, AreFewAndKeepUsualNumbers) {
+TEST(RoundedRows, AreFewAndDoNotChangeUsualNumbers) {
   std::set<int64_t> distinct;
   for (int64_t rows = 1; rows <= 65536; ++rows) distinct.insert(rounded_rows(rows));
   EXPECT_EQ(distinct.size(), 16u + 8 * 12);  // 12 powers of two from 16 to 65536

@@ -34,7 +34,7 @@ void for_each_side(Trial& r, const F& f) {
   sides.device = r.values<int64_t>(offsets, {experts + 1});
   GroupOffsets device = sides;
   device.host = {};
-  ++device.max_rows;  // an upper bound
+  ++device.max_rows;  // max_rows may be any upper bound
   for (const GroupOffsets& groups : {host, device, sides}) f(groups);
   r.stream.synchronize();  // the host's copy must live until this point
 }

@@ -74,7 +74,7 @@ std::vector<Unit> pair_units() {
 class PairUnits : public ProductTest {
  protected:
   void SetUp() override {
-    if (pair_units().empty()) GTEST_SKIP() << "neither AVX-512 BF16 nor AMX";
+    if (pair_units().empty()) GTEST_SKIP() << "this machine has neither AVX-512 BF16 nor AMX";
   }
   void TearDown() override { set_thread_count(threads_); }
 

@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // ids stay in range
+TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // the ids remain in range
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
@@ -56,6 +56,18 @@ TEST_P(RouterEdge, GroupsAreRankedByTheirTwoBest) {
   EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{3, 2}));
 }
 
+TEST_P(RouterEdge, GroupsAreRankedByTheirBestInDeviceLimitedRouting) {
+  RouterRule rule{
+      .score = RouterScore::sigmoid, .top_k = 2, .groups = 3, .top_groups = 1, .group_score = RouterGroupScore::best};
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 1}));
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule, {0, 0, 0, 1, 0, 0}).ids, (Ids{3, 2}))
+      << "the bias influences the choice of the group";
+  EXPECT_EQ(route({5, 1, 5, 4, 5, 4}, rule).ids, (Ids{0, 1})) << "the lower group wins a tie";
+  EXPECT_EQ(route({nan, -8, nan, nan, -9, nan}, rule).ids, (Ids{1, 0}));
+  rule.top_groups = 2;
+  EXPECT_EQ(route({2, -9, 1, 1.5, 0, 1}, rule).ids, (Ids{0, 3}));
+}
+
 TEST_P(RouterEdge, WithUnderflowedScoresGivesNoNan) {
   for (float w : route({-300, -300, -300}, {.score = RouterScore::sigmoid, .top_k = 2}).weights) {
     EXPECT_GE(w, 0);
@@ -68,7 +80,9 @@ TEST_P(RouterEdge, RefusesMoreExpertsThanItMayChooseFrom) {
     route({1, 2, 3, 4}, {.top_k = 3, .groups = 2, .top_groups = 1});
     FAIL();
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[router] cannot choose 3 of 4 experts from 1 of 2 groups");
+    EXPECT_STREQ(e.what(),
+                 "[router] cannot choose 3 of 4 experts from 1 of 2 groups; expected equal groups, and enough experts "
+                 "in the chosen groups");
   }
 }
 
@@ -102,7 +116,7 @@ TEST_P(RouterEdge, LossOfNanIsNan) {
   EXPECT_TRUE(std::isnan(loss.to_vector<float>()[0]));
 }
 
-TEST_P(RouterEdge, TotalsGetTheSharesOfLossesBeforeTheirWeights) {
+TEST_P(RouterEdge, TotalsContainTheSharesOfUnweightedLosses) {
   const Tensor scores = tensor<float>({1, 3}, {1, 2}), fractions = tensor<float>({0.5, 0.25}, {1, 2});
   const Tensor weighted = filled({1}, nan), total = doubles({100}), log_sum_exp = filled({1}, nan);
   const LossFactors factors{.scale = 8, .share = 0.25, .weight = 0.5};

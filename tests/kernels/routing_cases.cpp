@@ -21,6 +21,13 @@ const std::vector<NamedRule>& rules() {
       {"sigmoid", 65, {.score = RouterScore::sigmoid, .top_k = 8, .scale = 2.5}},
       {"floor", 24, {.top_k = 3, .normalize_floor = 0.45, .scale = 2.5}},
       {"groups", 24, {.score = RouterScore::sigmoid, .top_k = 4, .groups = 6, .top_groups = 2}},
+      {"groups_by_best",
+       24,
+       {.score = RouterScore::sigmoid,
+        .top_k = 4,
+        .groups = 6,
+        .top_groups = 2,
+        .group_score = RouterGroupScore::best}},
       {"groups_of_one", 5, {.top_k = 2, .groups = 5, .top_groups = 3}},
   };
   return all;

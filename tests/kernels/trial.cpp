@@ -142,8 +142,9 @@ std::string Trial::written_outside() const {
     copy_members(now.data(), output.before.data(), output.tensor, output.whole);
     const auto outside = std::ranges::mismatch(now, output.before).in1;
     if (outside != now.end())
-      return cat("output ", o, ": wrote outside, at element ", (outside - now.begin()) / size_of(output.tensor.dtype()),
-                 " of the guarded buffer ", output.whole.shape());
+      return cat("output ", o, ": wrote outside of the output, at element ",
+                 (outside - now.begin()) / size_of(output.tensor.dtype()), " of the guarded buffer ",
+                 output.whole.shape());
   }
   return {};
 }

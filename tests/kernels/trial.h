@@ -27,8 +27,8 @@ enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
 /// Unit of the error of an element that is small because of cancellation.
 ///   - tensor: the root mean square of the tensor
-///   - row: the larger of this and the root mean square of the element's row (the whole last dimension), for rows whose
-///     sums have addends of different sizes
+///   - row: the root mean square of the tensor or that of the element's row (the whole last dimension), whichever is
+///     larger; for rows whose sums have addends of different sizes
 enum class Yardstick : uint8_t { tensor, row };
 
 /// Inputs and outputs of one call. Two Trials with the same seed give equal inputs in the same order of calls.

@@ -1,8 +1,9 @@
-// Compares a block with its formula, in which every sum is an op of its own.
+// Compares a block with its formula, in which every sum is a separate op.
 #include "layers/block.h"
 
 #include <gtest/gtest.h>
 
+#include "layers/dense/attention.h"
 #include "layers/moe/router/router_statistics.h"
 #include "parallel/comm/self_group.h"
 #include "tests/support/lab.h"

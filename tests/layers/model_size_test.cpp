@@ -27,6 +27,94 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
+// Counts that a model's authors published, in billions, with the published number of digits. `outside` is the number of
+// parameters that the authors do not count.
+struct Published {
+  std::string recipe;
+  double total, active, digit;
+  int64_t outside = 0;
+};
+void PrintTo(const Published& p, std::ostream* out) { *out << p.recipe; }
+
+class PublishedModel : public testing::TestWithParam<Published> {};
+
+TEST_P(PublishedModel, M1_HasThePublishedParameters) {
+  const Published& p = GetParam();
+  const ModelSize s = size_of_recipe("models/" + p.recipe + ".yaml");
+  EXPECT_NEAR(static_cast<double>(s.parameters) / 1e9, p.total, p.total > 100 ? 2 : p.digit);
+  EXPECT_NEAR(static_cast<double>(s.active_parameters - p.outside) / 1e9, p.active, p.digit);
+}
+
+// The recipes name the sources.
+INSTANTIATE_TEST_SUITE_P(, PublishedModel,
+                         testing::Values(Published{"mixtral-8x22b", 141, 39, 0.5}, Published{"olmoe", 6.9, 1.3, 0.05},
+                                         Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
+                                         Published{"qwen3-235b-a22b", 235, 22, 0.5},
+                                         Published{"glm-4.5-air", 106, 12, 0.5, 2 * int64_t{151'552} * 4096},
+                                         Published{"arctic", 480, 17, 0.5}),
+                         [](const auto& i) {
+                           std::string name = i.param.recipe;
+                           std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
+                           return name;
+                         });
+
+TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
+  EXPECT_EQ(size_of_recipe("models/qwen3-30b-a3b.yaml").parameters, 30'532'122'624);
+  EXPECT_EQ(size_of_recipe("models/qwen3-235b-a22b.yaml").parameters, 235'093'634'560);
+  EXPECT_EQ(size_of_recipe("models/olmoe.yaml").parameters, 6'919'161'856);
+}
+
+// The papers publish the sizes of experts only.
+TEST(ModelSize, M1_ModelsOfMpmoeAndParmHaveThePapersExperts) {
+  const auto experts = [](const std::string& recipe, int64_t layers, int64_t count, int64_t hidden, int64_t width) {
+    EXPECT_EQ(size_of_recipe("models/" + recipe + ".yaml").expert_parameters,
+              layers * count * (2 * hidden * width + hidden + width))
+        << recipe;
+  };
+  experts("moe-gpt-s", 12, 64, 768, 3072);
+  experts("moe-gpt-xl", 24, 64, 2048, 8192);
+  experts("moe-bert-l", 24, 64, 1024, 4096);
+  experts("bert-base-moe", 12, 2, 768, 3072);
+  experts("gpt-2-moe", 12, 2, 768, 3072);
+}
+
+TEST(ModelSize, ModelsWithLatentAttentionHaveThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2-lite.yaml").parameters, 15'706'484'224);
+  EXPECT_EQ(size_of_recipe("models/deepseek-v2.yaml").parameters, 235'741'434'880);
+  const ModelSize v3 = size_of_recipe("models/deepseek-v3.yaml");
+  // The published number contains the selection biases, which are states here.
+  EXPECT_EQ(v3.parameters + 58 * 256, 671'026'419'200);
+  EXPECT_EQ(v3.active_parameters, 37'552'282'624);
+  EXPECT_EQ(size_of_recipe("models/kimi-k2.yaml").parameters, 1'026'408'209'408);
+}
+
+TEST(ModelSize, ParametersOfThePredictionBlockOfDeepSeekV3EqualTheHandCount) {
+  ModelConfig c = load_recipe(config::load(HEXAD_SOURCE_DIR "/recipes/models/deepseek-v3.yaml"), Registry(), 0).model;
+  const int64_t without = parameter_counts(c, Registry()).parameters;
+  c.prediction_blocks = 1;
+  const int64_t block = parameter_counts(c, Registry()).parameters - without;
+  // Attention with q_down, q_up, kv_down, k_rope, k_up, v_up, output and two norms of compressed vectors; two norms of
+  // the residual stream; the router, and 257 experts of three matrices; the projection and three norms.
+  const int64_t d = 7168, attention = d * 1536 + 1536 * 128 * 192 + d * (512 + 64) + 2 * 512 * 128 * 128 +
+                                      128 * 128 * d + 1536 + 512;
+  EXPECT_EQ(block, attention + 2 * d + 256 * d + 257 * 3 * d * 2048 + 2 * d * d + 3 * d);
+}
+
+TEST(ModelSize, FlopsOfAPredictionBlockEqualTheHandCount) {
+  const auto flops = [](const char* blocks) {
+    return model_size(small_recipe({std::string("model.prediction_blocks=") + blocks}).model, Registry())
+        .flops_per_token;
+  };
+  // A block is as in the test above; its projection has 16 x 32 weights, and the head is used once more.
+  const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
+  EXPECT_DOUBLE_EQ(flops("2") - flops("0"), 2 * (6 * (layer + 16 * 32 + 16 * 31) + 12 * 16 * 4.0));
+}
+
+TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-20b.yaml").parameters, 20'914'757'184);
+  EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
@@ -47,6 +135,12 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
   // An encoder's query sees every key, not half of them.
   EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.kind=encoder"}).model, Registry()).flops_per_token,
                    expected + 2 * 12 * 16 * 4.0);
+  // With a window of 4 of the 8 tokens, a query sees 3 keys on average instead of 4.
+  EXPECT_DOUBLE_EQ(model_size(small_recipe({"model.window=4"}).model, Registry()).flops_per_token,
+                   expected - 2 * 12 * 16);
+  EXPECT_DOUBLE_EQ(
+      model_size(small_recipe({"model.window=4", "model.full_attention_every=2"}).model, Registry()).flops_per_token,
+      expected - 12 * 16);
 }
 
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
@@ -55,7 +149,7 @@ TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
                       Registry());
   };
   const ModelSize plain = size("false"), gated = size("true");
-  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "2 layers of 16 elements";
+  EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "the gates of 2 layers have 16 elements each";
   EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
   EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
 }
@@ -82,19 +176,38 @@ TEST_P(CountEqualsModel, ForThisRecipe) {
 using Overrides = std::vector<std::string>;
 INSTANTIATE_TEST_SUITE_P(
     Recipes, CountEqualsModel,
-    testing::Values(Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
-                    Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"},
-                    Overrides{"model.norm=layer_norm"}, Overrides{"model.tied_embedding=true"},
-                    Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-                    Overrides{"model.qk_norm=all_heads"},
-                    Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
-                    Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"},
-                    Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
-                    Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
-                    Overrides{"model.moe.experts=0", "model.mlp_hidden=20"},
-                    Overrides{"model.head_size=6", "model.kv_heads=1"}));
+    testing::Values(
+        Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
+        Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
+        Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
+        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+        Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
+        Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
+        Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},
+        Overrides{"model.prediction_blocks=1", "model.moe.experts=0", "model.mlp_hidden=20"},
+        Overrides{"model.moe.dense_residual=true"}, Overrides{"model.moe.expert=gelu", "model.bias=true"},
+        Overrides{"model.layers=5", "model.moe.dense_layers=1", "model.moe.every=2", "model.mlp=gelu"},
+        Overrides{"model.moe.experts=0", "model.mlp_hidden=20"}, Overrides{"model.head_size=6", "model.kv_heads=1"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
+                  "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+                  "model.latent.value_size=4", "model.sinks=true"},
+        Overrides{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
+                  "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=2"}));
 
-// A user's own layer counts like any other.
+TEST(ModelSize, CountsTheOwnElementsOfLatentValues) {
+  const Overrides latent{"model.attention=latent",    "model.kv_heads=auto",      "model.head_size=auto",
+                         "model.latent.kv_rank=8",    "model.latent.nope_size=4", "model.latent.rope_size=2",
+                         "model.latent.value_size=3", "model.moe.experts=0",      "model.mlp_hidden=20"};
+  Recipe recipe = small_recipe(latent);
+  const double short_context = model_size(recipe.model, Registry()).flops_per_token;
+  const auto heads = static_cast<double>(recipe.model.heads * recipe.model.layers);
+  const auto context = static_cast<double>(recipe.model.context);
+  recipe.model.context *= 2;
+  EXPECT_DOUBLE_EQ(model_size(recipe.model, Registry()).flops_per_token - short_context,
+                   6.0 * (6 + 3) * heads * context / 2);
+}
+
+// The count includes layers that a user's program registers.
 TEST(ModelSize, HasTheParametersAndOperationsOfARegisteredLayer) {
   Registry registry;
   registry.add_feed_forward("wide", {.make = [](const FeedForwardSpec& spec, const Builder& b) {

@@ -88,7 +88,7 @@ TEST(Registry, NamesItsLayers) {
   EXPECT_EQ(Registry().feed_forward("scaled"), nullptr);
 }
 
-TEST(Registry, RefusesANameTwice) {
+TEST(Registry, RefusesADuplicateName) {
   Registry registry = with_scaled();
   EXPECT_THROW(registry.add_feed_forward("scaled", {}), std::logic_error);
   EXPECT_THROW(registry.add_feed_forward("swiglu", {}), std::logic_error);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "tests/support/compare.h"
 
@@ -57,7 +59,7 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
     }
 }
 
-TEST(RotaryTable, YarnOfFactorOneIsOff) {
+TEST(RotaryTable, YarnOfFactorOneHasNoEffect) {
   YarnConfig yarn;
   yarn.factor = 1, yarn.original_context = 8;
   expect_bitwise(plain_table().cosine, table(yarn).cosine, Zeros::expected);
@@ -70,13 +72,28 @@ TEST(RotaryTable, YarnInterpolatesOnlySlowDimensions) {
   YarnConfig yarn;
   yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1;
   const RotaryTable t = table(yarn), plain = plain_table();
-  // Turns over 4096 positions fall from 652 (i = 0) by a factor of 3.16 per dimension. 32 turns are reached between i =
-  // 2 and 3, one turn between 5 and 6. Therefore, the ramp runs from 2 to 6.
+  // Over 4096 positions, dimension 0 makes 652 turns, and each further dimension makes 3.16 times fewer. The number of
+  // turns falls to 32 between i = 2 and 3, and to 1 between 5 and 6. Therefore, the ramp runs from 2 to 6.
   const double ramp[] = {0, 0, 0, 0.25, 0.5, 0.75, 1, 1};
   for (int64_t i = 0; i < half; ++i) {
     const double f = entry(plain, i).frequency;
     EXPECT_NEAR(entry(t, i).frequency, f * (1 - ramp[i]) + f / 4 * ramp[i], 1e-14) << "dimension " << i;
     EXPECT_NEAR(entry(t, i).magnitude, 0.1 * std::log(4) + 1, 1e-14);
+  }
+}
+
+TEST(RotaryTable, YarnWithoutTruncationRampsBetweenExactDimensions) {
+  YarnConfig yarn;
+  yarn.factor = 4, yarn.original_context = 4096, yarn.beta_fast = 32, yarn.beta_slow = 1, yarn.truncate = false;
+  const RotaryTable t = table(yarn), plain = plain_table();
+  const auto dimension_of = [](double turns) {
+    return static_cast<double>(head_size) * std::log(4096 / (turns * 2 * std::numbers::pi)) / (2 * std::log(10000.0));
+  };
+  const double low = dimension_of(32), high = dimension_of(1);
+  for (int64_t i = 0; i < half; ++i) {
+    const double f = entry(plain, i).frequency;
+    const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    EXPECT_NEAR(entry(t, i).frequency, f * (1 - ramp) + f / 4 * ramp, 1e-14) << "dimension " << i;
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "layers/moe/router/router_statistics.h"
@@ -56,7 +57,7 @@ bool equal_rows(const Tensor& a, const Tensor& b, int64_t begin, int64_t end) {
   return bitwise_difference(a.slice(0, begin, end), b.slice(0, begin, end)).empty();
 }
 
-TEST(CountedDocuments, AreZeroForSequencesWithoutBorders) {
+TEST(CountedDocuments, AreZeroForSequencesOfOneDocument) {
   ModelInstance instance(small_recipe({}), Registry(), self);
   const auto count = [&](bool two) { return make_micro_batch(sequence(two), 0, 1, instance.context).documents; };
   EXPECT_EQ(count(true), 2);
@@ -77,7 +78,7 @@ TEST_P(Documents, DoNotAttendToEachOther) {
   EXPECT_TRUE(equal_rows(before, logits(instance, batch), 0, 3));
 }
 
-TEST_P(Documents, GiveTheSameLogitsAsAlone) {
+TEST_P(Documents, GiveTheSameLogitsAsInSeparateSequences) {
   ModelInstance instance(small_recipe(GetParam()), Registry(), self);
   const Tensor both = logits(instance, sequence(true));
   data::Batch alone(1, 5);
@@ -172,7 +173,7 @@ TEST(QkNorm, OverAllHeadsHasAGainForEachElement) {
 }
 
 // Gains far beyond the limit leave only signs, so a further factor changes nothing.
-TEST(QkvClip, FollowsNormsOverAllHeads) {
+TEST(QkvClip, IsAppliedAfterNormsOverAllHeads) {
   const auto with_gain = [](double scale) {
     ModelInstance instance(small_recipe(dense_with({"model.qk_norm=all_heads", "model.qkv_clip=0.01"})), Registry(),
                            self);
@@ -205,7 +206,7 @@ TEST(TiedEmbedding, IsOneParameter) {
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
 }
 
-// Models whose sizes fit no tile and no vector, for tests of the whole loss.
+// Models whose sizes are not multiples of a tile or a vector, for tests of the whole loss.
 struct Odd {
   std::string name;
   Overrides overrides;
@@ -222,9 +223,16 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
   StateSet states;
   const Transformer model(recipe.model, Registry(), {}, Builder(lab.parameters, states, mesh, Dtype::f64));
   for (const auto& p : lab.parameters) p->initialize(3);
-  const FixedSource source = documents(2, 5, recipe.model.vocab, 11);
-  const MicroBatch batch = make_micro_batch(source.batch(0, 2), 0, 2, lab.context);
-  ModelStatistics statistics(1, std::max<int64_t>(1, recipe.model.moe.experts), lab.context);
+  data::Batch tokens = documents(2, 5, recipe.model.vocab, 11).batch(0, 2);
+  // Prediction blocks get one long document per sequence, because short documents have no further tokens.
+  if (recipe.model.prediction_blocks > 0) {
+    for (size_t t = 0; t < tokens.targets.size(); ++t) tokens.targets[t] = static_cast<int32_t>((3 * t + 1) % 7);
+    std::ranges::fill(tokens.first, 0), std::ranges::fill(tokens.last, 5);
+    for (size_t t = 0; t < tokens.positions.size(); ++t) tokens.positions[t] = static_cast<int32_t>(t % 5);
+  }
+  const MicroBatch batch = make_micro_batch(tokens, 0, 2, lab.context, {}, recipe.model.prediction_blocks);
+  ModelStatistics statistics(1 + recipe.model.prediction_blocks, std::max<int64_t>(1, recipe.model.moe.experts),
+                             lab.context);
   gradcheck(lab, {},
             [&](Tape& t, const std::vector<Value>&) {
               CrossEntropyOptions options;
@@ -232,6 +240,7 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
               auto losses = model.loss(t, {.batch = batch, .statistics = &statistics.layers}, {.loss = options});
               std::vector<Value> all{losses.value};
               all.insert(all.end(), losses.aux_losses.begin(), losses.aux_losses.end());
+              if (losses.prediction_loss.data.defined()) all.push_back(losses.prediction_loss);
               return all;
             },
             {.root_gradient = 0.5, .zeros = Zeros::expected, .of_layers = true});
@@ -256,6 +265,20 @@ INSTANTIATE_TEST_SUITE_P(
              "model.qkv_bias=true", "model.o_bias=true", "model.rotary_share=0.4", "model.rotary_scaling.kind=ntk",
              "model.rotary_scaling.factor=2", "model.moe.shared_experts=1", "model.moe.shared_gate=true",
              "model.moe.normalize_floor=0.9", "model.moe.expert_hidden=5", "model.init_std=0.5"}},
+        Odd{"LatentAttention",
+            {"model.hidden=7", "model.heads=3", "model.init_std=0.5", "model.moe.expert_hidden=5",
+             "model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.q_rank=6",
+             "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+             "model.latent.value_size=4"}},
+        // With this weight, the gradient of each prediction loss equals the gradient of the loss, as the check expects.
+        Odd{"PredictionBlocks",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
+             "model.moe.expert_hidden=5", "model.init_std=0.5", "model.prediction_blocks=2",
+             "model.prediction_weight=2"}},
+        Odd{"PredictionBlockOfATiedEmbedding",
+            {"model.hidden=7", "model.heads=1", "model.kv_heads=1", "model.head_size=4", "model.moe.experts=0",
+             "model.mlp_hidden=5", "model.init_std=0.5", "model.tied_embedding=true", "model.norm=layer_norm",
+             "model.bias=true", "model.prediction_blocks=1", "model.prediction_weight=1"}},
         Odd{"EncoderWithBiases",
             {"model.kind=encoder", "model.bias=true", "model.norm=layer_norm", "model.hidden=7", "model.heads=1",
              "model.kv_heads=1", "model.head_size=3", "model.position=learned", "model.mlp=gelu", "model.moe.experts=0",

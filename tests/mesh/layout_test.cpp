@@ -28,7 +28,7 @@ void for_each_layout(int world, F f) {
       }
 }
 
-// Orders of axes. Every axis begins at least one of them. Some orders are illegal for several stages.
+// Orders of axes. Every axis is the first one of at least one order. Some orders are illegal with several stages.
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
@@ -156,7 +156,12 @@ void expect_like_scan(const Layout& m, int rank, const Scan& scan) {
   for (Axis axis : axes) ASSERT_EQ(m.members(axis, rank), scan.members(axis, rank)) << m.to_string();
   ASSERT_EQ(m.token_sharers(rank), scan.replica(Axis::dp, Axis::cp, Axis::tp, rank)) << m.to_string();
   ASSERT_EQ(m.expert_sharers(rank), scan.replica(Axis::edp, Axis::ep, Axis::etp, rank)) << m.to_string();
-  for (const Placement& p : placements(m, rank)) {
+  const std::vector<Placement> all = placements(m, rank);
+  for (const Placement& a : all)
+    for (const Placement& b : all)
+      ASSERT_EQ(m.same_reducers(a, b, rank), scan.sharers(a, rank, false) == scan.sharers(b, rank, false))
+          << m.to_string();
+  for (const Placement& p : all) {
     const auto reducers = scan.sharers(p, rank, false), holders = scan.sharers(p, rank, true);
     ASSERT_EQ(m.reducers(p, rank), reducers) << m.to_string();
     ASSERT_EQ(m.holders(p, rank), holders) << m.to_string();
@@ -286,7 +291,7 @@ TEST(Layout, GradientsAreSummedOverDataRanks) {
   }
 }
 
-TEST(Layout, PartialGradientsAreSummedOverTheTensorAxisToo) {
+TEST(Layout, PartialGradientsAreAlsoSummedOverTheTensorAxis) {
   const Layout m({.pp = 2, .dp = 2, .cp = 2, .tp = 2, .ep = 2, .etp = 4}, 16);
   EXPECT_EQ(m.reducers({.view = MeshView::dense, .partial = {Axis::tp}}, 0).size(), 8u);
   EXPECT_EQ(m.reducers({.view = MeshView::expert, .partial = {Axis::etp}}, 0).size(), 4u);
@@ -362,7 +367,7 @@ TEST(Layout, VerticalExpansionPutsExpertsAlongContexts) {
   for (int r = 0; r < 8; ++r) EXPECT_EQ(m.members(Axis::ep, r), m.members(Axis::cp, r));
 }
 
-TEST(Layout, AutomaticExpansionIsVerticalWhenContextsOutnumberExperts) {
+TEST(Layout, AutomaticExpansionIsVerticalIfThereAreMoreContextsThanExperts) {
   const auto chosen = [](int dp, int cp, int ep) {
     return Layout({.dp = dp, .cp = cp, .ep = ep}, dp * cp).expansion();
   };
@@ -412,8 +417,8 @@ TEST(Order, TpCpDpEpPpPutsExpertsAlongData) {
   EXPECT_EQ(groups(m, Axis::ep), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
 }
 
-// The order is legal, because tp 2 and etp 2 put equally many ranks before pp in both views.
-TEST(Order, PpMayStandBetweenEqualFactors) {
+// The order is legal, because tp 2 and etp 2 put the same number of ranks before pp in both views.
+TEST(Order, PpMayBeBetweenEqualFactors) {
   const Layout m({.pp = 2, .tp = 2, .ep = 2, .etp = 2, .order = "tp-pp-dp-cp-ep"}, 8);
   EXPECT_EQ(groups(m, Axis::pp), (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
   EXPECT_EQ(groups(m, Axis::dp), (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
@@ -432,7 +437,7 @@ TEST(Order, ExpertsLieAcrossNodesAsInMonta) {
 
 TEST(Order, GroupsOfTwoAxesKeepTheirOwnOrder) {
   const Layout m({.pp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1, .order = "dp-ep-cp-tp-pp"}, 16);
-  EXPECT_EQ(m.token_sharers(5), (std::vector{1, 5, 3, 7}));  // (cp, tp): tp ranks are four apart
+  EXPECT_EQ(m.token_sharers(5), (std::vector{1, 5, 3, 7}));  // (cp, tp): neighbouring tp ranks differ by 4
   EXPECT_EQ(m.reducers({.view = MeshView::dense}, 5), (std::vector{4, 5, 6, 7}));
 }
 

@@ -60,6 +60,30 @@ TEST(Mesh, GroupsOfExpertsHaveTwoLevelsIfTheirRanksAreOnSeveralNodes) {
                    {.node_of_rank = {0, 0, 0, 0, 1, 1, 1, 1}});
 }
 
+TEST(Mesh, NamesTheFirstGroupThatCannotBeDividedIntoTwoLevels) {
+  const auto unfit = [](std::vector<int> nodes) {
+    std::optional<UnfitGroup> found;
+    const int ranks = static_cast<int>(nodes.size());
+    comm::with_ranks(ranks,
+                     [&](const ProcessGroup& world) {
+                       const Mesh mesh(world, {.ep = 4});
+                       EXPECT_EQ(mesh.unfit_ep_group().has_value(), mesh.unfit_experts_group().has_value());
+                       if (world.rank() == ranks - 1) found = mesh.unfit_ep_group();
+                     },
+                     {.node_of_rank = std::move(nodes)});
+    return found;
+  };
+  EXPECT_FALSE(unfit({0, 0, 1, 1, 2, 2, 3, 3}));
+  const auto uneven = unfit({0, 0, 1, 1, 2, 2, 2, 3});
+  ASSERT_TRUE(uneven);
+  EXPECT_EQ(uneven->ranks, (std::vector{4, 5, 6, 7}));
+  EXPECT_TRUE(uneven->unlike_others) << "uneven groups have one level";
+  const auto first = unfit({0, 0, 0, 1, 2, 2, 3, 3});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->ranks, (std::vector{0, 1, 2, 3}));
+  EXPECT_FALSE(first->unlike_others);
+}
+
 TEST(Mesh, TrafficClassesFollowTheAxes) {
   const comm::SelfGroup self;
   const Mesh mesh(self, {});

@@ -37,7 +37,7 @@ Dropped drop(const std::vector<int32_t>& ids, int64_t top_k, int64_t scope, doub
 }
 
 TEST(Capacity, R1_KeepsTheMostProbableAndTheEarlierAmongEquals) {
-  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6 stay
+  const auto [ids, count] = drop(all_to_one, 1, 6, 1.0, DropRule::probability);  // 3 of 6 are kept
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, 0, 0, -1, -1}));
   EXPECT_EQ(count, 3);
 }
@@ -49,13 +49,13 @@ TEST(Capacity, R1_KeepsTheFirstTokens) {
 }
 
 TEST(Capacity, R1_IsCountedForEachScope) {
-  const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2 stays
+  const auto [ids, count] = drop(all_to_one, 1, 2, 1.0, DropRule::probability);  // 1 of every 2 is kept
   EXPECT_EQ(ids, (std::vector<int32_t>{-1, 0, -1, 0, -1, 0}));
   EXPECT_EQ(count, 3);
 }
 
 TEST(Capacity, LastScopeMayBeShorter) {
-  const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4 stay, then 1 of 2
+  const auto [ids, count] = drop(all_to_one, 1, 4, 1.0, DropRule::position);  // 2 of 4 are kept, then 1 of 2
   EXPECT_EQ(ids, (std::vector<int32_t>{0, 0, -1, -1, 0, -1}));
   EXPECT_EQ(count, 3);
 }
@@ -98,7 +98,7 @@ TEST(Capacity, R8_NanIsDroppedFirst) {
 
 TEST(Capacity, AcceptsRowsInAnyOrder) {
   Lab lab;
-  // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens stay.
+  // Tokens 0 .. 3 are rows 2, 3, 0, 1. The first two tokens are kept.
   const Tensor ids = lab.values(std::vector<int32_t>{0, 0, 0, 0}, {4, 1});
   const Tensor s = lab.values(std::vector<double>(8, 0.5), {4, 2});
   kernels::kernels(ids.device())
@@ -143,8 +143,8 @@ TEST(Capacity, UnknownExpertEndsTheJobIfTheHostSeesIt) {
       "slot");
 }
 
-TEST(Capacity, UnknownExpertIdsStayAndAreNotCounted) {
-  const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4 stay
+TEST(Capacity, UnknownExpertIdsRemainAndAreNotCounted) {
+  const auto [ids, count] = drop({7, 0, 0, -5, 0, 0}, 1, 6, 1.0, DropRule::position);  // 2 of 4 are kept
   EXPECT_EQ(ids, (std::vector<int32_t>{7, 0, 0, -5, -1, -1}));
   EXPECT_EQ(count, 2);
 }

@@ -19,7 +19,7 @@ double relative_distance(const Tensor& a, const Tensor& b) {
 }
 
 // A value changes by at most 1/16 of itself on each of its two transfers, and the function between them is smooth.
-// Errors of single values are independent. Therefore, the relative distance of a tensor stays well below the sum of the
+// Errors of single values are independent. Therefore, the relative distance of a tensor is well below the sum of the
 // two bounds.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 

@@ -59,6 +59,14 @@ TEST(IssueOrder, ProblemNamesTheIllegalStep) {
             "step 3 is weight_gradients[1], but weight_gradients[0] must come before it");
 }
 
+TEST(IssueOrder, BuiltInOrdersComputeAndReturnChunksInTurn) {
+  for (const IssueOrder& order : built_in_orders()) EXPECT_EQ(in_turn_problem(order.steps(5)), "") << order.name;
+  const std::vector<IssueStep> other{{dispatch, 0}, {dispatch, 1}, {compute, 1}, {compute, 0}};
+  EXPECT_EQ(in_turn_problem(other),
+            "step 3 is experts[1], but experts[0] must come before it, because the chunks share rows of tokens "
+            "(schedule.moe.rows: token with chunk_by: experts)");
+}
+
 TEST(IssueOrder, ErrorNamesTheIllegalOrder) {
   const IssueOrder forgetful{"forgetful", [](size_t) { return std::vector<IssueStep>{{dispatch, 0}}; }};
   try {

@@ -1,4 +1,4 @@
-// schedule.moe.memory_limit: the buffers of a pass stay below it for every choice of experts.
+// schedule.moe.memory_limit: the buffers of a pass remain below the limit for every choice of experts.
 #include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>
@@ -38,16 +38,57 @@ class PassMeter final : public schedule::GraphRunner {
   int64_t bytes = 0, chunks = 0;
 };
 
+// Counts the tasks that wait for a task of the previous chunk: in forward `experts` for `offload`, in backward `fetch`
+// for `experts`.
+class ChunkWaits final : public schedule::GraphRunner {
+ public:
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
+    schedule::execute(graph, context);
+    if (name.ends_with(" forward"))
+      forward += waits(graph, "experts", "offload");
+    else
+      backward += waits(graph, "fetch", "experts");
+  }
+  int64_t forward = 0, backward = 0;
+
+ private:
+  static int64_t waits(const schedule::TaskGraph& graph, const std::string& waiting, const std::string& awaited) {
+    const auto tasks = graph.tasks();
+    int64_t found = 0;
+    for (const schedule::Task& task : tasks)
+      for (int chunk = 1; chunk < 16; ++chunk)
+        if (task.spec.name == cat(waiting, "[", chunk, "]"))
+          found += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
+            return tasks[static_cast<size_t>(before)].spec.name == cat(awaited, "[", chunk - 1, "]");
+          });
+    return found;
+  }
+};
+
 // Returns the bytes that chunks of one token need, in the layer of tests/moe/scheduled_layer.h on four ranks.
 int64_t least_limit(const Words& changes) {
   const std::string message = message_of(ExitCode::usage, [&] {
     small_recipe(joined({"parallel.ep=4", "model.moe.experts=8", "model.moe.expert_hidden=12"},
                         joined(changes, {"schedule.moe.memory_limit=1"})));
   });
-  const std::string before = "the least is ";
+  const std::string before = "the minimum is ";
   const size_t at = message.find(before);
   EXPECT_NE(at, std::string::npos) << message;
   return std::stoll(message.substr(at + before.size()));
+}
+
+// MPMoE's memory equation 5 has one buffer for T_M.
+TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
+  for (const auto& [strategy, waits] : {std::pair{"s1", 3}, {"s2", 3}, {"s3", 0}, {"s4", 0}})
+    on_ranks(2, [&, strategy = strategy, waits = waits](const comm::ProcessGroup& world) {
+      ScheduledLayer layer(world, {"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4",
+                                   cat("schedule.moe.memory_reuse=", strategy)});
+      ChunkWaits seen;
+      layer.layer.run_passes_by(&seen);
+      layer.run();
+      EXPECT_EQ(seen.forward, waits) << strategy;
+      EXPECT_EQ(seen.backward, waits) << strategy;
+    });
 }
 
 constexpr int sequences = 4, length = 16;
@@ -143,7 +184,7 @@ TEST(MemoryLimitCheck, RefusesReplicatedTokens) {
     return "accepted";
   };
   EXPECT_EQ(verdict(moe::Held::apart), "accepted");
-  EXPECT_NE(verdict(moe::Held::alike).find("schedule.moe.duplicates must be pause_before_gate"), std::string::npos);
+  EXPECT_NE(verdict(moe::Held::alike).find("needs schedule.moe.duplicates: pause_before_gate"), std::string::npos);
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
     }
   };
   expect_words(Duplicates{}), expect_words(Overlap{}), expect_words(ChunkBy{}), expect_words(ReuseStrategy{});
-  expect_words(Gemms{}), expect_words(SharedExperts{});
+  expect_words(Gemms{}), expect_words(SharedExperts{}), expect_words(HotExperts{}), expect_words(CapacityPadding{});
   EXPECT_NE(reference.find("baseline (DeepSpeed-MoE), replicated (MoNTA's baseline), drop (DTD, MoNTA O1)"),
             std::string::npos);
 }
@@ -55,12 +55,38 @@ TEST(MoeChoices, VariedValuesAreLegalAndBeginWithTheDefault) {
   EXPECT_GE(varied, 15u);
 }
 
+TEST(MoeSchedule, IsReadBackFromItsName) {
+  MoeSchedule s;
+  EXPECT_EQ(schedule_named(to_string(s)), s);
+  s.duplicates = Duplicates::drop, s.chunk_by = ChunkBy::tokens, s.chunks = 8, s.order = "returns_last";
+  s.esp_exchange = ep::EspExchange::direct, s.memory_reuse = ReuseStrategy::s3, s.memory_limit = 123456;
+  s.gemms = Gemms::by_load, s.dense_rows = 77, s.compute_share = 0.5, s.wire = kernels::WireFormat::fp8;
+  s.shared = SharedExperts::beside, s.rows = ep::RowOf::token, s.hot_experts = HotExperts::shadow, s.hot_load = 1.5;
+  EXPECT_EQ(schedule_named(to_string(s)), s) << to_string(s);
+  for (const char* wrong :
+       {"", "drop", "duplicates", "duplicates ", "duplicates none", "chunks 4x", "cut tokens", "chunks 4, rows"})
+    EXPECT_FALSE(schedule_named(wrong)) << wrong;
+}
+
+TEST(MoeChoices, OnlyOpenChoicesAreTakenFromASchedule) {
+  MoeScheduleConfig c;
+  c.duplicates.reset(), c.chunk_by = ChunkBy::tokens, c.chunks = 3;
+  MoeSchedule s;
+  s.duplicates = Duplicates::drop, s.chunks = 8, s.esp_exchange = ep::EspExchange::direct;
+  c.choose_open(s);
+  EXPECT_EQ(c.duplicates, Duplicates::drop);
+  EXPECT_EQ(c.chunk_by, ChunkBy::tokens);
+  EXPECT_EQ(c.chunks, 3);
+  EXPECT_EQ(c.esp_exchange, ep::EspExchange::direct);
+  EXPECT_FALSE(c.open());
+}
+
 TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   MoeScheduleConfig c;
   EXPECT_FALSE(c.open());
   EXPECT_EQ(c.settled(), MoeSchedule{});
   c.chunk_by.reset(), c.order.reset();
-  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks there is no order
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks, there is no order to choose
   c.chunk_by = ChunkBy::tokens;
   EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunks", "order"}));
   EXPECT_EQ(c.settled().chunks, 2);
@@ -110,6 +136,22 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   EXPECT_EQ(all[0].what, "is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
   EXPECT_EQ(all[1].key, "shared");
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
+}
+
+TEST(MoeChoices, ShadowsRefuseWhatDoesNotCountThem) {
+  MoeSchedule s;
+  s.hot_load = 2;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].key, "hot_load");
+  s.hot_experts = HotExperts::shadow;
+  EXPECT_TRUE(refusals({}, s).empty());
+  s.rows = ep::RowOf::token;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].key, "hot_experts");
+  s.rows = ep::RowOf::slot, s.memory_reuse = ReuseStrategy::s4, s.memory_limit = 4096;
+  const std::vector<Refusal> limited = refusals({.least_memory_limit = [](ReuseStrategy) { return int64_t{1}; }}, s);
+  ASSERT_EQ(limited.size(), 1u);
+  EXPECT_NE(limited[0].what.find("schedule.moe.memory_limit: none"), std::string::npos) << limited[0].what;
 }
 
 }  // namespace

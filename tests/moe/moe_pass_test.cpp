@@ -100,8 +100,10 @@ std::vector<int> threads_of_experts(const ep::PlanOptions& options, int threads,
 TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 4), (std::vector{2, 2, 2, 2}));
   EXPECT_EQ(threads_of_experts({.chunking = {ep::Chunking::By::tokens, 2}}, 1), (std::vector{1, 1, 1, 1}));
-  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4})) << "one chunk has no communication beside it";
-  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4})) << "rows are in flight beside shared experts";
+  EXPECT_EQ(threads_of_experts({}, 4), (std::vector{4, 4}))
+      << "with one chunk, no communication is in flight while experts compute";
+  EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4}))
+      << "rows are in flight while shared experts compute";
 }
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
@@ -275,7 +277,7 @@ TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
       two_nodes);
 }
 
-// If an edge were missing, a task could read data that do not exist yet.
+// If an edge were missing, some order would read data before they exist.
 TEST(MoePass, AnyLegalExecutionOrderGivesTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(

@@ -110,8 +110,7 @@ TEST(PaperForms, MpmoePhasesMatchTheSimulatedGraph) {
 TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
   using namespace plan;
   const parm::Layer layer{.B = 1, .L = tokens, .M = hidden, .E = 8, .k = top_k, .N_MP = 2, .N_EP = 2, .N_ESP = 2};
-  // Number of phases of the overlapped pair: one for each rank of the ep group. Parm has N_EP N_ESP phases.
-  constexpr double phases = 2;
+  constexpr double phases = 4;  // N_EP N_ESP
   int of_s1 = 0;
   for (const double gather : {0.2, 0.5, 1.0, 2.0, 8.0}) {  // speed of the MP group relative to the other groups
     const double wire = 1e6;
@@ -124,7 +123,7 @@ TEST(PaperForms, ParmsAlgorithm1AgreesWithTheSimulator) {
     const Words both{"parallel.tp=2", "parallel.ep=2", "schedule.moe.esp_exchange=direct"};
     const double s1 = simulated(both, rates).forward.total();
     const double s2 = simulated(joined(both, {"schedule.moe.duplicates=pause_after_gate",
-                                              "schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=2"}),
+                                              "schedule.moe.overlap=a2a_allgather", "schedule.moe.chunks=4"}),
                                 rates)
                           .forward.total();
     const std::string what = cat("gathering at ", gather);

@@ -1,4 +1,4 @@
-// Graphs of passes in MPMoE's letters (docs/moe-layer.md), so that a test can write a whole graph in a line.
+// Graphs of passes in MPMoE's letters (docs/moe-layer.md), so that a test can write a whole graph in one line.
 #pragma once
 
 #include <regex>

@@ -81,7 +81,7 @@ TEST(RoutingOverride, ZipfDiffersByStepAndLayer) {
 }
 
 // Extremely small weights must not make the search run past the end.
-TEST(RoutingOverride, ZipfOfAnExtremeExponentStaysInRange) {
+TEST(RoutingOverride, ZipfOfAnExtremeExponentRemainsInRange) {
   moe::MoeConfig c = config(moe::Routing::zipf);
   c.zipf_exponent = 300, c.top_k = 6;
   const auto ids = choose(c, 0, 200);

@@ -48,11 +48,15 @@ std::vector<Schedule> schedules() {
   const Words o2{moe + "overlap=a2a_allgather", moe + "chunks=2"},
       o3{moe + "overlap=a2a_allgather_copy", moe + "chunks=3"};
   const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
+  const Words phases{moe + "overlap=a2a_allgather", moe + "chunks=4"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"}, s4{moe + "memory_reuse=s4"};
   return {{"Drop", drop},
           {"S1", direct},
           {"S2", s2, Schedule::Bits::all, true},
           {"S2Saa", joined(s2, o2), Schedule::Bits::all, true},
+          {"S2SaaInAPhaseForEachRank", joined(s2, phases), Schedule::Bits::all, true},
+          {"S2SaaGather", joined({moe + "duplicates=pause_after_gate"}, o2), Schedule::Bits::all, true},
           {"Baseline", {moe + "duplicates=baseline"}},
           {"Replicated", {moe + "duplicates=replicated"}, Schedule::Bits::all, true, true},
           {"O2", joined(drop, o2)},
@@ -83,9 +87,26 @@ std::vector<Schedule> schedules() {
            joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
           {"ReuseS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
           {"ReuseS2Whole", {moe + "memory_reuse=s2"}, forward_only},
+          {"Shadow", shadow},
+          {"ShadowDrop", joined(shadow, drop)},
+          {"ShadowS1", joined(shadow, direct)},
+          {"ShadowS2Saa", joined(shadow, joined(s2, o2)), Schedule::Bits::all, true},
+          {"ShadowS2SaaInAPhaseForEachRank", joined(shadow, joined(s2, phases)), Schedule::Bits::all, true},
+          {"ShadowDropTokens3", joined(shadow, joined(drop, cut("tokens", 3)))},
+          {"ShadowBaseline", joined(shadow, {moe + "duplicates=baseline"})},
+          {"ShadowReplicated", joined(shadow, {moe + "duplicates=replicated"}), Schedule::Bits::all, true, true},
+          {"ShadowO3", joined(shadow, joined(drop, o3))},
+          {"ShadowTokens3", joined(shadow, cut("tokens", 3))},
+          {"ShadowNodes", joined(shadow, cut("nodes", 2))},
+          {"ShadowExperts", joined(shadow, cut("experts", 2))},
+          {"ShadowDense", joined(shadow, {moe + "gemms=dense"})},
+          {"ShadowReuseS1", joined(shadow, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), forward_only},
+          {"ShadowReuseS4", joined(shadow, joined(s4, cut("tokens", 3))), forward_only},
+          {"ShadowReuseS4Dense", joined(shadow, joined(s4, {moe + "gemms=dense"})), forward_only},
           {"OfTokens", of_tokens, other_sums},
           {"OfTokensDirect", joined(of_tokens, direct), other_sums},
           {"OfTokensS2Saa", joined(of_tokens, joined(s2, o2)), other_sums, true},
+          {"OfTokensS2SaaInAPhaseForEachRank", joined(of_tokens, joined(s2, phases)), other_sums, true},
           {"OfTokensBaseline", joined(of_tokens, {moe + "duplicates=baseline"}), other_sums},
           {"OfTokensReplicated", joined(of_tokens, {moe + "duplicates=replicated"}), other_sums, true, true},
           {"OfTokensO2", joined(of_tokens, joined(drop, o2)), other_sums},
@@ -93,6 +114,12 @@ std::vector<Schedule> schedules() {
           {"OfTokensTokens3", joined(of_tokens, cut("tokens", 3)), other_sums},
           {"OfTokensNodes", joined(of_tokens, cut("nodes", 2)), other_sums},
           {"OfTokensExperts", joined(of_tokens, cut("experts", 2)), other_sums},
+          {"OfTokensExpertsReturnLast", joined(of_tokens, joined(cut("experts", 2), {moe + "order=returns_last"})),
+           other_sums},
+          {"OfTokensExpertsDirect", joined(of_tokens, joined(direct, cut("experts", 2))), other_sums},
+          {"OfTokensExpertsDrop", joined(of_tokens, joined(drop, cut("experts", 2))), other_sums},
+          {"OfTokensExpertsReplicated", joined(of_tokens, joined({moe + "duplicates=replicated"}, cut("experts", 2))),
+           other_sums, true, true},
           {"OfTokensReuseS1", joined(of_tokens, joined({moe + "memory_reuse=s1"}, cut("tokens", 3))), other_sums},
           {"OfTokensReuseS4", joined(of_tokens, joined({moe + "memory_reuse=s4"}, cut("tokens", 3))), other_sums},
           {"OfTokensReuseS2Direct", joined(of_tokens, joined({moe + "memory_reuse=s2"}, direct)), other_sums}};
@@ -197,6 +224,63 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
   });
 }
 
+// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, for any
+// division into groups.
+TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
+  const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
+  for (const Mesh4& m : meshes) {
+    SCOPED_TRACE(m.name);
+    const auto one = results(joined(m.overrides, of_tokens)),
+               two = results(joined(joined(m.overrides, of_tokens), groups));
+    for (size_t rank = 0; rank < one.size(); ++rank) {
+      expect_bitwise(one[rank].y, two[rank].y);
+      expect_bitwise(one[rank].dx, two[rank].dx);
+    }
+  }
+}
+
+// DeepSpeed-MoE's padding increases the bytes and changes no result.
+TEST(Schedules, WithPaddingEqualThoseWithout) {
+  const std::string moe = "schedule.moe.";
+  const Words padded{moe + "capacity_padding=full"},
+      s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words ways[] = {{},
+                        {moe + "duplicates=baseline"},
+                        {moe + "duplicates=drop"},
+                        {moe + "esp_exchange=direct"},
+                        s2,
+                        joined(s2, {moe + "overlap=a2a_allgather", moe + "chunks=2"})};
+  for (const Mesh4& m : meshes) {
+    if (m.name.find("Sp") != std::string::npos || m.name == "Tp2Ep1Etp1") continue;
+    for (const Words& way : ways) {
+      SCOPED_TRACE(m.name + " " + testing::PrintToString(way));
+      const Words common = joined(joined(m.overrides, {"model.moe.capacity_factor=1.3"}), way);
+      const auto plain = results(common), other = results(joined(common, padded));
+      for (size_t rank = 0; rank < plain.size(); ++rank) expect_same(plain[rank], other[rank], Schedule::Bits::all);
+    }
+  }
+}
+
+// Parm, equation 1: with the capacity factor f, y = f k B L M N_ESP elements are exchanged.
+TEST(Schedules, WithPaddingSendTheCapacityFactorTimesAsManyBytes) {
+  const auto sent = [](const Words& more) {
+    double bytes = 0;
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      ScheduledLayer lab(world, joined({"parallel.ep=4", "model.moe.routing=balanced"}, more));
+      schedule::GraphCollector collector;
+      lab.layer.run_passes_by(&collector);
+      lab.run(4, 4);
+      if (world.rank() != 0) return;
+      for (const schedule::Task& task : collector.graphs.front().tasks())
+        if (task.spec.kind == schedule::TaskKind::all_to_all) bytes += static_cast<double>(task.spec.cost.wire_bytes);
+    });
+    return bytes;
+  };
+  const double plain = sent({});
+  EXPECT_GT(plain, 0);
+  EXPECT_EQ(sent({"model.moe.capacity_factor=1.5", "schedule.moe.capacity_padding=full"}), 1.5 * plain);
+}
+
 TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
   using moe::Gemms;
   const auto is_dense = [](Gemms gemms, std::optional<int64_t> rows, std::vector<int64_t> offsets) {
@@ -223,7 +307,7 @@ TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   EXPECT_EQ(routes.groups(1).rows.host.back(), 2);
 }
 
-// Backward mirrors forward. It also gathers the gradients for the gate, in the pass or afterwards.
+// Backward mirrors forward. Backward also gathers the gradients for the gate, either in the pass or after it.
 TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   const auto graphs = [](const Words& duplicates) {
     std::vector<std::string> texts;
@@ -245,11 +329,19 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate"}),
             (Words{there_and_back + " | copy: L0(R0) | compute: " + tasks + " T(L0)",
                    there_and_back + " Y(T) | copy: L0(R0) T(L0) | compute: " + tasks + " W0(C0)"}));
-  const std::string phases = "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) X0(L0) X1(L1)",
-                    together = "copy: L0(R0) L1(R1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)";
-  EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.overlap=a2a_allgather",
-                    "schedule.moe.chunks=2"}),
-            (Words{phases + " | " + together, phases + " Y(L0,L1) | " + together + " W(C)"}));
+  // Rows are sent in one all-to-all, and return in phases. With four phases, the two addends of a row return in two
+  // phases, and are then summed and gathered.
+  const auto saa = [&](int phases) {
+    return graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.overlap=a2a_allgather",
+                   cat("schedule.moe.chunks=", phases)});
+  };
+  const std::string two = "inter: S0(P0) R0(U0) R1(U0) | intra: X0(L0) X1(L1)", copies = " | copy: L0(R0) L1(R1)";
+  EXPECT_EQ(saa(2), (Words{two + copies + " | compute: " + tasks,
+                           two + " Y(L0,L1)" + copies + " | compute: " + tasks + " W0(C0)"}));
+  const std::string four = "inter: S0(P0) R0(U0) R1(U0) R2(U0) R3(U0) | intra: X0(L0) X1(L1)",
+                    of_four = " | copy: L0(R0,R1) L1(R2,R3)";
+  EXPECT_EQ(saa(4), (Words{four + of_four + " | compute: " + tasks,
+                           four + " Y(L0,L1)" + of_four + " | compute: " + tasks + " W0(C0)"}));
 }
 
 void expect_same_bits(const ScheduledLayer::Result& a, const ScheduledLayer::Result& b) {
@@ -325,8 +417,8 @@ std::string refusal_of_two_steps(const std::vector<int>& node_of_rank) {
 
 TEST(Schedules, InTwoStepsAreRefusedOnNodesWithUnequalRanks) {
   EXPECT_EQ(refusal_of_two_steps({0, 0, 0, 1}),
-            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks of an all-to-all on each "
-            "of its nodes, but the all-to-all of rank 0, with 4 ranks, has 3, 1 on its 2 nodes; legal here: direct");
+            "schedule.moe.all_to_all is hierarchical, which needs the same number of ranks on each node of an "
+            "all-to-all, but the all-to-all of rank 0 (4 ranks) has 3, 1 ranks on its 2 nodes; legal here: direct");
 }
 
 // Ranks in such groups would issue different numbers of tasks.

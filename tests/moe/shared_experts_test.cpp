@@ -1,4 +1,4 @@
-// Shared experts give bitwise identical results whether they compute during the transfer of rows or afterwards. Their
+// Shared experts give bitwise identical results whether they compute during or after the transfer of rows. Their
 // result and other addends are added once to each token, under every schedule.
 #include <gtest/gtest.h>
 
@@ -216,7 +216,7 @@ class Witness final : public schedule::GraphRunner {
   Parameter& down_;
 };
 
-TEST(SharedExperts, BesideTheAllToAllAreATaskOfBothPasses) {
+TEST(SharedExperts, BesideTheAllToAllHaveATaskInBothPasses) {
   for (const Layout& l : layouts)
     comm::with_ranks(l.ranks, [&](const comm::ProcessGroup& world) {
       SCOPED_TRACE(l.name);
@@ -273,7 +273,7 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   EXPECT_EQ(most_held(beside), 2) << "this test needs two held sets of weights";
 }
 
-TEST(SharedExperts, AfterTheAllToAllAreNoTask) {
+TEST(SharedExperts, AfterTheAllToAllHaveNoTask) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     ScheduledLayer layer(world, joined(shared, {"parallel.ep=2"}));
     Witness witness(layer.parameters.find("moe.shared.down.weight"));

@@ -15,7 +15,7 @@ OptimConfig config(ScheduleKind kind) {
 
 constexpr int64_t total = 110;  // the warm-up and 100 further steps
 
-TEST(LearningRate, RisesLinearlyToThePeak) {
+TEST(LearningRate, IncreasesLinearlyToThePeak) {
   for (const auto kind : {ScheduleKind::constant, ScheduleKind::cosine, ScheduleKind::linear, ScheduleKind::wsd}) {
     EXPECT_DOUBLE_EQ(learning_rate(config(kind), 1, total), 0.2);
     EXPECT_DOUBLE_EQ(learning_rate(config(kind), 5, total), 1.0);
@@ -29,7 +29,7 @@ TEST(LearningRate, WithoutWarmUpStartsJustBelowThePeak) {
   EXPECT_DOUBLE_EQ(learning_rate(c, 1, 100), 2.0 * (0.1 + 0.9 * 0.99));
 }
 
-TEST(LearningRate, ConstantStaysAtThePeak) {
+TEST(LearningRate, ConstantRemainsAtThePeak) {
   EXPECT_EQ(learning_rate(config(ScheduleKind::constant), 110, total), 2.0);
 }
 

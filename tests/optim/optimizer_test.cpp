@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <map>
 
 #include "framework/base/block_sizes.h"
 #include "optim/optimizer.h"
@@ -49,7 +51,7 @@ void give(Lab& lab, Parameter& p) {
 Tensor state(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.parameter == &p && s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind << " of " << p.name();
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
   return {};
 }
 
@@ -259,6 +261,98 @@ TEST(Bf16Moments, AreBitwiseIdenticalWhenOffloaded) {
     return std::pair(values_of(state(optimizer, p, "moment1")), values_of(state(optimizer, p, "moment2")));
   };
   EXPECT_TRUE(result(optim::StateOffload::file) == result(optim::StateOffload::none));
+}
+
+OptimConfig with_rests() {
+  OptimConfig config;
+  config.main_weights = optim::MainWeights::rest;
+  return config;
+}
+
+std::vector<double> stored_values(const Optimizer& optimizer, const Parameter& p, std::string_view kind) {
+  for (const auto& s : optimizer.states())
+    if (s.parameter == &p && s.kind == kind) return values_of(s.values());
+  ADD_FAILURE() << "the optimizer has no state " << kind << " of " << p.name();
+  return {};
+}
+
+// The states have more elements than are in memory at a time.
+TEST(RestsOfMainWeights, GiveBitwiseTheMainWeightsAndMomentsOfF32EvenWhenOffloaded) {
+  EXPECT_GT(1100 * 1000, base::BlockSizes{}.optimizer_elements);
+  const auto result = [](const OptimConfig& config, optim::StateOffload offload) {
+    Lab lab;
+    Parameter& p = lab.parameters.add({.name = "p",
+                                       .global_shape = {1100, 1000},
+                                       .placement = {},
+                                       .dtype = Dtype::bf16,
+                                       .init = {Init::Kind::normal, 1.0}});
+    p.initialize(Lab::default_seed);
+    Optimizer optimizer(config, lab.parameters, offload);
+    for (int64_t t = 1; t <= 3; ++t) {
+      give(lab, p);
+      optimizer.step(lab.stream(), 0.001, {}, t);
+    }
+    std::vector<std::vector<double>> all{values_of(p.local())};
+    for (const char* kind : {"main", "moment1", "moment2"}) all.push_back(stored_values(optimizer, p, kind));
+    return all;
+  };
+  const auto exact = result({}, optim::StateOffload::none);
+  EXPECT_TRUE(exact == result(with_rests(), optim::StateOffload::none));
+  EXPECT_TRUE(exact == result(with_rests(), optim::StateOffload::file));
+}
+
+TEST(RestsOfMainWeights, LoadMainWeightsAndMomentsInAnyOrder) {
+  const float tie_up = 1.01171875f, tie_down = 1.00390625f;  // halfway between bf16 numbers: 0x3f818000, 0x3f808000
+  for (const bool main_first : {true, false}) {
+    Lab lab;
+    Parameter& p = add(lab, "p", Dtype::bf16, true);
+    Optimizer optimizer(with_rests(), lab.parameters);
+    const std::vector<float> mains{tie_up, tie_down, -tie_up, -tie_down, 1.2345f, 0.0f, 3.0f};
+    const auto load = [&](std::string_view kind, const std::function<float(int64_t)>& value) {
+      for (const auto& s : optimizer.states())
+        if (s.kind == kind)
+          s.load([&](const Tensor& target) {
+            std::vector<float> values(target.numel());
+            for (int64_t i = 0; i < target.numel(); ++i) values[i] = value(i);
+            const Device device = target.device();
+            kernels::kernels(device).pointwise.copy(device.context().compute(), target,
+                                                    Tensor::from<float>(values, target.shape(), device));
+          });
+    };
+    const auto main = [&](int64_t i) { return mains[i % 7]; };
+    const auto moment = [](int64_t i) { return static_cast<float>(i % 5) / 4; };
+    for (const bool of_main : {main_first, !main_first}) of_main ? load("main", main) : load("moment2", moment);
+    const auto got_main = stored_values(optimizer, p, "main"), got_moment = stored_values(optimizer, p, "moment2"),
+               weights = values_of(p.local());
+    for (size_t i = 0; i < got_main.size(); ++i) {
+      EXPECT_EQ(got_main[i], static_cast<double>(main(static_cast<int64_t>(i))));
+      EXPECT_EQ(got_moment[i], static_cast<double>(moment(static_cast<int64_t>(i))));
+      EXPECT_EQ(weights[i], static_cast<double>(bf16(main(static_cast<int64_t>(i)))));
+    }
+  }
+}
+
+// Initial weights from another model are read in part: new rows of a vocabulary keep their initial values.
+TEST(RestsOfMainWeights, KeepElementsThatAreNotRead) {
+  for (const std::string_view kind : {"main", "moment2"}) {
+    SCOPED_TRACE(kind);
+    Lab lab;
+    Parameter& p = add(lab, "p", Dtype::bf16, true);
+    Optimizer optimizer(with_rests(), lab.parameters);
+    give(lab, p);
+    optimizer.step(lab.stream(), 0.1, {}, 1);
+    std::map<std::string, std::vector<double>> expected;
+    for (const char* of : {"main", "moment1", "moment2"}) expected[of] = stored_values(optimizer, p, of);
+    constexpr float tie_up = 1.01171875f;  // 0x3f818000
+    for (const auto& s : optimizer.states())
+      if (s.kind == kind)
+        s.load([&](const Tensor& target) {
+          const Device device = target.device();
+          kernels::kernels(device).pointwise.fill(device.context().compute(), target.slice(0, 3, 4), tie_up);
+        });
+    expected[std::string(kind)][3] = static_cast<double>(tie_up);
+    for (const auto& [of, values] : expected) EXPECT_EQ(stored_values(optimizer, p, of), values) << of;
+  }
 }
 
 TEST(Optimizer, SgdMovesAgainstTheScaledGradientAndHasNoState) {

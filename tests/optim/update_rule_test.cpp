@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states. A mix-up of the states changes its results.
+// Rule with two states. Exchanging the states changes the results.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }
@@ -57,7 +57,7 @@ void give(Lab& lab, Parameter& p) {
 Tensor state(const Optimizer& optimizer, std::string_view kind) {
   for (const auto& s : optimizer.states())
     if (s.kind == kind) return s.tensor;
-  ADD_FAILURE() << "no " << kind;
+  ADD_FAILURE() << "the optimizer has no state " << kind;
   return {};
 }
 
@@ -148,7 +148,7 @@ TEST(UpdateRules, IllegalStateNamesAreRefused) {
             "not main, "
             "parameter or state");
   EXPECT_NE(refusal({"a/b"}).find("'a/b' is not a legal name of a state"), std::string::npos);
-  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two of its states are named v");
+  EXPECT_EQ(refusal({"v", "m", "v"}), "optim.name (named): two states have the name v");
 }
 
 TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
@@ -163,6 +163,29 @@ TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
                               ", whose states are never in bf16"));
     }
   }
+}
+
+TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
+  const auto refusal = [](const UpdateRules& rules, const std::string& name) -> std::string {
+    OptimConfig config = averaged();
+    config.name = name, config.main_weights = MainWeights::rest;
+    try {
+      rules.make(config);
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  for (const std::string name : {"averaged", "sgd"})
+    EXPECT_EQ(refusal(with_averaged(), name), cat("optim.main_weights (rest) must be f32 for the optimizer ", name,
+                                                  ", which cannot update main weights stored as rests"));
+  UpdateRules rules;
+  rules.add("wrong", {.marked_state = "step", .make = [](const RuleSpec&) { return std::make_unique<Averaged>(); }});
+  EXPECT_EQ(
+      refusal(rules, "wrong"),
+      "optim.name (wrong): marked_state is 'step'; expected the state of the rule that stores the marks of rests: "
+      "steps, sum");
+  EXPECT_EQ(refusal(rules, "adamw"), "");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error of `text` with `was` replaced by `is`, without the folder.
+// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -79,7 +79,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("group: intra, ranks: 2, nodes: 1", "group: intra, ranks: 2, nodes: 2"),
             "c.yaml:3: links.0.nodes (2) must be 1 for the group intra");
   EXPECT_EQ(refusal("group: inter, ranks: 2", "group: inter, ranks: 4"),
-            "c.yaml:5: links.2.nodes (2) must be ranks (4) for the group inter");
+            "c.yaml:5: links.2.nodes (2) must be equal to ranks (4) for the group inter");
   EXPECT_EQ(refusal("group: all, ranks: 8, nodes: 2", "group: all, ranks: 8, nodes: 1"),
             "c.yaml:6: links.3.nodes (1) must be at least 2 for the group all; ranks of one node are the group intra");
   EXPECT_EQ(refusal("group: all, ranks: 8", "group: all, ranks: 7"),
@@ -87,7 +87,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
   EXPECT_EQ(refusal("[8192, 0.0015]", "[4096, 0.0015]"),
             "c.yaml:3: links.0.points.1 (a list) must have a larger x than the previous point");
   EXPECT_EQ(refusal("[[4096, 0.004], [8192, 0.0045]]", "0.004"),
-            "c.yaml:6: links.3.points (0.004) must be a list of points [size, seconds]");
+            "c.yaml:6: links.3.points (0.004) must be a list of points [[size, seconds], ...]");
   EXPECT_EQ(refusal("[[65536, 1e-5]", "[[-1, 1e-5]"),
             "c.yaml:13: copies.0.points ([[-1, 1e-05], [131072, 2e-05]]) must have sizes above 0");
   EXPECT_EQ(refusal("beside: [inter, copy]", "beside: [inter, compute]"),
@@ -105,7 +105,7 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   };
   EXPECT_EQ(first_seconds(2, 1), 0.001);
   EXPECT_EQ(first_seconds(4, 1), 0.002);
-  EXPECT_EQ(first_seconds(3, 1), 0.002) << "3 is nearer to 4 than to 2 as a ratio";
+  EXPECT_EQ(first_seconds(3, 1), 0.002) << "the ratio of 3 to 4 is nearer to 1 than that of 3 to 2";
   EXPECT_EQ(first_seconds(8, 1), 0.002);
   EXPECT_EQ(first_seconds(2, 2), 0.003);
   EXPECT_EQ(first_seconds(16, 16), 0.003) << "groups with one rank on each node use the link inter";
@@ -114,7 +114,7 @@ TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_reduce, {"dp", 2, 1}), nullptr);
 }
 
-TEST(NearestLink, BetweenNodesTheOtherKindIsASubstitute) {
+TEST(NearestLink, MayBeOfTheOtherKindBetweenNodesOnly) {
   Cluster cluster = load_text(text);
   const MeasuredLink inter = cluster.links[2], all = cluster.links[3];
   cluster.links = {all};
@@ -125,7 +125,7 @@ TEST(NearestLink, BetweenNodesTheOtherKindIsASubstitute) {
   EXPECT_EQ(nearest_link(cluster, Collective::all_to_all, {"ep", 8, 2}), &cluster.links[0]);
 }
 
-TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
+TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   Cluster cluster = load_text(text);
   for (Collective c : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce, Collective::send})
     for (int i : {1, 2}) {
@@ -134,14 +134,15 @@ TEST(Rates, TakeLinksProductsCopiesAndSlowdowns) {
     }
   const schedule::Rates rates =
       rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 4, 1}, {"dp", 1, 1}}, .inputs = 10, .outputs = 40});
-  EXPECT_EQ(rates.links.size(), 10u) << "five kinds of ep and tp; a group of one sends nothing";
+  EXPECT_EQ(rates.links.size(), 10u)
+      << "there are five kinds for ep and five for tp; a group of one rank sends nothing";
   const auto* ep = rates.find(TaskKind::all_to_all, "ep", 2, true);
   ASSERT_TRUE(ep);
   EXPECT_EQ(ep->curve.seconds(4096), 0.003);
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // 2 rows of one of 8 experts of 10 x 40 are 1600 FLOPs. The weight's size determines their time.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time depends on the size of the weight.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);
@@ -167,7 +168,7 @@ TEST(Rates, OfLinksDoNotFallBelowTheirLastPoint) {
     const std::string was = "[[4096, 0.001], [8192, 0.0015]]";
     return changed.replace(changed.find(was), was.size(), points);
   };
-  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "latency counts once";
+  EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.0015]]"), 16384), 0.0025) << "the latency is added only once";
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 16384), 0.006) << "not 0.007";
   EXPECT_DOUBLE_EQ(seconds(with("[[4096, 0.001], [8192, 0.003]]"), 8192), 0.003);
 }
@@ -185,7 +186,7 @@ TEST(Rates, OfAProductDoNotFallBelowTheirLastPoint) {
 
 TEST(Rates, ChooseProductsByTypeAndSizeAndCopiesByKind) {
   const Cluster cluster = load_text(text);
-  // Without a size, the largest shape is used: 4 rows of each of 4 experts of 100 x 50 take 40,000 FLOPs.
+  // Without a size, the largest shape is used: 4 rows of one of the 4 experts (100 x 50) take 40,000 FLOPs.
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}}).compute.front().seconds(40000), 2e-5);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .element = Element::bf16}).compute.front().seconds(2000), 5e-7);
   EXPECT_DOUBLE_EQ(rates_of(cluster, {.groups = {}, .copy = CopyKind::offload}).copy.seconds(65536), 1e-4);

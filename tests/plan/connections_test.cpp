@@ -54,6 +54,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
         Case{"Interleaved", 2, {"parallel.pp=2", "schedule.pipeline.kind=interleaved", "model.layers=4"}},
         Case{"Tied", 2, {"parallel.pp=2", "model.tied_embedding=true"}},
+        Case{"Prediction",
+             8,
+             {"parallel.tp=2", "parallel.sp=true", "parallel.pp=2", "parallel.ep=2", "model.prediction_blocks=1"}},
         Case{"Dense", 2, {"parallel.tp=2", "model.moe.experts=0"}}, Case{"Tensors", 2, {"parallel.tp=2"}},
         Case{"Sequences", 2, {"parallel.tp=2", "parallel.sp=true"}},
         Case{"SequencesInStages", 8, {"parallel.tp=2", "parallel.sp=true", "parallel.pp=4", "model.layers=4"}},
@@ -67,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Baseline", 4, {"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=baseline"}},
         Case{"Direct", 4, {"parallel.ep=2", "parallel.etp=2", "schedule.moe.esp_exchange=direct"}},
         Case{"Gather", 4, {"parallel.ep=2", "parallel.etp=2", "schedule.moe.esp_exchange=gather"}},
+        Case{"Shadow", 4, {"parallel.ep=2", "schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1"}},
         Case{"Ring", 2, {"parallel.cp=2"}}, Case{"Gathered", 2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
         Case{"Ulysses", 2, {"parallel.cp=2", "parallel.cp_kind=ulysses"}},
         Case{"Capacity", 2, {"parallel.cp=2", "model.moe.capacity_factor=1", "model.moe.aux_loss.scope=sequence"}},
@@ -79,9 +83,9 @@ double connections_of(const Recipe& recipe, int64_t world) { return estimate_mem
 
 TEST(ConnectionsOfARank, NeedMemoryOnlyForNcclOnSeveralRanks) {
   EXPECT_GT(connections_of(on_cards({"parallel.ep=2"}), 2), 0);
-  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "one rank connects to no other";
+  EXPECT_EQ(connections_of(on_cards({}), 1), 0) << "a single rank has no connections";
   EXPECT_EQ(connections_of(on_cards({"parallel.ep=2", "distributed.device_collectives=host"}), 2), 0);
-  EXPECT_EQ(connections_of(small_recipe({"parallel.ep=2"}), 2), 0) << "a CPU";
+  EXPECT_EQ(connections_of(small_recipe({"parallel.ep=2"}), 2), 0) << "ranks on a CPU do not use NCCL";
 }
 
 TEST(ConnectionsOfARank, BelongToTheTotalAndToTheLimit) {
@@ -103,7 +107,7 @@ TEST(ConnectionsOfARank, HaveARowInTheReport) {
 TEST(ConnectionsOfARank, FollowTheNodes) {
   const Recipe node = on_cards({"parallel.ep=8", "model.moe.experts=16", "batch.global=32"});
   const Recipe nodes = on_cards({"parallel.ep=16", "model.moe.experts=16", "batch.global=32"});
-  EXPECT_GT(connections_of(node, 16), 1344.0 * (1 << 20)) << "16 channels, 7 peers, 12 MiB";
+  EXPECT_GT(connections_of(node, 16), 1344.0 * (1 << 20)) << "16 channels to each of 7 peers take 12 MiB each";
   EXPECT_LT(connections_of(nodes, 16), connections_of(node, 16));
 }
 

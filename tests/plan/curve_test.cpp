@@ -39,7 +39,7 @@ TEST(Speed, IsLinearBetweenPoints) {
   EXPECT_EQ(speed(7, 1), 7);
 }
 
-TEST(Seconds, ContinueAlongTheLastSegmentAndNeverFall) {
+TEST(Seconds, ContinueAlongTheLastSegmentAndNeverDecrease) {
   const config::Curve measured = Points{{10, 1}, {20, 3}};
   EXPECT_EQ(seconds(measured, 1), 1);
   EXPECT_NEAR(seconds(measured, 15), 2, 2 * rounding);

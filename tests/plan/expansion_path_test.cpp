@@ -1,4 +1,4 @@
-// Paths of context lengths, planned by a fake search whose layouts need a known number of bytes.
+// Paths of context lengths, planned with a fake search. The layouts of this search need a known number of bytes.
 #include "tools/plan/expansion_path.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
   }
 }
 
-TEST(ExpansionPath, TakesAllRanksOfAClusterOfAnySize) {
+TEST(ExpansionPath, UsesAllRanksOfAClusterOfAnySize) {
   Searches searches;
   EXPECT_EQ(path_of(searches, {100'000}, 16, 24).front().ranks, 24);
 }
@@ -61,7 +61,7 @@ TEST(ExpansionPath, NamesTheShortfallOfLengthsThatFitNowhere) {
   EXPECT_EQ(searches.asked.size(), 1U + 2 + 1 + 1);
 }
 
-TEST(ExpansionPath, TakesLayoutsOfTheUnlimitedSearch) {
+TEST(ExpansionPath, UsesLayoutsOfTheUnlimitedSearch) {
   const PlanAt plan_at = [](const PlanQuestion& q) {
     Plan plan;
     plan.memory = 10;

@@ -75,7 +75,8 @@ TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused("1 1 1 1\n1 1 1 1\n1 1 1 1\n", 3, "loads of 3 layers; expected 2 (the model's MoE layers)");
   expect_refused("", 1, "no loads");
   expect_refused(metrics_line(1, {}), 1, "no step has expert_load");
-  expect_refused(metrics_line(1, {}) + "{torn\n" + metrics_line(2, {}), 2, "not a line of metrics.jsonl");
+  expect_refused(metrics_line(1, {}) + "{torn\n" + metrics_line(2, {}), 2,
+                 "the line is not valid JSON of metrics.jsonl");
 }
 
 TEST(ExpertShares, NameTheLegalWordsIfTheFileIsMissing) {

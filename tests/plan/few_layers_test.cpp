@@ -80,7 +80,7 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
 }
 
 TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
-  const FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
+  FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
   const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
   EXPECT_LT(eight.micro_batch, one.micro_batch);
   EXPECT_EQ(eight.activations, one.activations);
@@ -88,12 +88,31 @@ TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
 
 // On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
-  const FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
+  FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
   const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
   EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);
   EXPECT_DOUBLE_EQ(longer.activations, 3 * recorded.activations);
   EXPECT_EQ(longer.rest, recorded.rest);
   EXPECT_EQ(longer.dp_traffic, recorded.dp_traffic);
+}
+
+TEST(LossBlock, HasTheRowsOfTheKernel) {
+  const auto tokens = [](const std::vector<std::string>& overrides) {
+    Recipe r = recipe_of(yaml, overrides, ranks);
+    r.device = device::DeviceKind::cuda;
+    r.model.vocab = 131072;
+    return tokens_of_loss_block(r, 1024, 32768);
+  };
+  EXPECT_EQ(tokens({}), 4096) << "kernels::cuda::chunk_rows()";
+  EXPECT_EQ(tokens({"parallel.cp=2"}), 2 * 4096);
+  // Two blocks of f32 logits and a bf16 gradient take 10 bytes for each row and vocabulary entry, instead of 6.
+  EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true"}).value(), 4096.0 * 10 / 6);
+  EXPECT_DOUBLE_EQ(tokens({"parallel.tp=2", "parallel.sp=true", "train.precision=f32"}).value(), 4096.0 * 2);
+}
+
+TEST(LossBlock, IsUnknownIfRecordedTokensHaveSeveral) {
+  const Recipe r = recipe_of(yaml, {}, ranks);  // on a CPU, a block has 256 rows
+  EXPECT_FALSE(tokens_of_loss_block(r, 1024, 4096));
 }
 
 }  // namespace

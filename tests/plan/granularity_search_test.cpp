@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
+#include <vector>
 
 namespace hexad::plan {
 namespace {
@@ -21,7 +23,7 @@ int64_t best_of_all(int64_t batch, int64_t most) {
   return best;
 }
 
-TEST(SearchUnimodal, FindsTheLeastAtAnyPosition) {
+TEST(SearchUnimodal, FindsTheMinimumAtAnyPosition) {
   for (int64_t high = 1; high <= 24; ++high)
     for (int64_t least = 1; least <= high; ++least) {
       std::set<int64_t> asked;
@@ -89,7 +91,7 @@ TEST(GranularitySearch, StaysWithinItsBounds) {
   EXPECT_TRUE(search.propose(7).settled);
 }
 
-TEST(GranularitySearch, GivesNoMicroBatchWithoutAToken) {
+TEST(GranularitySearch, ProposesAtMostOnePartPerToken) {
   GranularitySearch search(1, 8);
   EXPECT_LE(search.best(3,
                         [](int64_t, int64_t n) {
@@ -120,13 +122,69 @@ TEST(GranularitySearch, ContinuesFromASavedState) {
   EXPECT_EQ(again.state(), search.state());
 }
 
-TEST(GranularitySearch, ShortestOfSeveralTimesCounts) {
-  GranularitySearch search(1, 2);
-  search.record(100, 1, 3);
-  search.record(100, 2, 5);
-  search.record(100, 2, 2);
-  search.record(100, 2, 9);
-  EXPECT_EQ(search.propose(100).n, 2);
+TEST(SampleSummary, IgnoresOneSlowSample) {
+  const SampleSummary s = summary_of({2, 9, 2.5});
+  EXPECT_DOUBLE_EQ(s.median, 2.5);
+  EXPECT_DOUBLE_EQ(s.deviation, 0.5);
+  EXPECT_DOUBLE_EQ(summary_of({7}).deviation, 0);
+}
+
+TEST(SampleSummary, DifferencesWithinTheDeviationDoNotCount) {
+  EXPECT_TRUE(indistinct({.median = 1.0, .deviation = 0.1}, {.median = 1.05, .deviation = 0}));
+  EXPECT_FALSE(indistinct({.median = 1.0, .deviation = 0.1}, {.median = 1.2, .deviation = 0.1}));
+  EXPECT_TRUE(indistinct({.median = 1.0}, {.median = 1.0}));
+}
+
+// If minima over unequal numbers of samples were compared, n = 4 would win because of its third sample alone.
+TEST(GranularitySearch, ComparesMediansOfTheSameNumberOfSamples) {
+  GranularitySearch search({2, 4}, 3);
+  const auto record = [&](int64_t n, const std::vector<double>& seconds) {
+    for (const double s : seconds) search.record(100, n, s);
+  };
+  record(2, {5, 5, 5});
+  EXPECT_EQ(search.propose(100).n, 4);
+  record(4, {9, 9});
+  EXPECT_FALSE(search.measured(100, 4)) << "4 parts have only two of three samples";
+  EXPECT_FALSE(search.propose(100).settled);
+  record(4, {1, 1, 1});
+  EXPECT_DOUBLE_EQ(search.measured(100, 4)->median, 9) << "only the first three samples are used";
+  const Trial found = search.propose(100);
+  EXPECT_TRUE(found.settled);
+  EXPECT_EQ(found.n, 2);
+}
+
+TEST(GranularitySearch, SmallestOfIndistinctNumbersWins) {
+  GranularitySearch close({2, 4}, 3), apart({2, 4}, 3);
+  for (const double s : {5.05, 5.0, 5.1}) close.record(100, 2, s);
+  for (const double s : {5.0, 4.9, 5.1}) close.record(100, 4, s);
+  EXPECT_EQ(close.propose(100).n, 2) << "5.05 and 5.0 are indistinct with a deviation of 0.1";
+  for (const double s : {6.0, 5.9, 6.1}) apart.record(100, 2, s);
+  for (const double s : {5.0, 4.9, 5.1}) apart.record(100, 4, s);
+  EXPECT_EQ(apart.propose(100).n, 4);
+}
+
+TEST(GranularitySearch, EndsWithoutNumbersThatLackSamples) {
+  GranularitySearch search({2, 4, 8}, 2);
+  search.record(100, 4, 3);
+  search.record(100, 4, 3);
+  search.record(100, 8, 1);
+  EXPECT_EQ(search.conclude(100, 8), 4) << "8 parts have only one of two samples";
+  GranularitySearch none({2, 4, 8}, 2);
+  none.record(100, 8, 1);
+  EXPECT_EQ(none.conclude(100, 4), 4) << "no number of parts has all samples";
+}
+
+// EPS-MoE divides 20 experts of a rank into 5 or 20 groups.
+TEST(GranularitySearch, ProposesOnlyItsNumbers) {
+  const std::vector<int64_t> divisors{2, 4, 5, 10, 20};
+  for (const int64_t least : divisors) {
+    GranularitySearch search(divisors, 1);
+    const int64_t best = search.best(1000, [&](int64_t, int64_t n) {
+      EXPECT_TRUE(std::ranges::find(divisors, n) != divisors.end()) << n;
+      return std::abs(static_cast<double>(n - least));
+    });
+    EXPECT_EQ(best, least);
+  }
 }
 
 TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {

@@ -97,14 +97,16 @@ Overrides in_chunks(Overrides overrides) {
   overrides.insert(overrides.end(), chunks.begin(), chunks.end());
   return overrides;
 }
-const Case cases[] = {{"Ep2", 2, {"parallel.ep=2"}},
-                      {"Ep2Chunks", 2, in_chunks({"parallel.ep=2"})},
-                      {"Ep2Zero3", 2, {"parallel.ep=2", "parallel.zero=3"}},
-                      {"Ep2S4", 2, in_chunks({"parallel.ep=2", "schedule.moe.memory_reuse=s4"})},
-                      {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
-                      {"Tp2Ep2Chunks", 4, in_chunks({"parallel.tp=2", "parallel.ep=2"})},
-                      {"Tp2Ep2Drop", 4, in_chunks({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop"})},
-                      {"Tp2SpEp2", 4, in_chunks({"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"})}};
+const Case cases[] = {
+    {"Ep2", 2, {"parallel.ep=2"}},
+    {"Ep2Chunks", 2, in_chunks({"parallel.ep=2"})},
+    {"Ep2Zero3", 2, {"parallel.ep=2", "parallel.zero=3"}},
+    {"Ep2S4", 2, in_chunks({"parallel.ep=2", "schedule.moe.memory_reuse=s4"})},
+    {"Ep2Shadow", 2, in_chunks({"parallel.ep=2", "schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1"})},
+    {"Tp2Ep2", 4, {"parallel.tp=2", "parallel.ep=2"}},
+    {"Tp2Ep2Chunks", 4, in_chunks({"parallel.tp=2", "parallel.ep=2"})},
+    {"Tp2Ep2Drop", 4, in_chunks({"parallel.tp=2", "parallel.ep=2", "schedule.moe.duplicates=drop"})},
+    {"Tp2SpEp2", 4, in_chunks({"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"})}};
 INSTANTIATE_TEST_SUITE_P(, LayerGraphsOfRuns, testing::ValuesIn(cases), [](const auto& c) { return c.param.name; });
 
 TEST(LayerGraphs, FollowTheSetSchedule) {

@@ -133,7 +133,7 @@ TEST(FitAlphaBeta, NamesTheWorstSample) {
   EXPECT_NEAR(fit.residuals[0], 0.5, rounding);
   EXPECT_NEAR(fit.residuals[1], -1, rounding);
   EXPECT_NEAR(fit.residuals[2], 0.5, rounding);
-  EXPECT_NEAR(fit.worst_relative_error, 1, rounding);  // 2 instead of 1
+  EXPECT_NEAR(fit.worst_relative_error, 1, rounding);  // at x = 1, the line gives 2 instead of 1
   EXPECT_EQ(fit.worst, 1u);
 }
 

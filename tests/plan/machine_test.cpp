@@ -38,7 +38,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error of `text` with `is` in place of `was`, without the folder.
+// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
 std::string refusal(const std::string& was, const std::string& is, std::string changed = text) {
   const size_t at = changed.find(was);
   if (at == changed.npos) return "the test's own text has no " + was;
@@ -87,22 +87,23 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
       {"memory: 80GB", "memory: 80", "c.yaml:6: machine.memory (80) must be at least 1048576"},
       {"memory: 80GB", "memory: 80G", "c.yaml:6: machine.memory (80G) must be a number of bytes"},
       {"rails: 8", "rails: 16",
-       "c.yaml:7: machine.topology.rails (16) must be at most machine.ranks_per_node (8); machine.network.bandwidth is "
-       "the bandwidth of all adapters of a rank together; nearest: 8"},
+       "c.yaml:7: machine.topology.rails (16) must be at most machine.ranks_per_node (8); if a rank has several "
+       "adapters, machine.network.bandwidth is the sum of their bandwidths; nearest: 8"},
       {"switch_radix: 64", "switch_radix: 63",
        "c.yaml:7: machine.topology.switch_radix (63) must be divisible by 2; nearest: 62, 64"},
       {"bf16: 989e12", "bf16: 989",
        "c.yaml:8: machine.peak.bf16 (989) must be between 1e9 and 1e17 FLOP/s (989 TFLOP/s is 989e12); nearest: 1e9; "
-       "write 989e12 if TFLOP/s are meant"},
+       "if the value is in TFLOP/s, write 989e12"},
       {"peak: {bf16: 989e12, f32: 67e12}", "peak: {}",
        "c.yaml:8: machine.peak must have at least one of bf16, f32, f64"},
       {"efficiency: [[64, 0.2], [512, 0.6], [4096, 0.7]], ", "",
        "c.yaml:10: machine.dense.efficiency is not set; it must be greater than 0"},
       {"[4096, 0.7]", "[4096, 0.5]",
-       "c.yaml:10: machine.dense.efficiency.2.1 (0.5) must not fall: 0.6 at 512 rows comes before; nearest: 0.6"},
+       "c.yaml:10: machine.dense.efficiency.2.1 (0.5) must not fall: the previous point has 0.6 at 512 rows; nearest: "
+       "0.6"},
       {"[64, 0.2]", "[64, 0.05]",
-       "c.yaml:10: machine.dense.efficiency.1.1 (0.6) must not rise faster than the rows, or more work would take less "
-       "time: at most 0.4 at 512 rows after 0.05 at 64; nearest: 0.4"},
+       "c.yaml:10: machine.dense.efficiency.1.1 (0.6) must not rise faster than the rows, because more work would then "
+       "take less time: at most 0.4 at 512 rows after 0.05 at 64; nearest: 0.4"},
       {"half_width: 32", "half_widht: 32",
        "c.yaml:10: machine.dense.half_widht is not a key; did you mean half_width?"},
       {"memory_bandwidth: 3.35e12", "memory_bandwidth: 268e14", "must be between 1e6 and 1e14 bytes/s"},
@@ -110,15 +111,15 @@ TEST(Machine, BadFilesAreRefusedWithTheLine) {
       {"to_host: 43e9", "to_host: 43", "c.yaml:13: machine.host.to_host (43) must be between 1e6 and 1e14 bytes/s"},
       {"bandwidth: 450e9", "bandwidth: 450",
        "c.yaml:14: machine.inside.bandwidth (450) must be between 1e6 and 1e14 bytes/s (a link of 400 Gb/s carries "
-       "50e9); nearest: 1e6; write 450e9 if GB/s are meant"},
+       "50e9); nearest: 1e6; if the value is in GB/s, write 450e9"},
       {"efficiency: 0.8", "efficiency: 1.2", "c.yaml:14: machine.inside.efficiency (1.2) must be at most 1"},
       {"latency: 3e-6", "latency: 3",
-       "c.yaml:14: machine.inside.latency (3) must be at most 0.1 seconds (5 us are 5e-6); nearest: 0.1; write 3e-6 if "
-       "microseconds are meant"},
+       "c.yaml:14: machine.inside.latency (3) must be at most 0.1 seconds (5 us are 5e-6); nearest: 0.1; if the "
+       "value is in microseconds, write 3e-6"},
       {"  inside: {bandwidth: 450e9, latency: 3e-6, efficiency: 0.8}\n", "",
-       "c.yaml:1: machine.inside (none by default) must be given: 16 ranks of a domain exchange data"},
+       "c.yaml:1: machine.inside (none by default) must be given, because the 16 ranks of a domain exchange data"},
       {"  network: {bandwidth: 50e9, latency: 14e-6, efficiency: [[1e6, 0.3], [1e8, 0.9]]}\n", "",
-       "c.yaml:1: machine.network (none by default) must be given: 32 ranks are in domains of 16"},
+       "c.yaml:1: machine.network (none by default) must be given, because the 32 ranks are in domains of 16"},
       {"communication_sms: 20", "communication_sms: 132",
        "c.yaml:16: machine.contention.communication_sms (132) must be less than machine.sms (132); nearest: 131"},
   };
@@ -136,12 +137,14 @@ TEST(Machine, AllProblemsAreListed) {
 }
 
 TEST(Machine, MustHaveTheSizeOfItsMeasurements) {
-  const std::string both = text +
-                           "measured: {nodes: 2, ranks_per_node: 8}\n"
-                           "copies: [{kind: copy, points: [[65536, 1e-5], [131072, 2e-5]]}]\n";
-  EXPECT_EQ(refusal("measured: {nodes: 2", "measured: {nodes: 4", both), "accepted");
-  EXPECT_EQ(refusal("name: test", "name: other", both),
-            "c.yaml:3: machine.nodes (4) must be measured.nodes (2); nearest: 2");
+  for (const char* curve :
+       {"copies: [{kind: copy, ", "kernels: [{class: norm, ", "attention: [{heads: 8, head_size: 64, "}) {
+    const std::string both =
+        text + "measured: {nodes: 2, ranks_per_node: 8}\n" + curve + "points: [[65536, 1e-5], [131072, 2e-5]]}]\n";
+    EXPECT_EQ(refusal("measured: {nodes: 2", "measured: {nodes: 4", both), "accepted");
+    EXPECT_EQ(refusal("name: test", "name: other", both),
+              "c.yaml:3: machine.nodes (4) must be equal to measured.nodes (2); nearest: 2");
+  }
 }
 
 TEST(CompleteMachine, NamesEachAssumptionOnce) {
@@ -153,10 +156,10 @@ TEST(CompleteMachine, NamesEachAssumptionOnce) {
     for (const std::string& a : complete(machine).assumptions) found += a.starts_with(key + ": ");
     return found;
   };
-  EXPECT_EQ(names("dense"), 0) << "given";
+  EXPECT_EQ(names("dense"), 0) << "the file gives this value";
   EXPECT_EQ(names("grouped"), 1);
   EXPECT_EQ(names("attention"), 1);
-  EXPECT_EQ(names("network.efficiency"), 0) << "given";
+  EXPECT_EQ(names("network.efficiency"), 0) << "the file gives this value";
   machine.network->efficiency.reset();
   EXPECT_EQ(names("network.efficiency"), 1);
 }
@@ -169,7 +172,7 @@ TEST(CompleteMachine, LeavesNoAssumption) {
   EXPECT_TRUE(complete(whole).assumptions.empty());
 }
 
-TEST(CompleteMachine, TakesTheCurvesOfTheShippedH100) {
+TEST(CompleteMachine, UsesTheCurvesOfTheShippedH100) {
   const Machine h100 = *load_cluster(HEXAD_SOURCE_DIR "/recipes/clusters/h100-dgx.yaml").machine;
   EXPECT_TRUE(complete(h100).assumptions.empty());
   Machine bare = h100;

@@ -43,6 +43,23 @@ TEST_F(MemoryCheck, RefusesOnlyBeyondTheErrorOfTheEstimate) {
   EXPECT_EQ(fit(recipe, on_machines(1, 1, need * 2 + process_bytes)).text, "");
 }
 
+TEST_F(MemoryCheck, CountsKeysAndValuesOfGeneration) {
+  const Recipe recipe = small_recipe({"batch.micro=1"});
+  const double need = estimate_evaluation(recipe, extensions_, 1).front().total;
+  constexpr double token = 2 * 2 * 2 * 4 * 8;  // keys and values of 2 layers with 2 heads of 4 numbers of 8 bytes
+  const auto fit_at = [&](double available, int64_t tokens) {
+    const auto ranks = on_machines(1, 1, available);
+    return memory_fit(
+               recipe, extensions_, 1, [&](int64_t r) -> const RankMemory& { return ranks[r]; }, ModelUse::generation,
+               tokens)
+        .verdict;
+  };
+  const auto as_many = static_cast<int64_t>(need / token);
+  EXPECT_EQ(fit_at(1.7 * need, 0), Verdict::tight);
+  EXPECT_EQ(fit_at(1.7 * need, as_many), Verdict::too_much);
+  EXPECT_EQ(fit_at(2.3 * need, as_many), Verdict::tight);
+}
+
 TEST_F(MemoryCheck, AddsUpTheRanksOfAMachine) {
   const Recipe recipe = small_recipe({"batch.global=16"});
   const double need = needed(recipe, 4);
@@ -77,7 +94,7 @@ TEST_F(MemoryCheck, CountsTheMemoryOfACardIfTheModelIsOnCards) {
   Recipe recipe = small_recipe({"distributed.device_collectives=host"});
   recipe.device = device::DeviceKind::cuda;
   const double need = needed(recipe, 2);
-  auto ranks = on_machines(2, 2, 1);  // the ranks need no memory of the host
+  auto ranks = on_machines(2, 2, 1);  // the ranks need no host memory
   for (int64_t r = 0; r < 2; ++r)
     ranks[r].cards = {{r, "the memory of a GPU (H100)", static_cast<int64_t>(need * 1.3)}};
   EXPECT_EQ(fit(recipe, ranks).verdict, Verdict::fits);

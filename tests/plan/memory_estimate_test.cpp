@@ -42,7 +42,7 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
                                "batch.micro=4",
                                "batch.global=32",
                                "distributed.bucket_bytes=64KiB",
-                               "distributed.device_collectives=host",  // connections have tests of their own
+                               "distributed.device_collectives=host",  // connections_test.cpp tests connections
                                "train.precision=f32"};
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -126,7 +126,7 @@ TEST(MemoryOfTheNeediest, IsOnTheRankOfTheExpertsInTheTrace) {
   const double loaded = of_rank(1, RoutingLoad::even), idle = of_rank(0, RoutingLoad::even);
   EXPECT_GT(loaded, 1.2 * idle);
   EXPECT_EQ(estimate_memory(recipe, {}, 2).total, loaded);
-  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank overrides the trace";
+  EXPECT_NEAR(of_rank(0, RoutingLoad::one_rank), loaded, 0.01 * loaded) << "the load one_rank replaces the trace";
 }
 
 TEST(MemoryOfTheNeediest, IsOnTheRankWithTheLargestPiecesOfExperts) {
@@ -185,11 +185,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Bf16Attention", 1, {"train.precision=bf16", "recompute=attention"}},
         Case{"Bf16Norms", 1, {"train.precision=bf16", "recompute=norms"}},
         Case{"Bf16Blocks", 1, {"train.precision=bf16", "recompute=block"}},
-        Case{"Bf16Moments", 1, {"train.precision=bf16", "optim.moment_dtype=bf16"}}, Case{"Sgd", 1, {"optim.name=sgd"}},
+        Case{"Bf16Moments", 1, {"train.precision=bf16", "optim.moment_dtype=bf16"}},
+        Case{"Rests", 1, {"train.precision=bf16", "optim.main_weights=rest"}}, Case{"Sgd", 1, {"optim.name=sgd"}},
+        Case{"Muon", 1, {"optim.name=muon"}}, Case{"MuonOfCutExperts", 2, {"parallel.tp=2", "optim.name=muon"}},
         Case{"Dense", 1, {"model.moe.experts=0"}},
+        Case{"Frozen", 1, {"optim.freeze=[embedding.weight, layers.0.*, layers.1.moe.experts.*]"}},
+        Case{"FrozenExperts", 2, {"parallel.ep=2", "parallel.zero=2", "optim.freeze=[\"*.experts.*\"]"}},
         Case{"SharedAndResidual", 1, {"model.moe.shared_experts=1", "model.moe.dense_residual=true"}},
         Case{"LayerNormGelu", 1, {"model.norm=layer_norm", "model.moe.expert=gelu", "model.bias=true"}},
         Case{"Tied", 1, {"model.tied_embedding=true", "model.position=learned"}},
+        Case{"PredictionBlocks", 1, {"model.prediction_blocks=2"}},
+        Case{"PredictingStages", 2, {"parallel.pp=2", "model.prediction_blocks=1"}},
         Case{"Dropping", 1, {"model.moe.capacity_factor=1", "model.moe.aux_loss.scope=sequence"}},
         Case{"OffloadedActivations", 1, {"offload.activations=true", "offload.min_bytes=4096"}},
         Case{"OffloadedStates", 1, {"offload.optimizer=file"}}, Case{"Tensors", 2, {"parallel.tp=2"}},

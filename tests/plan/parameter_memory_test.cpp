@@ -25,7 +25,8 @@ TEST(ParameterMemory, DividesMemoryByTheZeroLevel) {
   EXPECT_EQ(kept_bytes(f32_gradients, 1, 4).total(), 6 + 12 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 2, 4).total(), 2 + 16 / 4.0);
   EXPECT_EQ(kept_bytes(f32_gradients, 3, 4).total(), 18 / 4.0);
-  for (const int64_t level : {0, 1, 2, 3}) EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "alone";
+  for (const int64_t level : {0, 1, 2, 3})
+    EXPECT_EQ(kept_bytes(f32_gradients, level, 1).total(), 18) << "a rank without replicas divides nothing";
   EXPECT_THROW(kept_bytes(f32_gradients, 4, 1), std::logic_error);
 }
 
@@ -98,6 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
              4,
              {"parallel.pp=2", "model.tied_embedding=true", "train.precision=bf16", "model.position=learned"}},
         Case{"Tied", 2, {"model.tied_embedding=true", "train.precision=bf16"}},
+        Case{"PredictingStages", 4, {"parallel.pp=2", "model.prediction_blocks=1", "train.precision=bf16"}},
         Case{"Contexts", 4, {"parallel.cp=2", "train.precision=bf16"}},
         Case{"Pieces", 4, {"parallel.ep=2", "parallel.zero=3", "train.precision=bf16"}}),
     [](const auto& i) { return i.param.name; });

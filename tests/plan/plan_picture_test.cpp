@@ -31,7 +31,7 @@ TEST(PlanPicture, DrawsEveryRankOfEightNodes) {
   EXPECT_EQ(count(svg, "<g class=\"rank c0\">"), 32);
   EXPECT_EQ(count(svg, "<g class=\"rank c1\">"), 32);
   for (int rank = 0; rank < 64; ++rank) EXPECT_EQ(count(svg, base::cat("<title>rank ", rank, ":")), 1) << rank;
-  EXPECT_EQ(count(svg, ">stage 0</text>"), 5) << "four nodes and the legend";
+  EXPECT_EQ(count(svg, ">stage 0</text>"), 5) << "four nodes and the legend name stage 0";
   EXPECT_EQ(count(svg, "No rank sends anything."), 1);
 }
 
@@ -47,7 +47,7 @@ TEST(PlanPicture, DrawsOneNodeOfEachKindOfLargeWorlds) {
 TEST(PlanPicture, CountsKindsOfOmittedNodes) {
   const std::string svg = picture_of(mesh::Layout({.pp = 32, .tp = 8}, 1024), 8);
   EXPECT_EQ(count(svg, "<g class=\"node\">"), 16);
-  EXPECT_EQ(count(svg, ">and 64 nodes of 16 more kinds</text>"), 1);
+  EXPECT_EQ(count(svg, ">and 64 nodes of 16 more kinds that are not drawn</text>"), 1);
   EXPECT_EQ(count(svg, ">colours repeat after 8 stages</text>"), 1);
 }
 
@@ -69,13 +69,13 @@ TEST(PlanPicture, NamesTheBytesAndLinksOfEachKindOfTraffic) {
   EXPECT_EQ(count(svg, ">ep: 2.00 MiB, 25% of them over the network</text>"), 1);
   EXPECT_EQ(count(svg, ">dp x cp (class dp): 1.00 MiB, over the network</text>"), 1);
   EXPECT_EQ(count(svg, "<g class=\"traffic\">"), 3);
-  EXPECT_EQ(count(svg, "<path class=\"frame\""), 3) << "a bracket for each";
+  EXPECT_EQ(count(svg, "<path class=\"frame\""), 3) << "each kind of traffic has a bracket";
   EXPECT_EQ(count(svg, "<title>rank "), 16 + 2 + 4 + 2);
   EXPECT_EQ(count(svg, "<title>rank 9: node 1, "), 2);
   EXPECT_EQ(count(svg, "No rank sends anything."), 0);
 }
 
-TEST(PlanPicture, CutsLargeGroupsShort) {
+TEST(PlanPicture, AbbreviatesLargeGroups) {
   std::vector<int> ranks(128);
   for (int i = 0; i < 128; ++i) ranks[i] = 8 * i;
   const mesh::Layout layout({.tp = 8}, 1024);

@@ -115,7 +115,8 @@ TEST(PlanRefinement, FindsTheOverlapOfMicroBatches) {
   const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1", "batch.global=64"}, slow_network(),
                   {.world = ranks}, 1);
   EXPECT_LT(r.after.step.seconds, r.before.step.seconds);
-  EXPECT_EQ(r.recipe().schedule.pipeline.overlap, pp::Overlap::micro_batches) << "the first legal change";
+  EXPECT_EQ(r.recipe().schedule.pipeline.overlap, pp::Overlap::micro_batches)
+      << "the overlap of micro-batches is the first legal change";
   r.expect_trains();
 }
 
@@ -157,7 +158,7 @@ TEST(PlanRefinement, TriesFewLegalOrders) {
       EXPECT_FALSE(r.site().rules.broken(c)) << *c.parallel.order;
     }
   EXPECT_GT(orders, 0);
-  EXPECT_LT(orders, 12) << "of 120";
+  EXPECT_LT(orders, 12) << "a few of the 120 orders";
 }
 
 TEST(PlanRefinement, TriesAtMostTheAllowedChanges) {

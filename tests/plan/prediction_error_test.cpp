@@ -59,7 +59,7 @@ TEST(PredictionError, MeasuredCurvesHaveTheErrorOfMoePasses) {
   const PredictionError& error = prediction_error(Cluster{});
   std::vector<double> ratios =
       errors_in(std::string(error.source), R"(\S+ .*\| +[0-9.]+ +([-+][0-9]+)% +[0-9.]+ +[-+][0-9]+%)");
-  for (double& r : ratios) r = 1 / (1 + r);  // the errors are predicted over measured time, less one
+  for (double& r : ratios) r = 1 / (1 + r);  // the errors are predicted over measured time, minus one
   expect_quantiles(error, ratios);
 }
 

@@ -53,7 +53,7 @@ void expect_rising(const std::string& what, const std::function<double(double)>&
   EXPECT_GT(before, 2 * price(1)) << what;
 }
 
-TEST(Prices, RiseWithSizeOnEveryDescribedCluster) {
+TEST(Prices, IncreaseWithSizeOnEveryDescribedCluster) {
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
     if (!cluster.machine) continue;  // measured times are noisy
@@ -123,7 +123,7 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
 
 // The products alone must be slightly faster than the whole layer, which also gathers, weights and combines rows. The
 // TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
-TEST(PricesOfH100, ProductsOfALayerAreABitFasterThanSonicMoe) {
+TEST(PricesOfH100, ProductsOfALayerAreSlightlyFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
     double tokens, hidden, width, experts, top_k, measured;
@@ -182,7 +182,7 @@ TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
 }
 
 TEST(PricesOfH100, RingsReachTheirMeasuredBusBandwidth) {
-  const Prices prices(shipped("h100-dgx"));  // NCCL issue 2169: 335 GB/s on four
+  const Prices prices(shipped("h100-dgx"));  // NCCL issue 2169: 335 GB/s on four GPUs
   EXPECT_NEAR(4e9 / prices.collective(Collective::all_gather, {4, 1, 4}, 4e9) / 335e9, 1, 0.1);
 }
 
@@ -272,7 +272,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
     return prices.product(
         {.dtype = Dtype::f32, .pass = pass, .rows = rows, .inputs = 10, .outputs = outputs, .groups = groups});
   };
-  // 2 rows of one of 8 experts take 1e-5 s.
+  // Two rows of one of the 8 experts take 1e-5 s.
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 8), 8e-5);
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 8, 50, 4), 4e-5) << "half as many experts take half the time";
   EXPECT_DOUBLE_EQ(product(GemmPass::weight_gradient, 16, 50, 8), 24e-5);
@@ -293,7 +293,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_EQ(prices.ranks_per_node(), 2);
 }
 
-TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
+TEST(PricesOfMeasurements, UseTheDescriptionForUnmeasuredPrices) {
   const Prices prices(load_text(measured + R"(machine:
   nodes: 2
   ranks_per_node: 2
@@ -306,13 +306,15 @@ TEST(PricesOfMeasurements, TakeTheRestFromTheDescription) {
 )"));
   EXPECT_GT(prices.product({.rows = 16, .inputs = 10, .outputs = 50}), 0)
       << "bf16 was not measured, so the description gives its price";
-  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "measured";
+  EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5) << "copies are priced as measured";
   EXPECT_GT(prices.copy(CopyKind::offload, 65536), 0);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
 }
 
 TEST(Prices, NameTheMissingRate) {
-  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }), "the cluster has neither measurements nor a section machine");
+  EXPECT_EQ(complaint([] { Prices{Cluster{}}; }),
+            "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a section "
+            "machine");
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
             "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "
@@ -332,7 +334,7 @@ TEST(Prices, NameTheMissingRate) {
             "the cluster has no machine.peak.f64; add it, in FLOP/s, from the data sheet of the processor");
 }
 
-TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
+TEST(Assumptions, AreNamedForMeasuredAndDescribedClusters) {
   const auto has = [](const Cluster& cluster, const std::string& part) {
     int found = 0;
     for (const std::string& a : assumptions(cluster)) found += a.find(part) != a.npos;
@@ -342,10 +344,10 @@ TEST(Assumptions, AreNamedOfMeasuredAndDescribedClusters) {
   EXPECT_EQ(has(profile, "attention in f32: half the rate"), 1);
   EXPECT_EQ(has(profile, "dense products"), 0) << "dense products were measured with one expert";
   EXPECT_EQ(has(profile, "gather: priced like the measured copy"), 1);
-  EXPECT_EQ(has(default_cluster(1, 2), "a plain machine"), 1);
+  EXPECT_EQ(has(default_cluster(1, 2), "a default machine"), 1);
   EXPECT_TRUE(assumptions(shipped("h100-dgx")).empty());
-  EXPECT_EQ(has(shipped("mpmoe-adira"), "as on one H100"), 7)
-      << "sustained, dense, grouped, attention, memory, launch, contention";
+  EXPECT_EQ(has(shipped("mpmoe-adira"), "as measured on one H100"), 7)
+      << "one each for sustained, dense, grouped, attention, memory, launch and contention";
 }
 
 }  // namespace

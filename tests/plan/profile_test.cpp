@@ -6,6 +6,7 @@
 #include <map>
 
 #include "parallel/comm/thread_group.h"
+#include "tests/telemetry/temporary_folder.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"
 
@@ -49,7 +50,7 @@ TEST(MeasuredGroups, OneRankHasNoMeasuredGroup) {
   comm::with_ranks(1, [](const ProcessGroup& world) { EXPECT_TRUE(measured_groups(world).empty()); });
 }
 
-TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
+TEST(MachineOf, NodesMustHaveTheSameNumberOfRanks) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1};
   try {
@@ -57,7 +58,7 @@ TEST(MachineOf, NodesMustHaveEquallyManyRanks) {
         3, [](const ProcessGroup& world) { nodes_of(world); }, nodes);
     FAIL();
   } catch (const base::Error& e) {
-    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; a profile needs the same number on each node");
+    EXPECT_STREQ(e.what(), "nodes have 1 to 2 ranks; start the same number of ranks on each node");
   }
 }
 
@@ -93,6 +94,7 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
       [&](const ProcessGroup& world) {
         ProfileOptions options = quick_profile();
         options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32;
+        options.longest_sequence = 64;
         const Cluster mine = measure(world, options, [&](const std::string&) { ++lines; });
         written[world.rank()] = to_yaml(mine);
         if (world.rank() == 0) cluster = mine;
@@ -104,13 +106,29 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   EXPECT_EQ(cluster.measured.ranks_per_node, 2);
   EXPECT_EQ(cluster.links.size(), 3u * enum_names(Collective{}).size());
   EXPECT_EQ(cluster.products.size(), enum_names(Element{}).size() * enum_names(GemmPass{}).size());
+  EXPECT_EQ(cluster.dense_products.size(), enum_names(Element{}).size());
+  for (const MeasuredProduct& p : cluster.dense_products) EXPECT_EQ(p.pass, GemmPass::forward);
+  EXPECT_EQ(cluster.attention.size(), enum_names(Element{}).size() * enum_names(AttentionPass{}).size());
+  for (const MeasuredAttention& a : cluster.attention) EXPECT_EQ(a.points.points.size(), 2u);
+  for (const auto& [of, name] : enum_names(KernelClass{})) {
+    const auto curves = std::ranges::count(cluster.kernels, of, &MeasuredKernels::of);
+    EXPECT_GE(curves, 1) << name;
+  }
+  for (const MeasuredKernels& k : cluster.kernels) EXPECT_GE(k.points.points.size(), 2u);
+  ASSERT_TRUE(cluster.operation);
+  EXPECT_LE(*cluster.operation, longest_operation);
   EXPECT_EQ(cluster.copies.size(), enum_names(CopyKind{}).size());
-  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u) << "each lane beside each other lane, and beside all others";
+  EXPECT_EQ(cluster.slowdowns.size(), 4u * 3u + 4u)
+      << "each lane is measured with each other lane, and with all other lanes";
   for (const MeasuredLink& link : cluster.links) EXPECT_EQ(link.points.points.size(), 2u);
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 2}, {"tp", 2, 1}, {"world", 4, 2}}}));
+  const telemetry::TemporaryFolder folder;
+  telemetry::write_text(folder / "c.yaml", written.front());
+  EXPECT_EQ(to_yaml(load_cluster((folder / "c.yaml").string())), written.front());
   const std::string table = profile_table(cluster);
-  for (const char* part : {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "offload", "speed beside",
-                           "fit: start + size / rate", "two points"})
+  for (const char* part :
+       {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "f32 forward, 8 heads of 64", "bf16 norm",
+        "f32 optimizer", "host, per operation", "offload", "speed beside", "fit: start + size / rate", "two points"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 

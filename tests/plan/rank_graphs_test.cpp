@@ -89,6 +89,35 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
     EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
 }
 
+// Returns the meeting of rank 0 in a layout of `ranks` ranks. Checks the meetings of all ranks.
+std::vector<int> meeting_of_rank_0(int ranks, const mesh::Sizes& sizes) {
+  std::vector<int> found;
+  on_ranks(ranks, [&](const comm::ProcessGroup& world) {
+    const mesh::Mesh mesh(world, sizes);
+    const Meeting meeting = meeting_of(mesh);
+    device::DeviceContext context;
+    const int64_t mine[] = {world.rank()};
+    const std::vector<int64_t> members = meeting.group->all_gather_values(mine, context);
+    EXPECT_EQ(std::vector<int>(members.begin(), members.end()), meeting.ranks);
+    if (world.rank() == 0) found = meeting.ranks;
+  });
+  return found;
+}
+
+TEST(Meeting, IsTheSmallestGroupThatContainsAllPeers) {
+  EXPECT_EQ(meeting_of_rank_0(4, {.ep = 2}), (std::vector{0, 1})) << "ep x etp";
+  EXPECT_EQ(meeting_of_rank_0(8, {.tp = 2, .ep = 2, .etp = 2}), (std::vector{0, 1, 2, 3})) << "ep x etp contains tp";
+  EXPECT_EQ(meeting_of_rank_0(8, {.tp = 4, .ep = 2, .etp = 1}), (std::vector{0, 1, 2, 3})) << "tp contains ep x etp";
+  EXPECT_EQ(meeting_of_rank_0(8, {.pp = 2, .tp = 2, .ep = 2, .etp = 1}).size(), 2u) << "one stage";
+}
+
+TEST(RankGroups, OfSomeRanksFollowTheOrderOfTheseRanks) {
+  const schedule::RankGroups all{{"tp", {0, 0, 2, 2}}, {"ep", {0, 1, 0, 1}}};
+  const schedule::RankGroups some = groups_among(std::vector{3, 2}, all);
+  EXPECT_EQ(some.at("tp"), (std::vector{2, 2}));
+  EXPECT_EQ(some.at("ep"), (std::vector{1, 0}));
+}
+
 TEST(RankGroups, FollowTheOrderOfAxes) {
   const auto groups =
       rank_groups(mesh::Layout({.tp = 2, .ep = 2, .etp = 1, .order = "tp-cp-dp-ep-pp"}, 4), std::vector{0, 0, 1, 1});

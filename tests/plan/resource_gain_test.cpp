@@ -32,7 +32,7 @@ std::map<Resource, double> gains_on(const Cluster& cluster) {
   std::map<Resource, double> gains;
   double last = std::numeric_limits<double>::infinity();
   for (const ResourceGain& g : resource_gains(step, simulate_recorded(step, r, prices).seconds, r, cluster, ranks)) {
-    EXPECT_LE(g.seconds, last) << "the largest is not first";
+    EXPECT_LE(g.seconds, last) << "the gains are not sorted in decreasing order";
     gains[g.resource] = last = g.seconds;
   }
   return gains;

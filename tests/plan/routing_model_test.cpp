@@ -44,7 +44,7 @@ TEST(RoutingModel, EvenLoadGivesEveryExpertTheSameNumberOfRows) {
   for (const int64_t n : rows(RoutingLoad::even, 0, 1, 6, 3, 3)) EXPECT_EQ(n, 6) << "every expert gets every token";
 }
 
-// By chance, two of a token's 8 experts are on the same one of 4 ranks, but not all of them.
+// A token's 8 experts are drawn at random, so a token reaches fewer than 4 ranks on average.
 TEST(RoutingModel, EvenLoadSpreadsATokensExpertsOverRanks) {
   const std::vector<int32_t> ids = chosen(RoutingLoad::even, 0, 4, 256, {8, 64});
   double reached = 0;
@@ -79,7 +79,7 @@ TEST(RoutingModel, OneRankLoadFillsTheExpertsOfOneRank) {
   EXPECT_EQ(of_rank(rows(RoutingLoad::one_rank, 0, 4, 100, 6, 8), 0, 4), 200);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {6, 8}), 2.0 / 6);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, {2, 8}, 1.5), 1.5 / 4) << "the capacity limits the share";
-  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "the share is at least the even one";
+  EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {2, 8}, 0.5), 0.25) << "the share is at least that of an even load";
 }
 
 // There are 64 experts in groups of 8 on 8 ranks.
@@ -137,11 +137,25 @@ TEST(RoutingModel, GivenSharesHoldInEachLayer) {
   }
 }
 
-TEST(RoutingModel, BusiestRankHasMostSlotsOfAllLayers) {
+TEST(RoutingModel, BusiestRankHasTheMostSlotsOverAllLayers) {
   const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}});
   EXPECT_EQ(busiest_rank(load, 2), 1);
   EXPECT_EQ(busiest_rank(load, 4), 2);
   EXPECT_EQ(busiest_rank(RoutingLoad::p99, 4), 0);
+}
+
+TEST(Stragglers, AreOneRankInEveryLayer) {
+  // The second of the two ranks has the most rows over all layers.
+  const RoutingLoad load(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0, 0.1, 0.4, 0.5}, {0.25, 0.25, 0.25, 0.25}});
+  EXPECT_EQ(with_stragglers(load, 2).shares(),
+            (ExpertShares{{0.2, 0.1, 0.4, 0.3}, {0, 0.1, 0.4, 0.5}, {0.25, 0.25, 0.25, 0.25}}));
+  EXPECT_TRUE(with_stragglers(RoutingLoad::p99, 2) == RoutingLoad::p99);
+}
+
+TEST(MeanLayer, HasTheMeanSharesInEveryLayer) {
+  const RoutingLoad mean = mean_layer(RoutingLoad(ExpertShares{{1, 0, 0, 0}, {0.5, 0, 0, 0.5}}));
+  EXPECT_EQ(mean.shares(), (ExpertShares{{0.75, 0, 0, 0.25}, {0.75, 0, 0, 0.25}}));
+  EXPECT_TRUE(mean_layer(RoutingLoad::p99) == RoutingLoad::p99);
 }
 
 }  // namespace

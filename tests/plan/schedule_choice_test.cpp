@@ -60,7 +60,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
     Predictor predictor(recipe, run.instance.mesh);
     predictor.rates = rates;
     const ScheduleChoice choice(recipe, run.instance, predictor, world);
-    EXPECT_TRUE(choice.made()) << "trial_share: 0";
+    EXPECT_TRUE(choice.made()) << "with trial_share: 0, the prediction chooses without trials";
     if (world.rank() != 0) return;
     for (const ScheduleCandidate& c : choice.candidates()) order.push_back(c.schedule);
   });
@@ -92,6 +92,18 @@ TEST(LegalSchedules, AreTheChunkingsIfNoTokenIsHeldTwice) {
   // The schedules have no chunks; 2, 4, 8 or 16 chunks of tokens; 2 chunks of nodes, because there are two ranks; or 2
   // chunks of experts, because each rank has two.
   EXPECT_EQ(all.size(), 1u + 4 + 1 + 1);
+}
+
+TEST(LegalSchedules, DivideExpertsIntoEveryNumberOfEqualGroups) {
+  const auto all = legal(small_recipe(
+      {"parallel.ep=2", "model.moe.experts=40", "schedule.moe.chunk_by=experts", "schedule.moe.chunks=auto"}));
+  EXPECT_EQ(distinct(all, [](const MoeSchedule& s) { return s.chunks; }), (std::set<int64_t>{2, 4, 5, 10, 20}))
+      << "EPS-MoE divides 20 experts of a rank into 5 or 20 groups";
+}
+
+TEST(LegalSchedules, Algorithm1HasTheSameGroupsOfExperts) {
+  const Recipe recipe = small_recipe({"parallel.ep=2", "model.moe.experts=12", "schedule.moe.chunk_by=experts"});
+  EXPECT_EQ(legal_chunks(recipe, Registry(), recipe.schedule.moe.settled()), (std::vector<int64_t>{2, 3, 6}));
 }
 
 TEST(LegalSchedules, ContainEveryTreatmentOfDuplicates) {
@@ -222,15 +234,15 @@ std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<dou
   return tried;
 }
 
-TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndTakesTheFastest) {
+TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {
   const Recipe recipe =
       small_recipe({"parallel.tp=2", "schedule.moe.duplicates=auto", "train.steps=20", "schedule.moe.trial_share=0.4"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     TrainingRun run(recipe, world);
     ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
     EXPECT_EQ(choice.trials_left(), 8);
-    // The first finalist is the slowest, the third the fastest. Ranks measure different times, and the slowest rank
-    // counts.
+    // The first finalist is the slowest, and the third is the fastest. Ranks measure different times. The time of the
+    // slowest rank counts.
     const double seconds[] = {3, 2, 1, 2};
     int turn = 0;
     const auto tried =
@@ -297,7 +309,7 @@ TEST(ScheduleChoice, Algorithm1FindsUnpredictedChunks) {
     EXPECT_TRUE(choice.searching()) << "only the number of chunks is open";
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
-    EXPECT_LE(tried.size(), 12u) << "12 trials are 3% of 400 steps";
+    EXPECT_LE(tried.size(), 12u) << "the limit is 3% of 400 steps, 12 trials";
     EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
@@ -312,6 +324,45 @@ TEST(ScheduleChoice, Algorithm1EndsWithItsTrials) {
     EXPECT_EQ(tried.size(), 3u);
     const auto fastest = std::ranges::min_element(tried, {}, best_at_five);
     EXPECT_EQ(choice.current().schedule, *fastest);
+  });
+}
+
+// If minima were compared, 12 chunks would win because of one fast step.
+TEST(ScheduleChoice, Algorithm1ComparesMedians) {
+  const Recipe recipe = cut_recipe({"schedule.moe.trial_share=0.5"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    int twelves = 0;
+    const auto tried = try_all(
+        choice, [&](const MoeSchedule& s) { return s.chunks == 12 && ++twelves == 2 ? 0.01 : best_at_five(s); });
+    EXPECT_EQ(twelves, 3) << "every number is tried equally often";
+    for (const MoeSchedule& s : tried) EXPECT_EQ(std::ranges::count(tried, s), 3) << to_string(s);
+    EXPECT_EQ(choice.current().schedule.chunks, 5);
+  });
+}
+
+// MPMoE searches for the best number of chunks of each strategy, and then for the best pair. S2 is the slowest strategy
+// at the number of chunks that is best for the other strategies.
+TEST(ScheduleChoice, Algorithm1FindsTheChunksOfEachStrategy) {
+  const Recipe recipe = cut_recipe({"train.steps=400", "schedule.moe.trial_share=0.5", "schedule.moe.memory_reuse=auto",
+                                    "schedule.moe.memory_limit=100000000"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    ScheduleChoice choice(recipe, run.instance, Predictor(recipe, run.instance.mesh), world);
+    const auto distance = [](const MoeSchedule& s, int64_t best) {
+      return std::abs(static_cast<double>(s.chunks - best));
+    };
+    const auto tried = try_all(choice, [&](const MoeSchedule& s) {
+      return s.memory_reuse == moe::ReuseStrategy::s2 ? 1 + 0.5 * distance(s, 11) : 2 + 0.1 * distance(s, 3);
+    });
+    EXPECT_LE(tried.size(), 200u);
+    for (const moe::ReuseStrategy strategy : {moe::ReuseStrategy::s1, moe::ReuseStrategy::s3, moe::ReuseStrategy::s4})
+      EXPECT_TRUE(std::ranges::any_of(tried, [&](const MoeSchedule& s) {
+        return s.memory_reuse == strategy && s.chunks == 3;
+      })) << "each strategy must get its own best number of chunks";
+    EXPECT_EQ(choice.current().schedule.memory_reuse, moe::ReuseStrategy::s2);
+    EXPECT_EQ(choice.current().schedule.chunks, 11);
   });
 }
 
@@ -394,7 +445,7 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
 }
 
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
-  // Many tokens, so that about as many of them as expected have both experts on one rank.
+  // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},
                                     {"schedule.moe.rows=auto", "schedule.moe.order=auto",
                                      "schedule.moe.memory_reuse=auto", "schedule.moe.trial_share=0"});
@@ -403,7 +454,7 @@ TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   EXPECT_LT(order.size(), 350u);
   EXPECT_EQ(distinct(order, [](const MoeSchedule& s) { return to_string(s); }).size(), order.size());
   EXPECT_EQ(order.front().rows, ep::RowOf::token)
-      << "a slow wire favours fewer rows, not: " << to_string(order.front());
+      << "a slow link favours fewer rows, but the best schedule is: " << to_string(order.front());
 }
 
 TEST(ScheduleChoice, PredictionsChangeNoBitOfTheRun) {
@@ -459,7 +510,7 @@ TEST(Trainer, ResumedAfterItsChoiceIsBitwiseIdentical) {
   ASSERT_EQ(train_14_steps(whole), ExitCode::done);
   copy_checkpoint("step-00000010", whole, resumed);
   ASSERT_EQ(train_14_steps(resumed), ExitCode::done);
-  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice, "), std::string::npos) << log_of(resumed);
+  EXPECT_NE(log_of(resumed).find("schedule.moe: keeps the earlier choice: "), std::string::npos) << log_of(resumed);
   ASSERT_GT(shard(whole).size(), 1000u);
   EXPECT_TRUE(shard(whole) == shard(resumed));
 }
@@ -489,7 +540,7 @@ TEST(Trainer, KeepsItsChoiceAfterAResume) {
   const size_t begin = at + std::string("schedule.moe: chosen ").size();
   const std::string chosen = first.substr(begin, first.find(':', begin) - begin);
   ASSERT_EQ(train(14), ExitCode::done);
-  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice, " + chosen), std::string::npos)
+  EXPECT_NE(log_of(folder).find("schedule.moe: keeps the earlier choice: " + chosen), std::string::npos)
       << log_of(folder);
 }
 

@@ -1,4 +1,4 @@
-// A predicted step beside the measured steps of a run directory.
+// A predicted step compared with the measured steps of a run directory.
 #include "tools/plan/step_comparison.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ void write_trace_of_run(const Scratch& folder) {
 
 const ComparedRow& row(const std::vector<ComparedRow>& rows, const std::string& name) {
   const auto at = std::ranges::find(rows, name, &ComparedRow::name);
-  if (at == rows.end()) throw std::runtime_error("no row " + name);
+  if (at == rows.end()) throw std::runtime_error("there is no row " + name);
   return *at;
 }
 
@@ -92,7 +92,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
 TEST(MeasuredStep, ExplainsAMissingTrace) {
   const Scratch folder;
   write_run(folder, small_recipe());
-  EXPECT_NE(measured_step(folder.path()).without_trace.find("has no trace.json.gz; profile.steps records one"),
+  EXPECT_NE(measured_step(folder.path()).without_trace.find("has no trace.json.gz; set profile.steps to record one"),
             std::string::npos);
   write_trace_of_run(folder);
   train::record_start(folder.path(), started_after(4), config::write(small_recipe()));
@@ -109,8 +109,8 @@ TEST(MeasuredStep, IsRefusedForAnotherStep) {
   const std::string message = message_of(ExitCode::usage, [&] {
     require_same_step(measured, small_recipe({"model.layers=4", "batch.micro=1"}), 2);
   });
-  for (const char* line :
-       {"ranks: 4 in the run, 2 here", "model.layers: 2 in the run, 4 here", "batch.micro: 2 in the run, 1 here"})
+  for (const char* line : {"ranks: 4 in the run, 2 in the recipe", "model.layers: 2 in the run, 4 in the recipe",
+                           "batch.micro: 2 in the run, 1 in the recipe"})
     EXPECT_NE(message.find(line), std::string::npos) << message;
 }
 

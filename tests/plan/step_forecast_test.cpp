@@ -47,6 +47,27 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
+TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
+  const auto update = [](const std::vector<std::string>& overrides) {
+    const Recipe r = recipe_of(
+        "model: {layers: 2, hidden: 512, heads: 8, context: 512, vocab: 1024}\n"
+        "batch: {global: 32, micro: 1}\n"
+        "train: {steps: 10, precision: bf16}\n"
+        "device: cuda\n"
+        "data: {synthetic: true}\n",
+        overrides, 2);
+    const StepPrices prices(Prices(two_nodes()), {0, 0});
+    return forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 2), prices).stages.front();
+  };
+  const StepForecast::Stage whole = update({"parallel.zero=0"}), shared = update({"parallel.zero=1"}),
+                            longer = update({"parallel.zero=0", "batch.global=64"});
+  EXPECT_GT(whole.update, 0);
+  EXPECT_LT(whole.update, whole.busy);
+  EXPECT_LT(shared.update, whole.update) << "ranks share the update";
+  EXPECT_NEAR(longer.update, whole.update, 1e-6 * whole.update) << "a step with more micro-batches also has one update";
+  EXPECT_GT(longer.busy, 1.5 * whole.busy);
+}
+
 TEST(ExtrapolatedStepInPairs, EqualsTheStepOfAllMicroBatches) {
   for (const char* kind : {"1f1b", "dualpipe_v"}) {
     SCOPED_TRACE(kind);

@@ -84,7 +84,7 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
-// Returns the number of additions that have a launch of their own in the forward pass of a micro-batch.
+// Returns the number of additions with a separate launch in the forward pass of a micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
   const StepRecord record = record_of(recipe_with(overrides), 1);
@@ -136,8 +136,111 @@ TEST(StepRecord, KnowsTheNodesOfRanks) {
   EXPECT_EQ(groups.size(), 2U) << testing::PrintToString(groups);  // groups inside nodes and across nodes
 }
 
-// On a device, the copies and exchanges of a chunked pass run beside its kernels.
-TEST(StepRecord, KeepsLanesOfADeviceApart) {
+// Returns the bytes of the kernels and copies of a family in the update, by name.
+std::map<std::string, int64_t> bytes_by_name(const StepRecord& record, std::string_view family) {
+  std::map<std::string, int64_t> bytes;
+  for (const Issue& issue : record.issues) {
+    if (issue.family != family || record.where(issue) != "optimizer") continue;
+    if (const auto* work = std::get_if<device::MemoryWork>(&issue.work)) bytes[std::string(issue.name)] += work->bytes;
+    if (const auto* work = std::get_if<device::CopyWork>(&issue.work))
+      bytes[work->kind == device::CopyWork::Kind::offload ? "offload" : "restore"] += work->bytes;
+  }
+  return bytes;
+}
+
+// Returns a record of rank 0 of two ranks, and the numbers of f32 weights and of bf16 weights that it owns.
+std::pair<StepRecord, std::array<int64_t, 2>> record_and_owned(const Recipe& recipe,
+                                                               const train::Extensions& extensions = {}) {
+  RunOnMeta run(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), 2), 0, RoutingLoad::even,
+                RunOnMeta::Record::issues);
+  run.follow_spans();
+  std::array<int64_t, 2> owned{};
+  for (const auto& p : run.instance().parameters)
+    if (!p->owned().empty()) owned[p->owned_weights().dtype() == base::Dtype::bf16] += p->owned().size();
+  return {record_step(run, 1, 0), owned};
+}
+
+constexpr int64_t clip_factor = 8;  // bytes of the gradients' factor, which an update reads
+
+TEST(StepRecord, ContainsTheUpdateOfOwnedWeights) {
+  int64_t whole = 0;
+  for (const char* zero : {"0", "1", "3"})
+    for (const char* precision : {"f32", "bf16"}) {
+      SCOPED_TRACE(base::cat("ZeRO ", zero, " in ", precision));
+      const auto [record, owned] = record_and_owned(
+          recipe_with({std::string("parallel.zero=") + zero, std::string("train.precision=") + precision}));
+      const auto [wide, narrow] = owned;
+      EXPECT_EQ(narrow > 0, precision == std::string("bf16"));
+      // main and two moments are read and written, the gradient is read; bf16 weights are written, too.
+      EXPECT_EQ(bytes_by_name(record, "optimizer"),
+                (std::map<std::string, int64_t>{{"adamw", 28 * wide + 30 * narrow + clip_factor}}));
+      if (zero == std::string("0"))
+        whole = wide + narrow;
+      else
+        EXPECT_LT(wide + narrow, whole) << "ranks share the update";
+    }
+}
+
+TEST(StepRecord, CountsRestsAndReadsOfWeightsInTheUpdate) {
+  const auto [record, owned] =
+      record_and_owned(recipe_with({"parallel.zero=1", "train.precision=bf16", "optim.main_weights=rest"}));
+  const auto [wide, narrow] = owned;
+  EXPECT_GT(narrow, 0);
+  // Rests (2 bytes), weights (2) and two moments (8) are read and written, and the gradient (4) is read.
+  EXPECT_EQ(bytes_by_name(record, "optimizer"),
+            (std::map<std::string, int64_t>{{"adamw", 28 * wide + 28 * narrow + clip_factor}}));
+}
+
+TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
+  const auto [record, owned] = record_and_owned(recipe_with({"parallel.zero=1"}));
+  std::map<std::string, int> found;
+  for (const Issue& issue : record.issues) ++found[base::cat(record.where(issue), ": ", issue.family, ".", issue.name)];
+  for (const char* name : {"gradients: norm: optimizer.squared_norm", "gradients: norm: optimizer.clip",
+                           "gradients: norm: comm.all_reduce", "optimizer: comm.all_gather"})
+    EXPECT_GT(found[name], 0) << name << " is not among " << testing::PrintToString(found);
+}
+
+TEST(StepRecord, ContainsTheUpdateOfSgd) {
+  const auto [record, owned] = record_and_owned(recipe_with({"optim.name=sgd", "parallel.zero=0"}));
+  const auto bytes = bytes_by_name(record, "optimizer");
+  const auto updates = std::ranges::count(record.issues, std::string_view("sgd"), &Issue::name);
+  EXPECT_GT(updates, 0);
+  EXPECT_EQ(bytes, (std::map<std::string, int64_t>{{"sgd", 12 * owned[0] + updates * clip_factor}}));
+}
+
+TEST(StepRecord, ContainsTheCopiesOfOffloadedStates) {
+  const auto [record, owned] =
+      record_and_owned(recipe_with({"offload.optimizer=file", "train.precision=bf16", "parallel.zero=0"}));
+  const auto [wide, narrow] = owned;
+  // The f32 weights of a bf16 run (routers) are also their main weights, so they remain in memory.
+  const int64_t states = 8 * wide + 12 * narrow;
+  const auto bytes = bytes_by_name(record, "pointwise");
+  ASSERT_TRUE(bytes.contains("offload") && bytes.contains("restore")) << testing::PrintToString(bytes);
+  EXPECT_EQ(bytes.at("offload"), states);
+  EXPECT_EQ(bytes.at("restore"), states);
+}
+
+// Rule that reads its tensors itself, so it cannot run without memory.
+class Direct final : public optim::UpdateRule {
+ public:
+  std::vector<std::string> states() const override { return {"velocity"}; }
+  void update(optim::Stream&, std::span<const optim::Slice> slices, const optim::UpdateStep&) const override {
+    slices.front().main.data<float>()[0] = 0;
+  }
+};
+
+TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
+  train::Extensions extensions;
+  extensions.optimizers.add("direct", {.make = [](const optim::RuleSpec&) { return std::make_unique<Direct>(); }});
+  Recipe recipe = recipe_with({"parallel.zero=0"});
+  recipe.optim.name = "direct";
+  const auto [record, owned] = record_and_owned(recipe, extensions);
+  EXPECT_EQ(bytes_by_name(record, "optimizer"), (std::map<std::string, int64_t>{{"update", 20 * owned[0]}}))
+      << "main and velocity are read and written, and the gradient is read";
+}
+
+// On a device, the copies and exchanges of a chunked pass run concurrently with its kernels.
+TEST(StepRecord, SeparatesTheLanesOfADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);
   recipe.device = device::DeviceKind::emulated;

@@ -1,4 +1,4 @@
-// Times of steps written by hand, which can be checked by hand.
+// Times of handwritten steps, which can be checked by hand.
 #include "tools/plan/step_simulation.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ SimulatedStep simulated(const std::vector<Step>& steps, const std::vector<int>& 
 
 double exposed(const SimulatedRank& rank, TrafficClass traffic) { return rank.exposed[base::ordinal(traffic)]; }
 
-TEST(StepSimulation, RunsCommunicationBesideKernels) {
+TEST(StepSimulation, RunsCommunicationConcurrentlyWithKernels) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});
   const int32_t made = s.kernel(2);
@@ -90,7 +90,7 @@ TEST(StepSimulation, DividesTheTimeOfConcurrentOperations) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[2].end, 6);
 }
 
-TEST(StepSimulation, SlowsKernelsBesideCommunication) {
+TEST(StepSimulation, SlowsKernelsDuringCommunication) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});
   s.collective(ep, 4);
@@ -100,7 +100,7 @@ TEST(StepSimulation, SlowsKernelsBesideCommunication) {
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}, {.inter_beside_compute = 0.5}).seconds, 6);
 }
 
-TEST(StepSimulation, LetsHigherClassesGoFirst) {
+TEST(StepSimulation, RunsHigherClassesFirst) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1}), dp = s.group("dp", TrafficClass::dp, {0, 1});
   s.collective(dp, 4);
@@ -149,7 +149,7 @@ TEST(StepSimulation, EndsCollectivesOfSeveralRanksTogether) {
 }
 
 // Rank 0 of 4 receives from rank 3 while it sends to rank 1, as all ranks of a ring do.
-TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfOwnMessages) {
+TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfTheRanksOwnMessages) {
   Step s(0);
   s.group("tp", TrafficClass::tp, {0, 1, 2, 3});
   const int32_t rows = s.message("receive", 0, 3, 4);
@@ -158,6 +158,15 @@ TEST(StepSimulation, UnsimulatedMessagesTakeTheTimeOfOwnMessages) {
   const SimulatedStep step = simulated({s}, {0, 0, 0, 0});
   EXPECT_DOUBLE_EQ(step.seconds, 5);
   EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::tp), 4);
+}
+
+TEST(StepSimulation, MakesSendsWaitForReceivedMessages) {
+  Step s(0);
+  const int cp = s.group("cp", TrafficClass::cp, {0, 1});
+  const int32_t received = s.message("receive", cp, 1, 3);
+  const int32_t sent = s.message("send", cp, 1, 3, {received});
+  s.kernel(1, {sent});
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}).seconds, 4);
 }
 
 TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
@@ -170,7 +179,7 @@ TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
 }
 
 TEST(StepSimulation, PassesMessagesAlongManyStages) {
-  constexpr int count = 80;  // more than a rank may have queues
+  constexpr int count = 80;  // more stages than a rank may have queues
   std::vector<int> stages(count), nodes(count, 0);
   std::iota(stages.begin(), stages.end(), 0);
   std::vector<Step> steps;
@@ -197,7 +206,7 @@ TEST(StepSimulation, CountsTheWaitForALateRankAsIdle) {
   EXPECT_DOUBLE_EQ(exposed(step.ranks[0], TrafficClass::ep), 2);
 }
 
-TEST(StepSimulation, SlowsKernelsBesideCopies) {
+TEST(StepSimulation, SlowsKernelsDuringCopies) {
   Step s(0);
   s.kernel(4, {}, Lane::copy);
   s.kernel(4);

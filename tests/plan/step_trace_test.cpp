@@ -1,4 +1,4 @@
-// Trace and timelines of a step written by hand, whose times can be checked by hand.
+// Trace and timelines of a handwritten step, whose times can be checked by hand.
 #include "tools/plan/step_trace.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ StepForecast forecast() {
 
 const TraceEvent& event(const telemetry::TraceRecords& trace, const std::string& lane, const std::string& name) {
   const auto at = std::ranges::find_if(trace.events, [&](const auto& e) { return e.lane == lane && e.name == name; });
-  if (at == trace.events.end()) throw std::runtime_error("no event " + name + " in row " + lane);
+  if (at == trace.events.end()) throw std::runtime_error("there is no event " + name + " in row " + lane);
   return *at;
 }
 
@@ -100,7 +100,7 @@ TEST(StepTrace, HasThePartsOfTheModelAndTheRowsOfAMeasuredTrace) {
   EXPECT_EQ(std::get<std::string>(sent.args.at("group")), "ep of 2");
   expect_at(event(trace_of(forecast(), one_node), "ep (intra)", "all_to_all"), 3, 7);
   EXPECT_EQ(std::ranges::count(trace.events, std::string("compute"), &TraceEvent::lane), 4);
-  EXPECT_EQ(trace.events.size(), 7U) << "nothing overlaps, so no row is divided";
+  EXPECT_EQ(trace.events.size(), 7U) << "no spans overlap, so no row is split";
 }
 
 TEST(StepTimeline, OfAPredictionHasKernelsByPartAndCommunicationByClass) {

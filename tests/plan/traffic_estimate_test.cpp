@@ -91,6 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Gathered", 2, {"parallel.cp=2", "parallel.cp_kind=all_gather"}},
         Case{"Ulysses", 4, {"parallel.cp=4", "parallel.cp_kind=ulysses"}},
         Case{"Pipeline", 2, {"parallel.pp=2", "schedule.pipeline.kind=1f1b", "model.tied_embedding=true"}},
+        Case{"PredictingStages", 2, {"parallel.pp=2", "model.prediction_blocks=1"}},
         Case{"Vee", 2, {"parallel.pp=2", "schedule.pipeline.kind=zb_v"}}, Case{"States", 2, {"parallel.zero=1"}},
         Case{"Gradients", 2, {"parallel.zero=2"}},
         Case{"Zero3", 2, {"parallel.zero=3", "model.layers=6", "distributed.bucket_bytes=65536"}},

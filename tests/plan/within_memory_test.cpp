@@ -101,7 +101,7 @@ TEST(AllowedSchedules, StayWithinTheLimitForAnyRouting) {
     SCOPED_TRACE(loaded);
     std::ofstream(scratch / "routes") << (loaded == 0 ? "0 1\n" : "2 3\n");
     EXPECT_GT(peak_of({"schedule.moe.memory_reuse=none", "schedule.moe.chunks=2"}, [](auto&, auto&) {}), limit)
-        << "kept";
+        << "runs that keep all activations must exceed the limit";
     // The allocator refuses allocations above the limit.
     const int64_t chosen = peak_of({"schedule.moe.memory_reuse=auto", cat("memory.limit_bytes=", limit)},
                                    [](TrainingRun& run, const comm::ProcessGroup& world) {

@@ -105,7 +105,7 @@ TEST(PeakActivations, MatchThePapers) {
   EXPECT_EQ(peaks(PipelineKind::interleaved, 4, 12), (std::vector{11, 9, 7, 5}));
   EXPECT_EQ(peaks(PipelineKind::zb_h1, 4, 12), all(4)) << "ZB-H1 has the peak of 1F1B";
   EXPECT_EQ(peaks(PipelineKind::zb_v, 4, 12), all(8)) << "eight chunks of half the size equal the peak of 1F1B";
-  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V needs one more than ZB-V";
+  EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V keeps one chunk more than ZB-V";
 }
 
 TEST(PeakActivations, AreTwiceThoseOf1F1BWithPairs) {

@@ -63,7 +63,7 @@ void expect_one_ranks_gradients(const Schedule& schedule, uint64_t jitter_seed =
     Yielding work(jitter_seed ? static_cast<StageWork&>(jittered) : model.stages, fibers);
     run(schedule, pp, work, model.lab.context, pairs == Pairs::as_fibers ? &fibers : nullptr);
     pp.barrier(model.lab.stream()).wait();  // a peer may still hold a message that it has just delivered
-    EXPECT_EQ(model.lab.used(Category::activation), 0) << "nothing is kept";
+    EXPECT_EQ(model.lab.used(Category::activation), 0) << "no activation is kept";
     EXPECT_EQ(model.lab.used(Category::communication), 0);
     std::lock_guard lock(mutex);
     size_t i = 0;
@@ -93,7 +93,7 @@ TEST_P(Runner, AnyNumberOfRanksAndMicroBatchesGivesOneRanksGradients) {
       expect_one_ranks_gradients(make_schedule(config_of(GetParam()), ranks, micro_batches));
 }
 
-TEST_P(Runner, DelaysChangeNothing) {
+TEST_P(Runner, DelaysDoNotChangeTheGradients) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
     expect_one_ranks_gradients(make_schedule(config_of(GetParam()), 4, 9), seed);
 }
@@ -111,7 +111,7 @@ TEST_P(RunnerOfPairs, GivesOneRanksGradientsWithOrWithoutTurns) {
         expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), ranks, micro_batches), 0, pairs);
 }
 
-TEST_P(RunnerOfPairs, DelaysChangeNothing) {
+TEST_P(RunnerOfPairs, DelaysDoNotChangeTheGradients) {
   for (uint64_t seed = 1; seed <= 4; ++seed)
     expect_one_ranks_gradients(make_schedule(pairs_of(GetParam()), 4, 9), seed, Pairs::as_fibers);
 }
@@ -125,8 +125,8 @@ TEST(InterleavedRunner, OneRankPassesEveryTensorToItself) {
   expect_one_ranks_gradients(make_schedule(config_of(PipelineKind::interleaved, 12), 1, 3));
 }
 
-// The middle of the model is on the last rank only. Therefore, there are half as many messages as in a loop with the
-// same number of stages.
+// In a V-shaped schedule, the two stages in the middle of the model are on the last rank. Therefore, there are half as
+// many messages as in a loop with the same number of stages.
 TEST(RunnerTraffic, VShapedScheduleSendsNothingAtItsTurn) {
   const auto bytes = [](PipelineKind kind) {
     std::atomic<int64_t> sum = 0;
@@ -141,7 +141,7 @@ TEST(RunnerTraffic, VShapedScheduleSendsNothingAtItsTurn) {
   };
   constexpr int64_t message = rows * width * 8;
   EXPECT_EQ(bytes(PipelineKind::interleaved), 3 * 2 * 3 * message)
-      << "three boundaries, both ways, three micro-batches";
+      << "three boundaries send three micro-batches in both directions";
   EXPECT_EQ(bytes(PipelineKind::zb_v), 2 * 2 * 3 * message);
   EXPECT_EQ(bytes(PipelineKind::one_f_one_b), 1 * 2 * 3 * message);
 }
@@ -223,9 +223,9 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
       EXPECT_EQ(forwards, 0);
       return e.what();
     } catch (const std::exception& e) {
-      return cat("it ran: ", e.what());
+      return cat("the schedule ran: ", e.what());
     }
-    return "it ran";
+    return "the schedule ran";
   };
   Schedule deadlock = right;
   std::swap(deadlock.ranks[0][1], deadlock.ranks[0][2]);
@@ -237,7 +237,7 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   Schedule backward = forwards_of(right);
   backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
   EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation");
-  EXPECT_EQ(refusal(forwards_of(right)), "it ran");
+  EXPECT_EQ(refusal(forwards_of(right)), "the schedule ran");
 }
 
 TEST(RunnerErrors, FailureOfOneRankEndsAllRanks) {

@@ -135,8 +135,9 @@ TEST(Schedule, RefusesSizesBelowOne) {
   };
   EXPECT_EQ(refusal(0, 4, 2), "parallel.pp (0) must be at least 1");
   EXPECT_EQ(refusal(2, 4, 0), "schedule.pipeline.chunks (0) must be at least 1");
-  EXPECT_EQ(refusal(2, 0, 2),
-            "micro-batches a step of each pipeline (batch.global / batch.micro / parallel.dp) (0) must be at least 1");
+  EXPECT_EQ(
+      refusal(2, 0, 2),
+      "micro-batches per step of each pipeline (batch.global / batch.micro / parallel.dp) (0) must be at least 1");
 }
 
 TEST(StageMap, PlacesStagesInALoopOrAV) {

@@ -25,7 +25,7 @@ TEST(BalancedSplit, IsEvenForEqualLayers) {
 TEST(BalancedSplit, CountsEmbeddingAndHead) {
   EXPECT_EQ(balanced_split(equal(10, 1, 1), 4), (Split{2, 3, 3, 2}));
   EXPECT_EQ(balanced_split(equal(9, 0, 2), 3), (Split{4, 4, 1}));
-  EXPECT_EQ(balanced_split(equal(8, 0, 100), 4), (Split{3, 2, 2, 1})) << "the head cannot be cut";
+  EXPECT_EQ(balanced_split(equal(8, 0, 100), 4), (Split{3, 2, 2, 1})) << "the head cannot be divided";
 }
 
 TEST(BalancedSplit, FollowsTheCostOfEachLayer) {
@@ -90,18 +90,20 @@ std::string refusal(const StageMap& stages, const Split& split, int64_t layers) 
 }
 
 TEST(StageSplit, RefusesFewerLayersThanStages) {
-  EXPECT_EQ(refusal({4, 2, Placing::loop}, {}, 6),
-            "parallel.pp (4) x 2 chunks a rank = 8 virtual stages, but model.layers is 6: every virtual stage needs a "
-            "layer; nearest: 8 layers, or parallel.pp 3");
-  EXPECT_EQ(refusal({2, 3, Placing::loop}, {}, 2),
-            "parallel.pp (2) x 3 chunks a rank = 6 virtual stages, but model.layers is 2: every virtual stage needs a "
-            "layer; nearest: 6 layers");
+  EXPECT_EQ(
+      refusal({4, 2, Placing::loop}, {}, 6),
+      "parallel.pp (4) x 2 chunks per rank = 8 virtual stages, but model.layers is 6: every virtual stage needs a "
+      "layer; nearest: 8 layers, or parallel.pp 3");
+  EXPECT_EQ(
+      refusal({2, 3, Placing::loop}, {}, 2),
+      "parallel.pp (2) x 3 chunks per rank = 6 virtual stages, but model.layers is 2: every virtual stage needs a "
+      "layer; nearest: 6 layers");
 }
 
 TEST(StageSplit, RefusesMismatchedLists) {
   EXPECT_EQ(
       refusal({4, 1, Placing::loop}, {2, 2, 4}, 8),
-      "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 chunk a rank = 4 virtual stages; expected 4 "
+      "schedule.pipeline.split has 3 numbers, but parallel.pp (4) x 1 chunk per rank = 4 virtual stages; expected 4 "
       "numbers");
   EXPECT_EQ(refusal({3, 1, Placing::loop}, {2, 3, 4}, 8),
             "schedule.pipeline.split: 2 + 3 + 4 = 9, but model.layers is 8; nearest: 3 in the last place");

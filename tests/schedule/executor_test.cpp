@@ -96,7 +96,7 @@ TEST_P(Executor, ErrorOfATaskReachesTheCaller) {
     });
     try {
       execute(g, fresh);
-      FAIL() << "no error on lane " << name_of(lane);
+      FAIL() << "no error was thrown on lane " << name_of(lane);
     } catch (const base::Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
       EXPECT_EQ(e.code(), base::ExitCode::numeric);

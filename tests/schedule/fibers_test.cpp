@@ -82,7 +82,7 @@ TEST_F(TurnsOfTwo, WhenTheFirstFailsTheSecondIsUnwound) {
   EXPECT_EQ(log, "apbqc!.") << "after the failure, only destructors of the second fiber run";
 }
 
-TEST_F(TurnsOfTwo, WhenTheSecondFailsTheErrorLeavesTheFirst) {
+TEST_F(TurnsOfTwo, WhenTheSecondFailsTheFirstIsUnwoundAndTheErrorReachesTheCaller) {
   const auto first = [&] {
     const Mark end{log, '.'};
     letters('a', 5)();

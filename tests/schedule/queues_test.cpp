@@ -47,6 +47,16 @@ TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   EXPECT_EQ(run_jobs(waits, {.sets = 2, .beside = 2, .speed = halved}).jobs[1].end, 7);
 }
 
+TEST(Queues, LastOf64QueuesSlowsTheFirst) {
+  const auto halved = [](int lane, size_t others) { return lane == 0 && others == size_t{1} << 63 ? 0.5 : 1.0; };
+  const std::vector<Job> jobs{{64, 4}, {127, 1}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2, .beside = 64, .speed = halved});
+  EXPECT_EQ(t.jobs[0].end, 4.5);
+  EXPECT_EQ(t.jobs[1].end, 1);
+}
+
+TEST(Queues, SetsOfMoreThan64AreRefused) { EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error); }
+
 TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};
   const JobTimes t = run_jobs(jobs, {.sets = 3});

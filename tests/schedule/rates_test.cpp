@@ -42,7 +42,7 @@ TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::copy}), 1);
   EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 1) << "each direction has its own measurement";
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}), 0.5);
-  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane is not beside itself";
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane does not slow itself down";
 }
 
 TEST(Alpha, PrefersTheMeasuredSet) {
@@ -56,7 +56,7 @@ TEST(Alpha, AddsUpDelaysOfSeparatelyMeasuredLanes) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::copy}, 0.5},
                                   {Lane::inter, {Lane::intra}, 0.8}}};
-  // Three equal users of one resource get a third each.
+  // Three equal users of one resource get a third of it each.
   EXPECT_NEAR(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}), 1.0 / 3, rounding(1));
   const double all = rates.alpha(Lane::inter, {Lane::compute, Lane::copy, Lane::intra});
   EXPECT_NEAR(all, 1 / (1 + 1 + 1 + 0.25), rounding(1));
@@ -72,13 +72,13 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 4, false, TimeCurve::linear(0, 0.5)}};
   EXPECT_NEAR(rates.seconds({Lane::compute, "E", {.flops = 3, .copy_bytes = 4}}), 7, rounding(7));
-  EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "the group has a link of its own";
+  EXPECT_NEAR(rates.seconds(exchange(8)), 16, rounding(16)) << "the group has its own link";
   rates.compute = {TimeCurve{{{2, 5}, {4, 7}}}, TimeCurve{{{2, 10}, {4, 14}}}, TimeCurve{{{2, 1}, {4, 2}}}};
   const auto products = [&](int64_t forward, int64_t of_inputs, int64_t of_weights) {
     return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {forward, of_inputs, of_weights}}});
   };
-  EXPECT_NEAR(products(2, 0, 0), 12, rounding(12)) << "two products of 3 FLOPs";
-  EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small products";
+  EXPECT_NEAR(products(2, 0, 0), 12, rounding(12)) << "two products of 3 FLOPs take 12 s";
+  EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small products take 30 s";
   EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each pass has its own rate";
   EXPECT_NEAR(products(0, 2, 0), 24, rounding(24));
   TaskSpec between_nodes = exchange(8);
@@ -87,7 +87,7 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   TaskSpec hot = exchange(8);
   hot.cost.received_bytes = 10;
   EXPECT_NEAR(rates.seconds(hot), 20, rounding(20)) << "the busier direction determines the time";
-  EXPECT_EQ(Rates{}.seconds(exchange(0)), 0) << "no bytes need no link";
+  EXPECT_EQ(Rates{}.seconds(exchange(0)), 0) << "zero bytes need no link";
 }
 
 std::string error_of(const std::function<void()>& f) {
@@ -143,11 +143,11 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
             }),
-            "rates: lane copy beside inter, compute runs at 0 of its speed; expected above 0 and at most 1");
+            "rates: lane copy runs at 0 of its speed during inter, compute; expected above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check();
             }),
-            "rates: lane copy beside inter runs at 1.5 of its speed; expected above 0 and at most 1");
+            "rates: lane copy runs at 1.5 of its speed during inter; expected above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),

@@ -29,8 +29,8 @@ inline TaskId sends(TaskGraph& g, Lane lane, std::string name, int64_t seconds, 
   return g.add({lane, std::move(name), cost, kind}, std::move(after), nothing);
 }
 
-/// Returns a graph of micro-batches of MPMoE (Fig. 4b): S0 S1 R0 S2 R1 ... beside E0 E1 ..., one dispatch ahead of the
-/// experts.
+/// Returns a graph of micro-batches of MPMoE (Fig. 4b): S0 S1 R0 S2 R1 ... and, on another lane, E0 E1 .... One
+/// dispatch is ahead of the experts.
 inline TaskGraph pipeline(int chunks, int64_t send, int64_t experts) {
   TaskGraph g;
   std::vector<TaskId> sent;

@@ -53,7 +53,7 @@ TEST(Simulate, LaneKeepsItsOrderEvenIfItsFirstTaskWaits) {
   TaskGraph g;
   const TaskId e = computes(g, "E", 5);
   sends(g, Lane::inter, "C0", 1, {e});
-  sends(g, Lane::inter, "D1", 2);  // could start first
+  sends(g, Lane::inter, "D1", 2);  // D1 could start before C0
   expect_spans(simulate(g, unit_rates()), {{0, 5}, {5, 6}, {6, 8}});
 }
 
@@ -84,7 +84,7 @@ TEST(Simulate, SpeedsChangeWhenALaneStartsOrEnds) {
                               {Lane::compute, {Lane::inter, Lane::copy}, 0.25},
                               {Lane::inter, {Lane::compute}, 0.5},
                               {Lane::inter, {Lane::compute, Lane::copy}, 0.25}});
-  // E completes 0.5 s of its work beside M0 until 1 s, then 3 s beside D until 5 s, then 2.5 s without other tasks.
+  // E completes 0.5 s of its work during M0 (until 1 s), 3 s during D (until 5 s), and 2.5 s without other tasks.
   expect_spans(simulate(g, rates), {{0, 1}, {0, 7.5}, {1, 5}});
   copies(g, "M1", 4, {a});
   // From 1 s to 5 s all three tasks run, and E and D complete 1 s of their work each. Then E and D run until 7 s and
@@ -128,7 +128,7 @@ TEST(Simulate, PaysLatencyForEveryChunk) {
   }
 }
 
-TEST(Simulate, WithoutThreadsOnlyCommunicationRunsBesideTheCaller) {
+TEST(Simulate, WithoutThreadsOnlyCommunicationRunsConcurrentlyWithTheCaller) {
   TaskGraph g;
   sends(g, Lane::inter, "D0", 4);
   copies(g, "M", 2);
@@ -144,7 +144,7 @@ TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   TaskGraph g;
   const TaskId d = sends(g, Lane::inter, "D0", 4);
   const TaskId second = sends(g, Lane::inter, "D1", 2);
-  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4; nothing after it is issued earlier
+  sends(g, Lane::intra, "G0", 1, {d});  // issued at 4 s; later tasks are not issued before it
   computes(g, "E", 2);
   computes(g, "F", 1, {second});
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});

@@ -71,12 +71,12 @@ TEST(Timeline, CollectivesJoinChunks) {
   EXPECT_EQ(all[0].seconds, 7);
   EXPECT_EQ(all[0].exposed, 4);
   EXPECT_EQ(all[0].wire_bytes, 30);
-  EXPECT_EQ(all[1].name, "G") << "a name without a number is its only chunk";
+  EXPECT_EQ(all[1].name, "G") << "G and G[1] are one collective";
   EXPECT_EQ(all[1].seconds, 4);
   EXPECT_EQ(all[1].exposed, 2);
 }
 
-TEST(Timeline, DigitsWithoutBracketsCountNoChunks) {
+TEST(Timeline, DigitsWithoutBracketsAreNotChunkNumbers) {
   const Timeline t{{span(Lane::inter, "7", TaskKind::send, 0, 1), span(Lane::inter, "8", TaskKind::send, 1, 2)}};
   ASSERT_EQ(t.collectives().size(), 2u);
   EXPECT_EQ(t.collectives()[1].name, "8");

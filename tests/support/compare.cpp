@@ -60,8 +60,8 @@ std::string difference(const Tensor& expected, const Tensor& actual, double allo
   if (wrong) {
     const size_t f = first;
     return cat(expected.shape(), " ", expected.dtype(), ": ", wrong, " of ", want.size(), " elements differ; first at ",
-               coordinate(expected.shape(), first), ": expected ", want[f], ", got ", got[f], ", apart by ",
-               std::abs(want[f] - got[f]), " but allowed ", allowed * std::max(std::abs(want[f]), typical));
+               coordinate(expected.shape(), first), ": expected ", want[f], ", got ", got[f], "; the difference is ",
+               std::abs(want[f] - got[f]), ", expected at most ", allowed * std::max(std::abs(want[f]), typical));
   }
   return mistrust(actual, got, zeros);
 }

@@ -17,7 +17,7 @@ class Fenced {
       : bytes_(((t.dim(0) - 1) * t.strides()[0] + t.dim(1)) * base::size_of(t.dtype())),
         inner_((bytes_ + page_ - 1) / page_ * page_),
         all_(mmap(nullptr, inner_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-    base::require(all_ != MAP_FAILED, "[Fenced] no ", inner_ + 2 * page_, " bytes of addresses");
+    base::require(all_ != MAP_FAILED, "[Fenced] mmap of ", inner_ + 2 * page_, " bytes failed");
     mprotect(static_cast<std::byte*>(all_) + page_, inner_, PROT_READ | PROT_WRITE);
     std::memcpy(data(), t.raw(), bytes_);
   }

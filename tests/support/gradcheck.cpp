@@ -78,7 +78,7 @@ class Gradcheck {
     Replay replay(tape, roots, weights, [&](Parameter& p) { ++ready[&p]; });
     replay.run();
     for (Parameter* p : parameters)
-      if (ready[p] != 1) report(cat(p->name(), " became ready ", ready[p], " times"), where_);
+      if (ready[p] != 1) report(cat(p->name(), " became ready ", ready[p], " times, expected once"), where_);
     std::vector<Tensor> gradients;
     for (const Value& leaf : leaves) gradients.push_back(replay.take_gradient(leaf));
     return {gradients, parameters};
@@ -173,7 +173,8 @@ class Gradcheck {
   void check(const Variable& v) {
     if (!v.gradient.defined()) return report(cat(v.name, " got no gradient"), where_);
     if (v.gradient.shape() != v.data.shape())
-      return report(cat(v.name, " is ", v.data.shape(), " but its gradient ", v.gradient.shape()), where_);
+      return report(cat(v.name, " has shape ", v.data.shape(), ", but its gradient has shape ", v.gradient.shape()),
+                    where_);
     const std::vector<double> gradient = values_of(v.gradient);
     double squares = 0;
     for (double g : gradient) squares += g * g;
@@ -182,8 +183,8 @@ class Gradcheck {
     const auto compare = [&](const std::string& what, double numeric, double analytic, double scale) {
       const double allowed = truncation * std::max(std::abs(numeric), scale) + rounding;
       if (std::abs(numeric - analytic) <= allowed) return true;
-      report(cat(v.name, " ", v.data.shape(), " ", what, ": finite differences say ", numeric, ", backward ", analytic,
-                 ", apart by ", std::abs(numeric - analytic), " but allowed ", allowed),
+      report(cat(v.name, " ", v.data.shape(), " ", what, ": finite differences give ", numeric, ", backward gives ",
+                 analytic, "; the difference is ", std::abs(numeric - analytic), ", expected at most ", allowed),
              where_);
       return false;
     };

@@ -59,7 +59,7 @@ TEST(Gradcheck, ReportsAWrongGradientWithCoordinateValuesAndCommand) {
   Lab lab;
   const std::string said =
       verdict(lab, [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, times(dout, 3)); });
-  expect_says(said, "input 0 [2, 3] at [0, 0]: finite differences say ");
+  expect_says(said, "input 0 [2, 3] at [0, 0]: finite differences give ");
   expect_says(said, "repeat with --gtest_filter=Gradcheck.ReportsAWrongGradientWithCoordinateValuesAndCommand");
 }
 
@@ -67,7 +67,7 @@ TEST(Gradcheck, ReportsAGradientWrongByOnePartInAHundredMillion) {
   Lab lab;
   expect_says(
       verdict(lab, [](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(0, times(dout, 2 + 2e-8)); }),
-      "apart by");
+      "the difference is");
 }
 
 TEST(Gradcheck, ReportsOneWrongElementAmongManyAlongRandomDirections) {
@@ -95,7 +95,7 @@ TEST(Gradcheck, ReportsAnUnwrittenElement) {
                         std::copy_n(times(dout, 2).data<double>(), 5, dx.data<double>());
                         b.accumulate(0, dx);
                       }),
-              "at [1, 2]: finite differences say");
+              "at [1, 2]: finite differences give");
 }
 
 TEST(Gradcheck, RejectsMostlyZeroGradients) {
@@ -151,7 +151,7 @@ TEST(Gradcheck, ReportsAWeightGradientAddedToStaleMemory) {
                                    w.next_write();
                                    w.gradient().data<double>()[0] += sum, w.gradient().data<double>()[1] += sum;
                                  }),
-              "nan, apart by");
+              "nan; the difference is");
 }
 
 TEST(Gradcheck, ReportsAnOverwrittenWeightGradient) {

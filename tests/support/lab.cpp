@@ -52,7 +52,7 @@ Parameter& Lab::parameter(Shape shape, Dtype dtype) {
 }
 
 Tensor copy_of(const Tensor& t) {
-  require(t.contiguous(), "[lab] copy of a strided ", t.shape());
+  require(t.contiguous(), "[lab] copy_of() needs a contiguous tensor; this tensor is strided: ", t.shape());
   Tensor copy = Tensor::like(t);
   copy.copy_from(t, t.device().context().compute());
   return copy;

@@ -18,8 +18,10 @@ tensor::Tensor to_host(const tensor::Tensor& t);
 /// Overwrites a contiguous tensor.
 template <class T>
 void assign(const tensor::Tensor& t, const std::vector<T>& values) {
-  base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] ", values.size(), " values for ", t.shape());
-  base::require(t.dtype() == base::dtype_of<T>, "[test] ", t.dtype(), " assigned ", base::dtype_of<T>);
+  base::require(static_cast<int64_t>(values.size()) == t.numel(), "[test] assign() got ", values.size(),
+                " values for a tensor of shape ", t.shape());
+  base::require(t.dtype() == base::dtype_of<T>, "[test] assign() got a tensor of ", t.dtype(), "; its values are ",
+                base::dtype_of<T>);
   t.upload(values.data());
 }
 /// Changes a contiguous tensor by f(values of its elements).

@@ -58,7 +58,7 @@ TEST(WriteAll, ClosedPipeIsAnErrorNotASignal) {
   close(ends[1]);
   sigset_t pending;
   sigpending(&pending);
-  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "no SIGPIPE may stay pending";
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0) << "no SIGPIPE may remain pending";
 }
 
 TEST(WriteAll, WaitsForAFullNonBlockingPipe) {

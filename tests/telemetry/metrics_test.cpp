@@ -22,6 +22,7 @@ StepMetrics full_step(int64_t step) {
   s.step = step;
   s.tokens = step * 1024;
   s.loss = 3.25;
+  s.prediction_loss = 4.5;
   s.lr = 1e-3;
   s.grad_norm = 0.1 + 0.2;  // needs many digits, because the round trip must be exact
   s.step_seconds = 0.5;
@@ -36,6 +37,7 @@ StepMetrics full_step(int64_t step) {
   s.z_loss = 0.001;
   s.router_max_load = 1.5;
   s.dropped_fraction = 0.125;
+  s.shadowed_experts = 1.5;
   s.comm = {{"ep", {.bytes = 100, .seconds = 0.2, .exposed_seconds = 0.05}}, {"dp", {.bytes = 7}}};
   s.host_reads = {{"routing: ids", 4}};
   s.skipped_steps = 2;
@@ -56,6 +58,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
                            "started_after",
                            "tokens",
                            "loss",
+                           "prediction_loss",
                            "lr",
                            "grad_norm",
                            "step_seconds",
@@ -68,6 +71,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
                            "z_loss",
                            "router_max_load",
                            "dropped_fraction",
+                           "shadowed_experts",
                            "comm_bytes",
                            "comm_seconds",
                            "comm_exposed_seconds",
@@ -95,6 +99,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.step, 5);
   EXPECT_EQ(after.tokens, 5120);
   EXPECT_EQ(after.loss, before.loss);
+  EXPECT_EQ(after.prediction_loss, before.prediction_loss);
   EXPECT_EQ(after.grad_norm, before.grad_norm);
   EXPECT_EQ(after.memory_peak_bytes, before.memory_peak_bytes);
   EXPECT_EQ(after.comm.at("ep").bytes, 100);
@@ -102,6 +107,7 @@ TEST(MetricsJson, StepsReadBackExactly) {
   EXPECT_EQ(after.comm.at("dp").exposed_seconds, 0);
   EXPECT_EQ(after.host_reads, before.host_reads);
   EXPECT_EQ(after.skipped_steps, 2);
+  EXPECT_EQ(after.shadowed_experts, 1.5);
   EXPECT_EQ(after.expert_load, before.expert_load);
   ASSERT_TRUE(after.schedule);
   EXPECT_EQ(after.schedule->measured_seconds, before.schedule->measured_seconds);
@@ -139,7 +145,7 @@ TEST(MetricsJson, OlderLinesAreDistinguishedByTheirKeys) {
   const auto eval =
       std::get<EvalMetrics>(parse_json_line(R"({"step":3,"eval_tokens":9,"eval_loss":2.5,"eval_bits_per_byte":0})"));
   EXPECT_EQ(eval.loss, 2.5);
-  EXPECT_FALSE(eval.bits_per_byte) << "0 in an older line means an evaluation without text";
+  EXPECT_FALSE(eval.bits_per_byte) << "in older lines, 0 means that the data had no text";
   const auto save = std::get<SaveMetrics>(parse_json_line(R"({"step":3,"checkpoint_bytes":7,"checkpoint_seconds":1})"));
   EXPECT_EQ(save.bytes, 7);
 }
@@ -177,7 +183,7 @@ TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
     lines += to_json_line(s) + "\n";
   };
   add(1, 0, 8), add(2, 0, 20);   // the machine was busy during the first measurement
-  add(3, 2, 40), add(4, 2, 40);  // another machine
+  add(3, 2, 40), add(4, 2, 40);  // a start on another machine
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", lines);
   std::vector<double> mfu;
@@ -265,7 +271,8 @@ TEST(JsonlSink, ResumingCutsRecordsOfRepeatedSteps) {
     }
   }
   EXPECT_EQ(steps_after_resuming(path, 4), (std::vector<int64_t>{1, 2, 3, 4}));
-  EXPECT_EQ(read_metrics(path).evals.size(), 2u) << "the evaluation of step 4 stays, that of step 6 goes";
+  EXPECT_EQ(read_metrics(path).evals.size(), 2u)
+      << "the evaluation of step 4 must remain, and that of step 6 must be removed";
   EXPECT_EQ(steps_after_resuming(path, 9), (std::vector<int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(steps_after_resuming(path, 0), std::vector<int64_t>{}) << "a new run starts an empty file";
 }
@@ -279,7 +286,8 @@ TEST(JsonlSink, NewEvaluationOfTheLastStepReplacesEarlierEvaluations) {
   write_text(path, step + eval(4) + save + eval(3));
   JsonlSink sink(path);
   sink.on_start(resumed_after(2));
-  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3)) << "earlier evaluations stay until a new one arrives";
+  EXPECT_EQ(contents(path), step + eval(4) + save + eval(3))
+      << "earlier evaluations remain until a new evaluation arrives";
   sink.on_eval({.step = 2, .loss = 1});
   EXPECT_EQ(contents(path), step + save + eval(1));
   sink.on_step(full_step(3));

@@ -44,7 +44,7 @@ class Pipe {
   int ends_[2];
 };
 
-TEST(ProgressLine, FitsAnyWidthByLeavingOutWholeFields) {
+TEST(ProgressLine, FitsAnyWidthByOmittingWholeFields) {
   const StepMetrics s = step_metrics(120);
   EXPECT_EQ(
       progress_line(run, s, 192, 200),
@@ -67,11 +67,11 @@ TEST(ProgressSink, PipeGetsPlainLinesWithoutControlCodes) {
   sink.on_end();
   EXPECT_EQ(pipe.text(),
             "quickstart: 1.23 M parameters (450 k active), 1 rank, 1,000 steps\n"
-            "step 1/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 1/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 20 s left\n"
-            "step 10/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 10/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 15 s left\n"
-            "step 20/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms a step  "
+            "step 20/1000  loss 3.4567  lr 3.00e-04  grad norm 1.23  2.00 k tokens/s  MFU 43.2%  500 ms per step  "
             "8 min 10 s left\n"
             "step 20: held-out loss 2.5000 nats per token, 1.2500 bits per byte (5.00 k tokens)\n"
             "step 20: 20.0 k tokens; 20 steps in 10.0 s, 500 ms per step on average\n");
@@ -140,7 +140,7 @@ TEST(ProgressSink, TerminalGetsOneUpdatedLine) {
   sink.on_step(step_metrics(1));
   sink.on_step(step_metrics(2));
   const std::string expected = "\r\x1b[Kstep 1/0  loss 3.4567\r\r\x1b[Kstep 2/0  loss 3.4567\r";
-  std::string text;  // arrives in the same pieces as it was written
+  std::string text;  // the text arrives in the same pieces in which it was written
   for (ssize_t n = 1; n > 0 && text.size() < expected.size();) {
     std::string piece(4096, '\0');
     n = read(controller, piece.data(), piece.size());

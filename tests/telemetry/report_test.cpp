@@ -84,7 +84,7 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
-TEST(Report, ShowsAPredictedStepBesideTheMeasuredStep) {
+TEST(Report, ShowsAPredictedStepNextToTheMeasuredStep) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);
   EXPECT_EQ(report_of(inputs).find("<h2>Predicted and measured step</h2>"), std::string::npos);
@@ -133,7 +133,7 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
   EXPECT_EQ(count(html, "<script"), 3u) << "only data, library and program are scripts";
   EXPECT_EQ(count(html, "</script"), 3u);
   EXPECT_EQ(count(html, "{{data}}"), 8u) << "placeholders in inserted text are not replaced";
-  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "a tag inside the JSON is escaped";
+  EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "tags inside the JSON must be escaped";
 }
 
 void expect_error(const ReportInputs& inputs, base::ExitCode code, const std::string& message) {
@@ -201,12 +201,14 @@ TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
   MetricsHistory history;
   history.steps = steps_with_losses({4, std::numeric_limits<double>::infinity(), 2});
   history.steps[1].expert_load = {{}, {0.25, 0.75}};
+  history.steps[1].prediction_loss = 5;
   history.steps[2].memory_peak_bytes["activation"] = 7;
   history.steps[2].comm["ep"] = {.bytes = 5, .seconds = 0.25, .exposed_seconds = 0.125};
   history.evals = {{.step = 2, .tokens = 10, .loss = 3, .bits_per_byte = 1.5}};
   const auto data = nlohmann::json::parse(report_data(history));
   using Json = nlohmann::json;
   EXPECT_EQ(data["loss"], Json::parse("[4, null, 2]"));
+  EXPECT_EQ(data["prediction_loss"], Json::parse("[null, 5, null]"));
   EXPECT_EQ(data["seconds"], Json::parse("[0.5, 1.0, 1.5]"));
   EXPECT_EQ(data["memory"]["activation"], Json::parse("[0, 0, 7]"));
   EXPECT_EQ(data["comm"]["ep"]["exposed_seconds"], Json::parse("[0, 0, 0.125]"));
@@ -225,10 +227,10 @@ TEST(ReportData, HeldOutLossesOfDifferentTextsAreDifferentCurves) {
   MetricsHistory history;
   history.steps = steps_with_losses(std::vector<double>(40, 3));
   // Evaluations on four held-out texts:
-  // - one of an older program, which did not record its sequences
-  // - two of 4 of 9 sequences
-  // - one of the whole set
-  // - a later one with more held-out data
+  // - one evaluation of an older program, which did not record its sequences
+  // - two evaluations of 4 of the 9 sequences
+  // - one evaluation of the whole set
+  // - a later evaluation with more held-out data
   history.evals = {eval(5, 0, 0, 2'000), eval(10, 4, 9, 60), eval(20, 4, 9, 60), eval(20, 9, 9, 130),
                    eval(30, 4, 1'200, 60)};
   const auto data = nlohmann::json::parse(report_data(history));
@@ -246,7 +248,7 @@ TEST(ReportData, StepWithoutTargetsLeavesAGap) {
   EXPECT_EQ(nlohmann::json::parse(report_data(history))["loss"], nlohmann::json::parse("[4, null, 2]"));
 }
 
-TEST(ReportData, StepsWithoutTargetsHideNoSpike) {
+TEST(ReportData, StepsWithoutTargetsDoNotHideASpike) {
   std::vector<StepMetrics> steps = steps_with_losses(std::vector<double>(10'000, 3.0));
   for (size_t i = 0; i < steps.size(); i += 2) steps[i].loss.reset();
   steps[4'321].loss = 50;
@@ -260,7 +262,7 @@ TEST(Report, StepsWithoutTargetsAreReportedWithoutALoss) {
   const ReportInputs inputs = small_run(folder);
   std::vector<StepMetrics> steps = steps_with_losses({4, 3, 2});
   steps[2].loss.reset();
-  for (StepMetrics& s : steps) s.skipped_steps = s.step - 1;  // the second was not finite
+  for (StepMetrics& s : steps) s.skipped_steps = s.step - 1;  // the second step was skipped
   std::string lines;
   for (const auto& s : steps) lines += to_json_line(s) + "\n";
   write_text(inputs.metrics, lines + to_json_line(EvalMetrics{.step = 3}) + "\n");
@@ -294,7 +296,7 @@ TEST(Report, ListsTheLayoutAndChangesOfEachStart) {
   EXPECT_NE(page.find("<td>5 – 10</td><td>tuesday</td><td>2 ranks</td><td>optim.lr: 1 -&gt; &lt;2&gt;</td>"),
             std::string::npos);
   EXPECT_NE(page.find("10 steps, the last 6 on 2 ranks"), std::string::npos);
-  EXPECT_NE(page.find("500 ms a step, median of steps 6 – 10"), std::string::npos)
+  EXPECT_NE(page.find("500 ms per step, median of steps 6 – 10"), std::string::npos)
       << "the median is the same as in a comparison";
   inputs.parts.push_back({.after = 10, .date = "wednesday", .layout = "4 ranks", .changes = {}});
   EXPECT_NE(report_of(inputs).find("median of steps 6 – 10"), std::string::npos) << "the last start has no steps yet";
@@ -441,10 +443,10 @@ TEST(Comparison, MentionsTheChartOfSharesOnlyIfItIsDrawn) {
   Sweep sweep = small_sweep(folder);
   for (SweepRun& run : sweep.runs) run.summary.exposed_share.clear();
   write_comparison(sweep, output, charts);
-  EXPECT_EQ(contents(output).find("chart of shares"), std::string::npos);
+  EXPECT_EQ(contents(output).find("chart of step times"), std::string::npos);
   sweep.runs[1].summary.exposed_share = {{"dp", 0.25}};
   write_comparison(sweep, output, charts);
-  EXPECT_NE(contents(output).find("chart of shares"), std::string::npos);
+  EXPECT_NE(contents(output).find("chart of step times"), std::string::npos);
 }
 
 TEST(Comparison, ExplainsItsClassesInTheColoursOfTheReport) {

@@ -113,7 +113,7 @@ TEST(Sweep, JsonHasTheSameFiguresUnderStableNames) {
   EXPECT_EQ(json.at("title"), "optim.lr: 0.01, none");
   EXPECT_EQ(json.at("keys"), nlohmann::json({"optim.lr"}));
   const auto& run = json.at("runs").at(0);
-  EXPECT_EQ(run.at("settings").at("optim.lr"), 0.01) << "a number";
+  EXPECT_EQ(run.at("settings").at("optim.lr"), 0.01) << "numeric settings are JSON numbers";
   EXPECT_EQ(json.at("runs").at(1).at("settings").at("optim.lr"), "none");
   EXPECT_EQ(run.at("state"), "finished");
   EXPECT_TRUE(run.at("trouble").is_null());

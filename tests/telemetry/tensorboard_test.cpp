@@ -26,7 +26,7 @@ TEST(Crc32c, MatchesRfc3720AppendixB4) {
 template <class T>
 T take(std::string_view& bytes) {
   T value{};
-  if (bytes.size() < sizeof value) throw std::runtime_error("short read");
+  if (bytes.size() < sizeof value) throw std::runtime_error("the event file is too short");
   std::memcpy(&value, bytes.data(), sizeof value);
   bytes.remove_prefix(sizeof value);
   return value;
@@ -71,7 +71,7 @@ std::vector<Field> fields(std::string_view message) {
         break;
       }
       default:
-        throw std::runtime_error("unknown wire type");
+        throw std::runtime_error("the event has an unknown wire type");
     }
     out.push_back(f);
   }
@@ -206,7 +206,7 @@ TEST(TensorboardSink, ResumedRunPurgesTheStepsItRepeats) {
   sink.on_start(run);
   const std::vector<Event> events = read_events(folder / "tb");
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[1].session_status, 1u) << "SessionLog.START";
+  EXPECT_EQ(events[1].session_status, 1u) << "1 is SessionLog.START";
   EXPECT_EQ(events[1].step, 41);
 }
 

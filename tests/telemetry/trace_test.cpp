@@ -52,7 +52,7 @@ TEST(Trace, RanksAreProcessesAndLanesAreThreads) {
   EXPECT_EQ(metadata[R"(thread_name/{"name":"inter"})"], 2);
 }
 
-TEST(Trace, AmountsAreDrawnOverTime) {
+TEST(Trace, AmountsAreCounterEvents) {
   const TemporaryFolder folder;
   write_trace(folder / "t.json.gz",
               {{}, {{.name = "memory", .rank = 1, .time_us = 2.5, .values = {{"activation", 7}, {"weight", 9}}}}});
@@ -65,7 +65,7 @@ TEST(Trace, AmountsAreDrawnOverTime) {
   EXPECT_EQ(trace[0]["args"]["weight"], 9);
 }
 
-TEST(Trace, SourcesAreProcessesBesideEachOther) {
+TEST(Trace, SourcesAreSeparateProcesses) {
   const TemporaryFolder folder;
   const TraceRecords predicted{{{.name = "x", .lane = "ep", .rank = 0}}, {}};
   const TraceRecords measured{{{.name = "x", .lane = "ep", .rank = 0}, {.name = "x", .lane = "ep", .rank = 1}},

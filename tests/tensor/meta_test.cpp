@@ -31,7 +31,7 @@ TEST(MetaDevice, ThrowsIfTheHostAccessesATensor) {
   const Tensor t = Tensor::zeros({3, 4}, Dtype::f32, context);
   try {
     t.data<float>();
-    FAIL() << "the host got a pointer";
+    FAIL() << "the host got a pointer to memory that does not exist";
   } catch (const std::logic_error& e) {
     EXPECT_NE(std::string(e.what()).find("[3, 4] f32"), std::string::npos) << e.what();
   }

@@ -119,9 +119,15 @@ TEST_F(TensorTest, ReshapeSharesStorageAndFindsOneUnknownSize) {
 
 TEST_F(TensorTest, ReshapeErrorsNameBothShapes) {
   const Tensor t = counting({3, 4});
-  EXPECT_EQ(message_of([&] { t.reshape({5, 2}); }), "[tensor] [3, 4] cannot become [5, 2]");
-  EXPECT_EQ(message_of([&] { t.reshape({5, -1}); }), "[tensor] [3, 4] cannot become [5, -1]");
-  EXPECT_EQ(message_of([&] { t.reshape({-1, 0}); }), "[tensor] [3, 4] cannot become [-1, 0]");
+  EXPECT_EQ(message_of([&] { t.reshape({5, 2}); }), "[tensor] reshape of [3, 4] to [5, 2]; expected 12 elements");
+  EXPECT_EQ(message_of([&] {
+              t.reshape({5, -1});
+            }),
+            "[tensor] reshape of [3, 4] to [5, -1]; expected sizes whose product divides the number of elements, 12");
+  EXPECT_EQ(message_of([&] {
+              t.reshape({-1, 0});
+            }),
+            "[tensor] reshape of [3, 4] to [-1, 0]; expected sizes whose product divides the number of elements, 12");
   EXPECT_EQ(message_of([&] { t.reshape({-1, -1}); }), "[tensor] reshape with two unknown sizes: [-1, -1]");
   EXPECT_EQ(message_of([&] { t.reshape({-12}); }), "[shape] negative size in [-12]");
   EXPECT_EQ(message_of([&] { t.slice(1, 0, 2).reshape({6}); }),

@@ -42,13 +42,13 @@ class CheckBuild(unittest.TestCase):
         self.assertEqual(dict(kernels["tensor_forward.cu.o"]["forward"]), {"LDC": 1, "HMMA": 1, "REDUX": 1})
         self.assertEqual(archs, {"tensor_forward.cu.o": {"sm_90a"}, "slots.cu.o": {"sm_90a"}})
 
-    def test_another_generation(self):
+    def test_code_for_another_generation_is_found(self):
         self.assertEqual(check.check_generation(self.found(SASS)[1], "90a"), [])
         wrong = self.found(SASS.replace("sm_90a", "sm_90", 1))[1]
         self.assertEqual(check.check_generation(wrong, "90a"), ["tensor_forward.cu.o is for sm_90, not sm_90a"])
         self.assertEqual(check.check_generation({}, "90a"), ["no kernel was found"])
 
-    def test_a_product_without_tensor_cores(self):
+    def test_a_product_without_tensor_cores_is_found(self):
         bad = check.check_needed(self.found(SASS)[0], "90a")
         self.assertNotIn("tensor_forward.cu.o has no HMMA", bad)
         self.assertIn("grouped_forward.cu.o has no HGMMA", bad)
@@ -56,14 +56,14 @@ class CheckBuild(unittest.TestCase):
         bad = check.check_needed(self.found(SASS.replace("HMMA", "FFMA"))[0], "80")
         self.assertIn("tensor_forward.cu.o has no HMMA", bad)
 
-    def test_an_atomic_that_is_not_allowed(self):
+    def test_an_atomic_that_is_not_allowed_is_found(self):
         self.assertEqual(check.check_atomics(self.found(SASS)[0]), [])
         self.assertEqual(check.check_atomics(self.found(SASS.replace("REDUX.SUM", "REDG.E.ADD.F32"))[0]),
                          ["tensor_forward.cu.o: forward has REDG"])
         self.assertEqual(check.check_atomics(self.found(SASS.replace("histogram_kernel", "sum_kernel"))[0]),
                          ["slots.cu.o: sum_kernel has ATOMS"])
 
-    def test_stack_and_registers_beyond_the_limit(self):
+    def test_stack_and_registers_beyond_the_limit_are_found(self):
         self.assertEqual(check.check_resources(USAGE), [])
         self.assertEqual(check.check_resources(USAGE.replace("STACK:8", "STACK:16")),
                          ["layer_norm.cu.o: forward has 16 bytes of stack"])
@@ -72,24 +72,24 @@ class CheckBuild(unittest.TestCase):
         self.assertEqual(check.check_resources(USAGE.replace("REG:32", "REG:200")),
                          ["layer_norm.cu.o: forward has 200 registers"])
 
-    def test_a_call_that_waits(self):
+    def test_a_call_that_waits_is_found(self):
         line = "build/libhexad_kernels.a:swiglu.cu.o:                 U {}\n"
         self.assertEqual(check.check_calls(line.format("cudaMemcpyAsync")), [])
         for call in ("cudaMemcpy", "cudaMemset", "cudaDeviceSynchronize", "cudaMalloc", "cudaFree", "cudaLaunchHostFunc"):
             self.assertEqual(check.check_calls(line.format(call)), [f"swiglu.cu.o calls {call}"])
         self.assertEqual(check.check_calls(line.format("cudaMalloc").replace("swiglu.cu", "pinned_memory.cpp")), [])
 
-    def test_a_launch_on_the_default_stream(self):
+    def test_a_launch_on_the_default_stream_is_found(self):
         self.assertEqual(check.check_launches({"a.cu": "k<<<n, f(a, b), 0, s>>>(x)"}), [])
         self.assertEqual(check.check_launches({"a.cu": "k<<<n, f(a, b)>>>(x)"}), ["a.cu: <<<n, f(a, b)>>> names no stream"])
 
-    def test_a_library_that_is_linked(self):
+    def test_a_library_that_is_linked_is_found(self):
         line = " 0x0000000000000001 (NEEDED)             Shared library: [{}]\n"
         self.assertEqual(check.check_linked("hexad", line.format("libc.so.6")), [])
         self.assertEqual(check.check_linked("hexad", line.format("libcuda.so.1")),
                          ["hexad does not start without libcuda.so.1"])
 
-    def test_a_function_of_another_name(self):
+    def test_a_function_of_another_name_is_found(self):
         text = 'loaded("libx.so.1"); library().function<decltype(one)>("{}")'
         names = {"libx.so.1": {"one", "two"}}
         self.assertEqual(check.check_functions({"x.cpp": text.format("one")}, names), [])

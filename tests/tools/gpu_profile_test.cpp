@@ -203,7 +203,7 @@ TEST(GpuProfileReport, HasMeansOfTheSteps) {
   EXPECT_DOUBLE_EQ(json["kernels"][0]["us"], 30.0);
   EXPECT_DOUBLE_EQ(json["copies"][0]["bytes"], 640.0);
   const std::string text = to_text(*p);
-  EXPECT_NE(text.find("steps 4 to 5: 0.030 ms a step"), std::string::npos) << text;
+  EXPECT_NE(text.find("steps 4 to 5: 0.030 ms per step"), std::string::npos) << text;
   EXPECT_NE(text.find("adamw_chunks | adamw_chunks"), std::string::npos) << text;
   EXPECT_NE(text.find("memcpy device to host"), std::string::npos) << text;
   EXPECT_EQ(text.find("us alone"), std::string::npos) << text;

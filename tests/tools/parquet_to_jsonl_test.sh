@@ -35,10 +35,10 @@ gzip -dc texts/a.jsonl.gz >lines
 [ "$(sed -n 2p lines)" == '{"text": "zwei ä\n", "id": 1}' ] || failed "line 2 is $(sed -n 2p lines)"
 [ "$(wc -l <lines)" -eq 3000 ] || failed "$(wc -l <lines) lines, expected 3000"
 expect 0 "texts/a.jsonl.gz: exists already" python3 "$tool" a.parquet --output texts
-expect 1 "a.parquet: has no column 'body'; its columns: text, id, raw" python3 "$tool" a.parquet --output b --columns body
-expect 1 "a.parquet: row 0: Object of type bytes is not JSON serializable; choose columns" python3 "$tool" a.parquet --output b
+expect 1 "a.parquet: has no column 'body', expected one of: text, id, raw" python3 "$tool" a.parquet --output b --columns body
+expect 1 "a.parquet: row 0: Object of type bytes is not JSON serializable; choose text columns" python3 "$tool" a.parquet --output b
 head -c 100 a.parquet >cut.parquet
 expect 1 "cut.parquet: " python3 "$tool" cut.parquet --output b
 [ -z "$(ls b)" ] || failed "files were left in b: $(ls b)"
 mkdir other && cp a.parquet other
-expect 1 "other/a.parquet: would be written to c/a.jsonl.gz" python3 "$tool" a.parquet other/a.parquet --output c
+expect 1 "other/a.parquet: has the same target c/a.jsonl.gz" python3 "$tool" a.parquet other/a.parquet --output c

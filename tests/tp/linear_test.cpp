@@ -67,7 +67,7 @@ Forward fused(const TensorParallel& tp) {
   };
 }
 
-// Returns the naive twin, which communicates before and after the products. The twin has no bias after the sum.
+// Returns the naive twin, which communicates before and after the products. The twin adds no bias after the sum.
 Forward composed(const TensorParallel& tp) {
   return [tp](Tape& t, const Value& x, const Mlp& m) {
     const Value in = tp.sequence ? tp::gather_rows(t, x, *tp.group) : tp::enter(t, x, *tp.group);

@@ -22,7 +22,7 @@ std::unique_ptr<ProcessGroup> tensor_group() {
   return world->group().split(0, world->rank(), comm::TrafficClass::tp, "tp");
 }
 
-TEST(MpiOverlap, RowsArriveWhole) {
+TEST(MpiOverlap, RowsArriveCompletely) {
   const auto group = tensor_group();
   TpLab lab(*group);
   const Tensor all = lab.randn({share * group->size(), inputs}), mine = copy_of(lab.own_rows(all));
@@ -36,7 +36,7 @@ TEST(MpiOverlap, RowsArriveWhole) {
   expect_bitwise(all, gather.all(lab.stream()));
 }
 
-TEST(MpiOverlap, SplitProductsEqualTheirCompositionsBesideOtherTraffic) {
+TEST(MpiOverlap, SplitProductsEqualTheirCompositionsDuringOtherTraffic) {
   const auto group = tensor_group(), other = world->group().split(0, world->rank(), comm::TrafficClass::dp, "dp");
   for (const bool sequence : {false, true}) {
     SCOPED_TRACE(sequence ? "by rows" : "all rows");

@@ -63,7 +63,7 @@ TEST_P(Regions, EnterKeepsTheInputAndSumsTheGradients) {
     const Outcome got = run(lab, tp::enter, x, dy);
     EXPECT_EQ(got.y.address(), x.address());
     expect_bitwise(sum_of_ranks(ranks(), rows(), lab), got.dx);
-    expect_bitwise(given, dy);  // the caller's gradient stays unchanged
+    expect_bitwise(given, dy);  // the caller's gradient remains unchanged
   });
 }
 

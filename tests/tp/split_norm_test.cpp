@@ -12,7 +12,7 @@ using namespace base;
 namespace {
 
 constexpr int64_t rows = 5, of_head = 3;
-constexpr double eps = 0.25;  // large, so that its effect on the gradients shows
+constexpr double eps = 0.25;  // large, so that its effect on the gradients is visible
 
 // Rows of all heads, their gain, and the pieces into which both are divided.
 struct Heads {
@@ -59,8 +59,8 @@ struct Heads {
 
 class SplitNorm : public testing::TestWithParam<int> {};
 
-// There are two heads of keys, so that with 4 ranks two ranks hold each. Each of the two ranks then has an addend of
-// the gradient.
+// There are two heads of keys, so with 4 ranks, two ranks hold each head. Each of these two ranks has an addend of the
+// gradient.
 TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
   on_late_ranks(GetParam(), [](TpLab& lab) {
     const Heads q(lab, 4), k(lab, 2);

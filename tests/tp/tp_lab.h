@@ -27,7 +27,7 @@ class TpLab : public Lab {
  public:
   explicit TpLab(const ProcessGroup& ranks, uint64_t seed = default_seed) : Lab(seed), group(ranks) {}
 
-  /// Returns this rank's piece of `whole` along `dim`, as a parameter of its own.
+  /// Returns this rank's piece of `whole` along `dim`, as a separate parameter.
   Parameter& piece(Parameter& whole, int dim) {
     return copy(whole, {.shards = {{Axis::tp, dim, group.size(), group.rank()}}});
   }

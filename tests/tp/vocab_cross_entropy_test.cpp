@@ -83,7 +83,7 @@ TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
   });
 }
 
-// Gradients pass from here to replicated layers. If they differed in a bit, the ranks would drift apart.
+// Gradients pass from here to replicated layers. If the gradients differed in a bit, the ranks would diverge.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {
     Parameter& piece = lab.piece(lab.parameter({vocabulary(), hidden}, Dtype::f32), 0);
@@ -196,7 +196,7 @@ TEST_P(VocabCrossEntropy, WithoutTargetsRowsOrScaleHasZeroGradients) {
   });
 }
 
-TEST_P(VocabCrossEntropy, InEvaluationLeavesGradientsAlone) {
+TEST_P(VocabCrossEntropy, InEvaluationDoesNotChangeGradients) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);
@@ -257,8 +257,10 @@ TEST(VocabCrossEntropyErrors, NameShapesTargetsAndOptions) {
                                 {.chunk_rows = chunk});
       });
     };
-    EXPECT_EQ(message({2, 4}, {1, 2}, 8), "[vocab_cross_entropy] x is [2, 4], p0.copy1 [3, 3], targets [2]");
-    EXPECT_EQ(message({2, 3}, {1}, 8), "[vocab_cross_entropy] x is [2, 3], p0.copy1 [3, 3], targets [1]");
+    EXPECT_EQ(message({2, 4}, {1, 2}, 8),
+              "[vocab_cross_entropy] x is [2, 4], p0.copy1 [3, 3], targets [2]; expected [T, D], [V, D] and [T]");
+    EXPECT_EQ(message({2, 3}, {1}, 8),
+              "[vocab_cross_entropy] x is [2, 3], p0.copy1 [3, 3], targets [1]; expected [T, D], [V, D] and [T]");
     EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[vocab_cross_entropy] chunk_rows is 0, expected at least 1");
     EXPECT_EQ(message({2, 3}, {1, 6}, 8), "[vocab_cross_entropy] targets[1] is 6; expected -1 .. 5");
     const Value loss = tp::vocab_cross_entropy(trial.tape, trial.tape.leaf(lab.randn({2, 3})), piece,

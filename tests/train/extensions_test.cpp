@@ -166,6 +166,8 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
   EXPECT_EQ(recipe_with().optim.states, 1);
   EXPECT_EQ(small_recipe().optim.states, 2);
   EXPECT_EQ(small_recipe({"optim.name=sgd"}).optim.states, 0);
+  EXPECT_EQ(small_recipe({"optim.name=muon"}).optim.states, 1)
+      << "a matrix has one state, the fewest of all parameters";
 }
 
 // This router sends all tokens to the first experts.
@@ -213,6 +215,8 @@ TEST(Extensions, SettingsIgnoredByTheRouterAreRefused) {
   expect_refused({"model.moe.router=even", "model.moe.normalize_floor=0.5"},
                  "model.moe.normalize_floor (0.5)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.scale=2"}, "model.moe.scale (2)" + unread);
+  expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.group_score=best"},
+                 "model.moe.group_score (best)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
                  "model.moe.groups (2)" + unread);
   expect_refused({"model.moe.router=even", "model.moe.groups=2", "model.moe.top_groups=2"},
@@ -269,7 +273,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   TrainingRun run(recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                "model.moe.router_options=[{name: first, value: 3}]"}),
                   self, extended());
-  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not see a device's ids";
+  if (!Device(run.instance.context).on_host()) GTEST_SKIP() << "the host does not check ids in device memory";
   try {
     run.step(documents_of(run.recipe));
     ADD_FAILURE() << "no error was thrown";
@@ -278,7 +282,7 @@ TEST(Extensions, UnknownExpertIsReportedWithRouterAndRow) {
   }
 }
 
-TEST(Extensions, NameIsTakenOnce) {
+TEST(Extensions, DuplicateNameIsRefused) {
   Extensions e = extended();
   EXPECT_THROW(e.add_router("top_k", {}), std::logic_error);
   EXPECT_THROW(e.optimizers.add("adamw", {}), std::logic_error);

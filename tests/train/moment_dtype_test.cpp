@@ -41,7 +41,7 @@ TEST(Bf16Moments, LossesStayNearThoseWithF32MomentsForFiftySteps) {
   for (size_t s = 0; s < exact.size(); ++s) EXPECT_NEAR(rounded[s], exact[s], 0.1) << "step " << s + 1;
 }
 
-TEST(Bf16Moments, TakeEightBytesOfAParameterInsteadOfTwelve) {
+TEST(Bf16Moments, TakeEightBytesPerParameterInsteadOfTwelve) {
   const auto bytes = [](const std::string& moments) {
     TrainingRun run(recipe_with(moments, {"model.hidden=128", "model.vocab=256", "model.moe.expert_hidden=128"}), self);
     return static_cast<double>(run.instance.context.allocator()->stats().used_in(device::Category::optimizer));

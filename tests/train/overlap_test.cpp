@@ -1,4 +1,4 @@
-// Two micro-batches that run in turns have bitwise the same results as two that run one after the other.
+// Two micro-batches that run in turns give bitwise the same results as two sequential micro-batches.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -58,12 +58,12 @@ Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, c
 
 class MicroBatchesInTurns : public testing::TestWithParam<Case> {};
 
-TEST_P(MicroBatchesInTurns, HaveTheBitsOfSequentialMicroBatches) {
+TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwise) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
 // Arrival times have no effect. Groups of threads also check that all ranks call the same operations.
-TEST_P(MicroBatchesInTurns, HaveTheSameBitsWhenCommunicationIsLate) {
+TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwiseWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})
     expect_bitwise(expected, run_under(GetParam(), {in_turns},
@@ -97,6 +97,9 @@ INSTANTIATE_TEST_SUITE_P(
               "schedule.moe.overlap=a2a_allgather_copy", "schedule.moe.chunks=2"}},
         Case{"Contexts", 4, {"parallel.cp=2", "parallel.ep=4", "batch.global=8"}},
         Case{"OneForwardOneBackward", 2, {"parallel.pp=2", "model.layers=4"}},
+        Case{"StagesWithPrediction",
+             4,
+             {"parallel.pp=2", "parallel.ep=2", "model.layers=4", "model.prediction_blocks=1"}},
         Case{"StagesOfExperts", 4, {"parallel.pp=2", "parallel.ep=2"}},
         Case{"DualPipe", 2, {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v"}},
         Case{"DualPipeOfExperts",

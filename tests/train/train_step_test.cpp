@@ -1,6 +1,7 @@
 // Semantics of one optimizer step: losses, scopes, counting, clipping, skipping.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -114,7 +115,7 @@ TEST(TrainStep, A5_RouterIsF32InABf16Model) {
 }
 
 TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
-  for (const char* micro : {"1", "4"}) {  // once a global batch, for any size of micro-batches
+  for (const char* micro : {"1", "4"}) {  // once per global batch, for any size of micro-batches
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
     for (int s = 0; s < 3; ++s) {
@@ -131,8 +132,63 @@ TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
   }
 }
 
+TEST(TrainStep, PredictionBlocksDoNotChangeTheLossOrTheEvaluation) {
+  const Recipe plain = small_recipe(), predicting = small_recipe({"model.prediction_blocks=2"});
+  TrainingRun one(plain, self), other(predicting, self);
+  const FixedSource source = documents_of(plain);
+  EXPECT_EQ(evaluate(one.instance, plain, source, 5, {}).loss,
+            evaluate(other.instance, predicting, source, 5, {}).loss);
+  const StepResult without = one.step(source), with = other.step(source);
+  EXPECT_EQ(without.loss, with.loss);
+  EXPECT_FALSE(without.prediction_loss);
+  ASSERT_TRUE(with.prediction_loss);
+  EXPECT_GT(*with.prediction_loss, 0);
+  EXPECT_EQ(with.routers.size(), without.routers.size() + 2) << "prediction blocks have routers, too";
+}
+
+TEST(TrainStep, PredictionBlocksLearn) {
+  const Recipe recipe = small_recipe({"model.prediction_blocks=1"});
+  TrainingRun run(recipe, self);
+  const FixedSource source = documents_of(recipe);
+  const double first = *run.step(source).prediction_loss;
+  StepResult last;
+  for (int s = 0; s < 8; ++s) run.progress.next_sequence = 0, last = run.step(source);
+  EXPECT_LT(*last.prediction_loss, first);
+}
+
+// Only one position of each sequence has a target.
+TEST(TrainStep, PredictionBlocksHaveTheTargetsOfFurtherTokens) {
+  const auto loss = [](const char* blocks, size_t position) {
+    const Recipe recipe = small_recipe({std::string("model.prediction_blocks=") + blocks});
+    data::Batch batch = documents_of(recipe).batch(0, 8);
+    std::ranges::fill(batch.targets, data::ignored);
+    std::ranges::fill(batch.first, 0), std::ranges::fill(batch.last, 8);
+    for (size_t s = 0; s < 8; ++s) batch.targets[8 * s + position] = 5;
+    TrainingRun run(recipe, self);
+    return *run.step(FixedSource(batch)).prediction_loss;
+  };
+  EXPECT_EQ(loss("1", 0), 0) << "no token is before the first one";
+  EXPECT_GT(loss("1", 1), 0);
+  EXPECT_NEAR(loss("2", 1), loss("1", 1) / 2, rounding) << "the second block has no target";
+  EXPECT_GT(loss("2", 2), 0);
+}
+
+// The prediction loss is the only loss that depends on the parameters of a prediction block.
+TEST(TrainStep, PredictionWeightScalesTheGradients) {
+  const auto gradients = [](const char* weight) {
+    TrainingRun run(small_recipe({"model.moe.aux_loss.coefficient=0", "model.prediction_blocks=1",
+                                  std::string("model.prediction_weight=") + weight}),
+                    self);
+    run.step(documents_of(run.recipe));
+    return values_of(run.gradients().at("prediction.0.projection.weight"));
+  };
+  const auto once = gradients("0.25"), twice = gradients("0.5");
+  for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
+}
+
 TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
-  // A batch of two sequences with one target each and six sequences without targets must equal a batch of the two.
+  // A batch of two sequences with one target each and six sequences without targets must equal a batch of only the two
+  // sequences with targets.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
   data::Batch batch = documents_of(recipe).batch(0, 8);
   std::fill(batch.targets.begin(), batch.targets.end(), data::ignored);
@@ -168,7 +224,7 @@ TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
       EXPECT_EQ(r.targets, 0);
       EXPECT_TRUE(std::isnan(r.loss)) << r.loss;
       EXPECT_FALSE(r.skipped);
-      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss is still there";
+      EXPECT_GT(r.grad_norm, 0) << "the auxiliary loss still has a gradient";
       EXPECT_TRUE(std::isfinite(r.grad_norm));
       expect_bitwise(before, run.weights());
       expect_bitwise(states, run.states());

@@ -178,7 +178,7 @@ TEST(TrainerStages, StageTrainsWithItsRotaryTheta) {
   EXPECT_NE(digests(one, 4), digests(other, 4));
 }
 
-TEST(TrainerStages, UnstagedRunContinuesInStagesButNotBack) {
+TEST(TrainerStages, UnstagedRunContinuesInStagesButNotTheReverse) {
   const Scratch run;
   const comm::World world;
   const std::vector<std::string> common{"run.dir=" + run.path(), "checkpoint.keep=0"};

@@ -43,7 +43,7 @@ Trajectory run_under(const Words& words, int ranks) {
   return result;
 }
 
-// There is one micro-batch, so that sums over ranks round in the same way.
+// Compares runs with one micro-batch, whose sums over ranks are rounded in the same way.
 void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
   const auto at_level = [&](int64_t level) {
@@ -89,6 +89,7 @@ TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
 }
 
 const std::string moe = "schedule.moe.", reuse = moe + "memory_reuse=";
+const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"};
 const Words biases{"model.bias=true"}, shared{"model.moe.shared_experts=1", moe + "shared=beside"};
 
 INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
@@ -101,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(, ExpertsWithoutRows,
                                          Case{"S4Biases", {reuse + "s4"}, biases},
                                          Case{"S2Gelu", {reuse + "s2"}, joined(biases, {"model.moe.expert=gelu"})},
                                          Case{"S4Parts", {reuse + "s4", moe + "chunk_by=tokens", moe + "chunks=3"}},
-                                         Case{"S4Shared", {reuse + "s4"}, shared},
+                                         Case{"S4Shared", {reuse + "s4"}, shared}, Case{"Shadow", shadow, biases},
+                                         Case{"ShadowS4", joined(shadow, {reuse + "s4"})},
                                          Case{"Blocks", {"recompute=block"}, biases},
                                          Case{"RowsOfTokens", {moe + "rows=token"}}),
                          [](const auto& c) { return c.param.name; });

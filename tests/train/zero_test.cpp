@@ -83,14 +83,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ExpertsOverTwoOfFour", 4, {"parallel.ep=2"}}, Case{"F32", 4, {"parallel.ep=2", "train.precision=f32"}},
         Case{"Bf16", 4, {"parallel.ep=2", "train.precision=bf16"}},
         Case{"Bf16Gradients", 4, {"parallel.ep=2", "train.precision=bf16", "optim.grad_dtype=bf16"}},
+        Case{"Muon", 4, {"parallel.ep=2", "optim.name=muon", "optim.lr=0.001"}},
+        Case{"MuonOfCutExperts", 4, {"parallel.tp=2", "parallel.etp=2", "optim.name=muon", "optim.lr=0.001"}, 2},
+        Case{"MuonOfSomeLayers", 2, {"optim.name=muon", "optim.lr=0.001", "optim.freeze=[layers.0.*]"}},
+        Case{"MuonOffloaded", 3, {"optim.name=muon", "optim.lr=0.001", "offload.optimizer=file"}},
         Case{"Bf16Moments", 4, {"parallel.ep=2", "train.precision=bf16", "optim.moment_dtype=bf16"}},
+        Case{"Rests", 4, {"parallel.ep=2", "train.precision=bf16", "optim.main_weights=rest"}},
         Case{"Bf16MomentsOfCutExperts",
              4,
              {"parallel.etp=2", "parallel.ep=2", "train.precision=bf16", "optim.moment_dtype=bf16",
               "model.moe.expert_hidden=7"}},
         Case{"Sgd", 2, {"optim.name=sgd", "train.precision=bf16"}}, Case{"Tied", 2, {"model.tied_embedding=true"}},
-        Case{"Blocks", 2, {"recompute=block"}}, Case{"Norms", 2, {"recompute=norms"}},
-        Case{"Biases", 3, {"model.bias=true", "model.norm=layer_norm"}}, Case{"Tensors", 4, {"parallel.tp=2"}, 2},
+        Case{"PredictionBlocks", 2, {"model.prediction_blocks=2"}}, Case{"Blocks", 2, {"recompute=block"}},
+        Case{"Norms", 2, {"recompute=norms"}}, Case{"Biases", 3, {"model.bias=true", "model.norm=layer_norm"}},
+        Case{"Tensors", 4, {"parallel.tp=2"}, 2},
         Case{"Sequences", 4, {"parallel.tp=2", "parallel.sp=true", "parallel.ep=2"}, 2},
         Case{"NormOverAllHeadsAndGatedSharedExperts",
              4,
@@ -115,6 +121,7 @@ TEST_P(ZeroPipelines, Levels0And1AndLevels2And3AreBitwiseEqual) { expect_equal_l
 INSTANTIATE_TEST_SUITE_P(, ZeroPipelines,
                          testing::Values(Case{"OneForwardOneBackward", 4, {"parallel.pp=2"}, 2},
                                          Case{"TiedStages", 4, {"parallel.pp=2", "model.tied_embedding=true"}, 2},
+                                         Case{"PredictingStages", 4, {"parallel.pp=2", "model.prediction_blocks=1"}, 2},
                                          Case{"Interleaved",
                                               4,
                                               {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=interleaved",
@@ -170,7 +177,7 @@ TEST(ZeroLevels, EvaluationBetweenStepsChangesNothing) {
 }
 
 // Checks the promise of Rajbhandari et al. 2020 with the allocator's counts: 1/4 on four ranks, with pieces rounded up.
-TEST(ZeroLevels, MemoryFallsAsPredicted) {
+TEST(ZeroLevels, MemoryDecreasesAsPredicted) {
   using device::Category;
   const Case c{"", 4, {"train.precision=bf16", "model.hidden=64", "model.moe.expert_hidden=128", "batch.global=8"}};
   std::map<int64_t, device::MemoryStats> stats;
@@ -253,7 +260,7 @@ TEST(GradientDtype, Bf16GradientsGiveMontasTable3) {
     });
 }
 
-TEST(OptimizerOffload, ChangesThePlaceOfStatesAndNoBit) {
+TEST(OptimizerOffload, MovesStatesWithoutChangingABit) {
   using device::Category;
   for (const char* precision : {"f32", "bf16"})
     for (const int64_t level : {0, 2}) {

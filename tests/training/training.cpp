@@ -52,7 +52,9 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
   for (size_t s = 0; s < expected.steps.size(); ++s) {
     SCOPED_TRACE(cat("step ", s + 1));
     const StepResult &a = expected.steps[s].result, &b = actual.steps[s].result;
-    EXPECT_TRUE(near(a.loss, b.loss)) << "loss " << a.loss << " and " << b.loss << ", apart by " << a.loss - b.loss;
+    EXPECT_TRUE(near(a.loss, b.loss)) << "loss " << a.loss << " and " << b.loss << ", difference " << a.loss - b.loss;
+    EXPECT_TRUE(near(a.prediction_loss.value_or(-1), b.prediction_loss.value_or(-1)))
+        << "loss of prediction blocks " << a.prediction_loss.value_or(-1) << " and " << b.prediction_loss.value_or(-1);
     EXPECT_TRUE(near(a.grad_norm, b.grad_norm)) << "norm " << a.grad_norm << " and " << b.grad_norm;
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.skipped, b.skipped);

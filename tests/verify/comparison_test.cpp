@@ -1,4 +1,4 @@
-// Measure of a difference, and the text of outcomes.
+// How differences are measured, and how outcomes are written as text.
 #include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>

@@ -45,8 +45,8 @@ TEST(Meshes, AreAcceptedByTheLayout) {
   }
 }
 
-// On simulated nodes, every group that sends rows has equally many ranks on each node. All-to-alls in two steps are
-// tested if there are two levels.
+// On simulated nodes, every group that sends rows has the same number of ranks on each node. All-to-alls in two steps
+// are tested if there are two levels.
 TEST(Meshes, AreTestedInTwoStepsIfTheyHaveTwoLevels) {
   const auto option =
       std::find_if(options().begin(), options().end(), [](const Option& o) { return o.name == "all_to_all"; });
@@ -128,11 +128,11 @@ TEST_P(Covers, EveryMeshAndEveryPairAtLeastOnce) {
 INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
 
 TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
-  // 10 of the 46 meshes have stages. Only these can cover the 64 pairs of pipeline and moe, and many other pairs. Only
-  // the 6 whose ep group has two levels can cover the 16 pairs of all_to_all and moe. Every subject is paired with
+  // 10 of the 46 meshes have stages. Only these can cover the 72 pairs of pipeline and moe, and many other pairs. Only
+  // the 6 whose ep group has two levels can cover the 18 pairs of all_to_all and moe. Every subject is paired with
   // every value of the other options.
-  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 98u + 24u);
-  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 48u + 16u);
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 118u + 42u);
+  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 64u + 44u);
 }
 
 TEST(Meshes, EveryOrderIsLegalOnEveryMesh) {
@@ -234,6 +234,9 @@ TEST(Variants, AreRecipeOverrides) {
                                       "schedule.moe.gemms=grouped",
                                       "schedule.moe.dense_rows=auto",
                                       "schedule.moe.shared=after",
+                                      "schedule.moe.hot_experts=stay",
+                                      "schedule.moe.hot_load=auto",
+                                      "schedule.moe.capacity_padding=none",
                                       "schedule.moe.memory_reuse=none",
                                       "schedule.moe.memory_limit=none",
                                       "recompute=none",
@@ -246,20 +249,20 @@ TEST(Variants, AreRecipeOverrides) {
 
 TEST(Variants, IllegalListIsRefusedWithLegalValues) {
   const auto message = [](const char* text) { return message_of(ExitCode::usage, [&] { parse_layouts(text, 8); }); };
-  EXPECT_EQ(message("tp=3"), "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not make the 8 ranks of --world");
+  EXPECT_EQ(message("tp=3"), "--layouts: 'tp=3': pp 1 x cp 1 x tp 3 does not equal the 8 ranks of --world");
   EXPECT_EQ(message("dp=2,tp=2"),
-            "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not make the 8 ranks of --world");
-  EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not make the 4 ranks of a stage");
+            "--layouts: 'dp=2,tp=2': pp 1 x cp 1 x tp 2 x dp 2 does not equal the 8 ranks of --world");
+  EXPECT_EQ(message("pp=2,ep=8"), "--layouts: 'pp=2,ep=8': ep 8 x etp 1 does not equal the 4 ranks of a stage");
   EXPECT_EQ(message("tp"), "--layouts: 'tp': 'tp' is not of the form name=value, such as tp=2");
   EXPECT_EQ(message("tp=two"), "--layouts: 'tp=two': tp is 'two', expected a number of ranks");
   EXPECT_EQ(message("tp=2,zero=4"), "--layouts: 'tp=2,zero=4': zero is '4', expected one of 0, 1, 2, 3");
-  EXPECT_EQ(
-      message("pp=2,pipelin=1f1b"),
-      "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
-      "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
-      "all_to_all, "
-      "rows, gemms, shared, moe, memory_reuse, recompute, bucket_bytes, offload, activations, worker_lanes, transport, "
-      "start, subject");
+  EXPECT_EQ(message("pp=2,pipelin=1f1b"),
+            "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
+            "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
+            "all_to_all, "
+            "rows, gemms, shared, hot_experts, capacity_padding, moe, memory_reuse, recompute, bucket_bytes, offload, "
+            "activations, worker_lanes, transport, "
+            "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
   EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp has no effect on this mesh, dp=8");
   EXPECT_EQ(message(";"),

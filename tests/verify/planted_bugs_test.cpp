@@ -40,7 +40,7 @@ struct Bug {
 };
 void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
 
-// Sabotage of groups by a function, which differs between bugs.
+// Sabotage of groups. Each bug has its own function `wrong`.
 class Groups final : public Sabotage {
  public:
   explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}
@@ -73,7 +73,7 @@ class Heldout final : public Sabotage {
   }
 };
 
-// Products of bf16 continue to use the matrices of the previous step, like a copy of the weights that missed the
+// Products of bf16 continue to use the matrices of the previous step, as if a copy of the weights had missed the
 // update.
 class StaleWeights final : public Sabotage {
  public:
@@ -198,6 +198,14 @@ std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation&
   const int64_t n = op.in.numel();
   for (int64_t i = 0; i < op.out.numel(); ++i)
     if (i / n != right.rank()) op.out.data<double>()[i] = 0;
+  return stream.record();
+}
+
+// Ranks other than the sender get zeros instead of a broadcast among ep ranks.
+std::optional<Event> zeros_from_others(const ProcessGroup& right, const Operation& op, Stream& stream) {
+  if (op.kind != Kind::broadcast || right.name() != "ep") return {};
+  right.broadcast(op.out, op.peer, stream).wait();
+  if (op.peer != right.rank()) scale(op.out, 0);
   return stream.record();
 }
 
@@ -342,13 +350,13 @@ std::vector<Bug> bugs() {
        "loss",
        "tp=2,etp=1",
        hooks({.after_step = [](TrainingRun& run, StepResult& r) { r.loss += std::log(size_of(run, Axis::tp)); }})},
-      {"L3_ZigzagOneTokenOff",
+      {"L3_ZigzagShiftedByOneToken",
        {},
        "dp=2,cp=2,cp_kind=ulysses",
        "router of MoE layer 0",
        "cp=2",
        std::make_shared<Data>(one_token_late)},
-      {"I1_ExpertsAlikeOnEveryRank",
+      {"I1_ExpertsEqualOnEveryRank",
        {},
        "dp=4,ep=4",
        "initial weight",
@@ -360,7 +368,12 @@ std::vector<Bug> bugs() {
        "moment1",
        "dp=2,ep=2,start=resumed",
        hooks({.loaded = forget_expert_moments})},
-      {"ZeroPieceOneElementOff", {}, "dp=4,zero=2,recompute=norms", "weight ", "dp=2,zero=2", groups(gather_one_off)},
+      {"ZeroPieceShiftedByOneElement",
+       {},
+       "dp=4,zero=2,recompute=norms",
+       "weight ",
+       "dp=2,zero=2",
+       groups(gather_one_off)},
       {"PipelinePairsTheWrongMicroBatches",
        {},
        "pp=2,dp=2,pipeline=1f1b",
@@ -385,13 +398,25 @@ std::vector<Bug> bugs() {
        "gradient layers.",
        "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
+      {"GradientsOfShadowsNotSummed",
+       {},
+       "dp=4,ep=2,hot_experts=shadow",
+       ".experts.",
+       "dp=2,ep=2,hot_experts=shadow",
+       groups(leave_out(Kind::all_reduce, "ep"))},
+      {"WeightsOfShadowsNotSent",
+       {},
+       "dp=4,ep=2,hot_experts=shadow",
+       "",
+       "dp=2,ep=2,hot_experts=shadow",
+       groups(zeros_from_others)},
       {"ScalesOfFp8RowsTooLarge",
        {},
        "dp=4,ep=2,subject=fp8",
        "router of MoE layer 1",
        "dp=1,subject=fp8",
        hooks({.initialized = send_with_large_scales})},
-      {"ScalesOfFp8RowsTooLargeInSumsOfThem",
+      {"ScalesOfFp8RowsTooLargeInSumsOfRows",
        {},
        "dp=4,ep=2,rows=token,subject=fp8",
        "",
@@ -403,13 +428,13 @@ std::vector<Bug> bugs() {
        "weight ",
        "dp=1,subject=eventful",
        hooks({.before_step = [](TrainingRun& run) { run.progress.skipped = 0; }})},
-      {"LearningRateBeginsAgainOnResume",
+      {"LearningRateRestartsOnResume",
        {},
        "dp=4,start=resumed,subject=eventful",
        "learning rate",
        "dp=1,start=resumed,subject=eventful",
        hooks({.loaded = [](TrainingRun& run) { run.recipe.train.steps += run.progress.step; }})},
-      {"WeightsOfInitFromReachOneReplicaAlone",
+      {"WeightsOfInitFromReachOnlyOneReplica",
        {},
        "dp=4,ep=2,subject=eventful",
        "initial weight",

@@ -1,5 +1,5 @@
-// Errors that would fail on a card, planted one by one. The emulated device finds each. On the CPU, where work is done
-// when its launch returns, most of them have no effect.
+// Errors that would fail on a card, planted one by one. The emulated device finds each. Most of them have no effect on
+// the CPU, where work is done when its launch returns.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -188,7 +188,8 @@ TEST(OnTheEmulatedDevice, TensorFreedWhileALaneReadsItIsFound) {
   inter.launch({}, [&] { seen = *static_cast<const volatile float*>(p); });
   x = {};
   const Tensor next = Tensor::empty({n}, Dtype::f32, context);
-  kernels::kernels(context).pointwise.fill(context.compute(), next, 7);  // waits until the freed block is clean
+  kernels::kernels(context).pointwise.fill(context.compute(), next,
+                                           7);  // waits until the freed block has been filled with NaN
   context.compute().synchronize();
   hold.let_go();
   inter.synchronize();

@@ -11,7 +11,7 @@ namespace hexad::tests {
 
 using tensor::Tensor;
 
-/// Performs an operation of a group wrongly. If it returns nothing, the operation is performed correctly.
+/// Performs an operation of a group wrongly. If it returns std::nullopt, the operation is performed correctly.
 using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGroup& right, const comm::Operation& op,
                                                          device::Stream& stream)>;
 
@@ -19,7 +19,7 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
 /// outlives it.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
-/// Leaves out operations of this kind in groups of this name. Reductions then keep the rank's own part. `elements`
+/// Omits operations of this kind in groups of this name. Reductions then keep the rank's own part. `elements`
 /// restricts this to buckets with a single parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 

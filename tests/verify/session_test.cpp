@@ -61,13 +61,13 @@ TEST(Session, FailureIsExplainedInItsSmallestLayoutWithACommand) {
       << p.text;
   EXPECT_NE(p.text.find(": 1 mismatch; "), std::string::npos) << p.text;
   EXPECT_TRUE(
-      p.text.ends_with("the smallest one has 2 ranks:\n"
+      p.text.ends_with("the smallest layout that fails has 2 ranks:\n"
                        "tp=2,etp=1: step 1: loss: off by 5.0e-01; expected 2, got 3\n"
                        "repeat with: verify tp=2,etp=1\n"))
       << p.text;
 }
 
-TEST(Session, CrashIsAFailureToo) {
+TEST(Session, CrashIsReportedAsAFailure) {
   const Printed p = run("dp=2,cp=2;dp=4", 4);
   EXPECT_FALSE(p.agree);
   EXPECT_NE(p.text.find("dp=2,cp=2  FAILED  ended by signal 11 (Segmentation fault)\n"), std::string::npos) << p.text;

@@ -94,16 +94,43 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(forms.rotary_scaling.kind, layers::RotaryScaling::llama3);
   EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.head_size=6"}), "forms"), "");
   EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
+  EXPECT_TRUE(forms.sinks && forms.window && forms.swiglu_limit && forms.has_expert_bias() && forms.moe.router_bias);
   EXPECT_EQ(forms.moe.shared_experts, 1);
+  EXPECT_EQ(forms.moe.group_score, kernels::RouterGroupScore::best);
+  EXPECT_LT(forms.moe.top_groups, forms.moe.groups);
+  const Subject by_best = subject({"model.moe.groups=2", "model.moe.group_score=best"});
+  EXPECT_EQ(by_best.recipe_for(layout("dp=2,subject=forms", 2)).model.moe.group_score,
+            kernels::RouterGroupScore::best_two);
+  const layers::ModelConfig latent = s.recipe_for(layout("dp=2,subject=latent", 2)).model;
+  EXPECT_TRUE(latent.is_latent());
+  EXPECT_EQ(latent.size_of_head(), 5);
+  EXPECT_EQ(legal(subject({"model.yarn.factor=2", "model.qk_norm=head", "model.rotary_share=0.5"}), "latent"), "");
+  EXPECT_EQ(legal(subject({"model.window=4", "model.sinks=true", "model.swiglu_limit=1"}), "latent"), "");
+  EXPECT_EQ(
+      legal(subject({"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
+                     "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
+            "forms"),
+      "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
+  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
+            "subject=prediction does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_moments", 2)).optim.moment_dtype, optim::MomentDtype::bf16);
   EXPECT_EQ(s.oracle_recipe("bf16_moments").optim.moment_dtype, optim::MomentDtype::f32);
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16_rests", 2)).optim.main_weights, optim::MainWeights::rest);
+  EXPECT_EQ(s.oracle_recipe("bf16_rests").optim.main_weights, optim::MainWeights::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").optim.eps, s.recipe_for(layout("dp=2,subject=bf16", 2)).optim.eps);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=aux_global_batch", 2)).model.moe.aux_loss.scope,
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
+  EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests does not differ from the recipe");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=muon", 2)).optim.name, "muon");
+  EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"), "subject=muon does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"schedule.moe.wire=fp8"}), "muon"), "");
   EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
   EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
@@ -121,6 +148,23 @@ TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
   EXPECT_FALSE(eventful.steps[2].result.skipped);
   EXPECT_NE(weights(eventful, 2), weights(eventful, 1));
   EXPECT_LT(eventful.steps[2].result.lr, eventful.steps[1].result.lr);
+}
+
+// The loop of `hexad train` skips a step with a frozen weight that is not finite. The oracle skips the step because the
+// gradient of a trained parameter is not finite.
+TEST_F(SubjectTest, EventfulRunsOfAFrozenHeadSkipTheirFirstStep) {
+  const Subject s = subject({"optim.freeze=[head.weight]"});
+  Oracles oracles(s);
+  for (const char* text : {"dp=2,zero=1,subject=eventful", "dp=2,zero=1,start=trained,subject=eventful"}) {
+    const Variant v = layout(text, 2);
+    const Oracle& eventful = oracles.of(v);
+    EXPECT_EQ(eventful.ruined, "head.weight");
+    EXPECT_EQ(eventful.ruined_gradient, "norm.weight");
+    EXPECT_TRUE(eventful.steps[1].result.skipped);
+    EXPECT_FALSE(eventful.steps[2].result.skipped);
+    const Outcome o = run_in_threads(s, eventful, v, {.jitter = {}, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << explanation(o);
+  }
 }
 
 // Keys that need a card would make the oracle's recipe illegal.
@@ -223,7 +267,7 @@ TEST_F(SubjectTest, FailureOfTrainingIsAnOutcome) {
   EXPECT_FALSE(o.agrees());
 }
 
-// By their own scores, some tokens would visit other experts than those in the oracle, and counts would differ.
+// With the scores of a rounded run, some tokens would visit other experts than in the oracle, and counts would differ.
 TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   for (const char* device : {"cpu", "emulated"}) {
     const Subject s = subject({cat("device=", device), "model.layers=4", "batch.global=16", "model.context=32",
@@ -334,10 +378,38 @@ parallel: {pp: 16, ep: 64}
 data: {dataset: data/none}
 )";
 
-TEST(Shrink, TurnsAWholeNumberOfPairsOfSmallHeads) {
+TEST(Shrink, RotatesAWholeNumberOfPairsOfSmallHeads) {
   const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.rotary_share=0.25"})), 8, registry);
   EXPECT_EQ(s.recipe.model.rotary_size(), 2);
   EXPECT_LT(s.recipe.model.rotary_size(), s.recipe.model.size_of_head());
+}
+
+TEST(Shrink, MakesLatentAttentionSmall) {
+  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128",
+                                                           "model.qk_norm=none", "model.latent.q_rank=1536"})),
+                          8, registry);
+  const layers::LatentConfig& l = s.recipe.model.latent;
+  EXPECT_TRUE(s.recipe.model.is_latent());
+  EXPECT_EQ(s.recipe.model.heads, 8);
+  EXPECT_EQ(l.q_rank, 6);
+  EXPECT_EQ(l.kv_rank, 6);
+  EXPECT_EQ(l.key_size(), 6);
+  EXPECT_EQ(l.value_size, 4);
+}
+
+TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
+  const Shrunk s =
+      shrink(completed(recipe_of(large_yaml, {"model.attention=latent", "model.kv_heads=128", "model.qk_norm=none",
+                                              "model.latent.nope_size=1", "model.latent.value_size=64"})),
+             8, registry);
+  EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
+  EXPECT_EQ(s.recipe.model.latent.value_size, 3);
+}
+
+TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {
+  const Recipe large = completed(recipe_of(large_yaml, {"model.prediction_blocks=3"}));
+  EXPECT_EQ(shrink(large, 1, registry).recipe.model.prediction_blocks, 1);
+  EXPECT_EQ(shrink(large, 8, registry).recipe.model.prediction_blocks, 2);
 }
 
 TEST(Shrink, KeepsTheStructureOfTheModel) {
@@ -360,6 +432,15 @@ TEST(Shrink, KeepsTheStructureOfTheModel) {
   const Selection all = select(
       "all", 8, [&](const Variant& v) { return subject.illegal(v); }, 1);
   EXPECT_TRUE(all.text.starts_with("146 meshes of 8 ranks: 146 legal\n")) << all.text;
+}
+
+TEST(Shrink, KeepsThePatternsThatMatchTheSmallModel) {
+  const auto patterns = [](const std::string& freeze) {
+    return shrink(completed(recipe_of(large_yaml, {"optim.freeze=" + freeze})), 8, registry).recipe.optim.freeze;
+  };
+  EXPECT_EQ(patterns("[embedding.weight, layers.40.*, layers.1.*]"),
+            (std::vector<std::string>{"embedding.weight", "layers.1.*"}));
+  EXPECT_EQ(patterns("[\"layers.[0-9].*\", embedding.weight, head.weight, norm.weight]"), std::vector<std::string>());
 }
 
 TEST(Shrink, RaisesNoSize) {

@@ -1,10 +1,10 @@
-// Compares two formulas for the bytes of activations on the rank that needs the most: MoNTA's Table 4, and Hexad's own,
-// which `hexad validate` prints rounded.
+// Compares two formulas for the bytes of activations on the rank that needs the most: MoNTA's Table 4, and Hexad's
+// estimate, which `hexad validate` prints in rounded form.
 //
 //   activation_memory RECIPE WORLD [key.path=value...]
 //
-// The attention matrix of Table 4 is omitted, because blockwise attention does not keep it. Either whole blocks or no
-// activations are recomputed. All experts are equally loaded.
+// The attention matrix of Table 4 is omitted, because blockwise attention does not keep it. `recompute` must be none or
+// block. All experts have equal loads.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -17,7 +17,7 @@ namespace {
 
 double table_4(const Recipe& r, int64_t rows) {
   const auto k = static_cast<double>(r.model.moe.top_k), t = static_cast<double>(r.parallel.tp);
-  const double shared_by = r.parallel.sp ? t : 1;  // only sequence parallelism divides the part that tp leaves whole
+  const double shared_by = r.parallel.sp ? t : 1;  // without sequence parallelism, tp does not divide this part
   const double bytes =
       r.recompute == layers::Recompute::block ? 2 / shared_by : (5 + 5 * k) / shared_by + (8 + 16 * k) / t;
   return static_cast<double>(rows * r.model.hidden * r.model.layers / r.parallel.pp) * bytes;

@@ -1,7 +1,7 @@
 # Prints the table of tools/bench/all_to_all.sh. Input: lines with nodes x ranks, followed by a row of moe_layer.
 
 {
-  split($2, settings, /[=,]/)  # M=256,H=64,B=8,...
+  split($2, settings, /[=,]/)  # a layer such as M=256,H=64,B=8
   key = $1 SUBSEP settings[6]
   if (!seen[key]++) cases[++count] = key
   if ($3 > rounds) rounds = $3

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compares direct with hierarchical sending of rows between the ranks of an MoE layer (schedule.moe.all_to_all), by the
-# size of the messages. The nodes are emulated, and every rank has its own links.
+# Compares direct with hierarchical sending of rows between the ranks of an MoE layer (schedule.moe.all_to_all), for
+# several message sizes. The nodes are emulated, and every rank has its own links.
 #
 #   tools/bench/all_to_all.sh [--shapes '2x4 4x2'] [--tokens '8 64 512 4096'] [--rounds 5] [--inter 25mbit]
 #                             [--intra 200mbit] [--schedule KEY=VALUE,...]
 #
 # --shapes: nodes x ranks per node. --tokens: tokens per rank. Each rank has one expert, and each token is sent to one
-# expert as a row of 1 KiB. --schedule: further keys of schedule.moe for both ways, such as chunk_by=tokens,chunks=4.
-# The raw rows follow the table. Environment: BENCH (program; build/release/bench/moe_layer). Needs root
-# (tools/testbed/rank_nodes.sh; exits with 77 without it).
+# expert as a row of 1 KiB. --schedule: further keys of schedule.moe for both cases, such as chunk_by=tokens,chunks=4.
+# Prints a table, then the raw rows. Environment: BENCH (program; build/release/bench/moe_layer). Needs root
+# (tools/testbed/rank_nodes.sh); exits with 77 without it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -30,7 +30,7 @@ bench=${BENCH:-build/release/bench/moe_layer}
 need "$bench" 'cmake --build --preset release --target moe_layer'
 
 machine
-echo "links:     $inter a rank to other nodes, $intra inside its node; medians of $rounds rounds${schedule:+; $schedule}"
+echo "links:     $inter per rank to other nodes, $intra inside its node; medians of $rounds rounds${schedule:+; $schedule}"
 for shape in $shapes; do
   nodes=${shape%x*} ranks=${shape#*x}
   all=$((nodes * ranks))
@@ -41,5 +41,5 @@ for shape in $shapes; do
     --schedule "hierarchical:all_to_all=hierarchical$schedule" | sed "s/^/$shape\t/" >>"$scratch/rows"
 done
 awk -F "\t" -f tools/bench/median.awk -f tools/bench/all_to_all.awk "$scratch/rows"
-printf '\nnodes x ranks, then as moe_layer.cpp says\n'
+printf '\nnodes x ranks, then the columns that moe_layer.cpp describes\n'
 cat "$scratch/rows"

@@ -1,14 +1,18 @@
-// Measures the time of an operation alone and after operations of lower classes, under MoNTA's priorities and in order
-// of arrival. tools/bench/papers/priority.sh makes its tables from the output. Nothing is computed.
+// Measures the time of a communication operation alone and after operations of lower classes, once with MoNTA's
+// priorities and once in order of arrival. tools/bench/papers/priority.sh makes its tables from the output. No rank
+// computes.
 //
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// Runs on 2 or 4 ranks. With four ranks, each rank exchanges the measured operation with rank ^ 1, data-parallel
-// gradients with rank ^ 2, and pipeline messages with rank ^ 3. In the conflict with pipeline messages, rank ^ 3 gets
-// keys and values instead. Therefore, the operations share only a rank's link. Two ranks exchange everything with each
-// other. --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation; these
-// operations begin --head-start seconds earlier. No thread waits for an operation, so only the classes decide.
+// Runs on 2 or 4 ranks. With four ranks, each rank has a peer for each class: rank ^ 1 for the measured operation, rank
+// ^ 2 for data-parallel gradients, and rank ^ 3 for pipeline messages. In the conflict with pipeline messages, rank ^ 3
+// gets keys and values instead. Therefore, the operations share only a rank's link. With two ranks, the other rank is
+// the peer for everything.
+//
+// --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. The other
+// operations begin --head-start seconds earlier. No thread waits for an operation, so only the classes determine the
+// order.
 //
 // Prints one line per measurement, with fields separated by tabs: round, conflict, order (alone, priority, fifo),
 // seconds of the operation, seconds until all operations are done. Both times are those of the slowest rank.
@@ -40,7 +44,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Operations of one class with one peer, which runs the same operations.
+// Operations of one class with one peer. The peer runs the same operations.
 class PeerTraffic {
  public:
   enum class Kind : uint8_t { exchange, gather, sum, messages };
@@ -78,7 +82,7 @@ class PeerTraffic {
         break;
     }
   }
-  // Polls, because a wait for an operation would raise the operation above all classes.
+  // Polls, because waiting for an operation would give it priority over all classes.
   Clock::time_point end() const {
     for (const Event& e : events_)
       while (!e.done()) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -99,7 +103,7 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` with and without `others`, whose classes are lower in MoNTA's order.
+  // Measures `urgent` with and without `others`, whose classes have lower priority in MoNTA's order.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {
@@ -120,7 +124,7 @@ class Bench {
     };
     measure("alone", Priorities::by_arrival(),
             {});  // by_arrival() allows the whole window, even though higher classes are in use
-    // Alternates between the orders, so that neither always comes first.
+    // Alternates the order of the two cases, so that neither always comes first.
     for (bool priority : {round % 2 == 0, round % 2 != 0})
       measure(priority ? "priority" : "fifo", priority ? Priorities{} : Priorities::by_arrival(), others);
   }
@@ -139,7 +143,7 @@ class Bench {
                 messages = traffic(3, TrafficClass::pp, Kind::messages, theirs),
                 keys = traffic(3, TrafficClass::cp, Kind::gather, theirs),
                 weights = PeerTraffic(world, 2, TrafficClass::dp, Kind::gather, mine, device_, Urgency::urgent);
-    // All classes are in use, as after a step.
+    // Activates all classes, as after a training step.
     for (PeerTraffic* t : {&ep, &cp, &pp, &gradients, &messages, &keys, &weights}) {
       t->start();
       t->end();
@@ -162,13 +166,13 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times operations while operations of lower classes run");
+  CLI::App app("Times communication operations while operations of lower classes run");
   app.add_option("--bytes", o.bytes, "bytes that a rank sends in the measured operation")->check(CLI::PositiveNumber);
   app.add_option("--others", o.others, "bytes that a rank sends in each other operation")->check(CLI::PositiveNumber);
-  app.add_option("--head-start", o.head_start, "seconds that the other operations start earlier")
+  app.add_option("--head-start", o.head_start, "seconds by which the other operations start earlier")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--round-bytes", o.limits.round_bytes, "bytes of a piece")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--round-bytes", o.limits.round_bytes, "bytes of a piece of an operation")->check(CLI::PositiveNumber);
   app.add_option("--window-bytes", o.limits.window_bytes, "bytes in flight in each direction")
       ->check(CLI::PositiveNumber);
   app.add_option("--low-window-bytes", o.limits.low_window_bytes, "bytes of lower classes in flight in each direction")

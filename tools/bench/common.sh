@@ -1,4 +1,4 @@
-# Functions shared by the scripts of this folder, which source this file.
+# Functions for the scripts of this folder, which source this file.
 
 hexad=${HEXAD:-build/release/bin/hexad}
 
@@ -10,7 +10,8 @@ need() {
   }
 }
 
-# need_bench NAME: sets $bench to the measuring program NAME, and checks both programs (environment: BENCH).
+# need_bench NAME: sets $bench to the benchmark program NAME, and checks that $hexad and $bench exist (environment:
+# BENCH).
 need_bench() {
   bench=${BENCH:-build/release/bench/$1}
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
@@ -31,12 +32,12 @@ machine() {
   echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
 }
 
-# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line. Skips a KEY with another value, such as
-# the step_seconds of the ranks in metrics.jsonl, which are a list.
+# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line. Skips values that are not a number, such
+# as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
-# output only if COMMAND fails.
+# output of COMMAND only if it fails.
 launch() {
   local log=$scratch/log
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
@@ -46,8 +47,9 @@ launch() {
   }
 }
 
-# profile_into FILE SECONDS TESTBED...: measures the testbed for predictions. If the array products names grouped
-# products (8x512x1024), measures these instead of the default ones. Prints the output only if the measurement fails.
+# profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
+# grouped products (8x512x1024), measures these instead of the default ones. Prints the output only if the measurement
+# fails.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
     local status=$?
@@ -59,21 +61,21 @@ profile_into() {
 # print_rows FILE: prints the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
-  printf 'gathering outside of it; bytes sent: ep, etp and tp; peak bytes\n'
+  printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes\n'
   cat "$1"
 }
 
-# bits RATE: converts a rate such as 25mbit to bits per second and prints it.
+# bits RATE: prints a rate such as 25mbit in bits per second.
 bits() {
   case $1 in
   *gbit) awk -v n="${1%gbit}" 'BEGIN { printf "%.0f\n", n * 1e9 }' ;;
   *mbit) awk -v n="${1%mbit}" 'BEGIN { printf "%.0f\n", n * 1e6 }' ;;
   *kbit) awk -v n="${1%kbit}" 'BEGIN { printf "%.0f\n", n * 1e3 }' ;;
-  *) usage "a rate is '$1', expected a rate such as 25mbit" ;;
+  *) usage "a rate is '$1', expected a number with kbit, mbit or gbit, such as 25mbit" ;;
   esac
 }
 
-# print_steps FILE: prints the rows of train_schedules, each after its case.
+# print_steps FILE: prints the rows of train_schedules, each of which begins with its case.
 print_steps() {
   printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
   printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'
@@ -82,7 +84,7 @@ print_steps() {
 
 products=()
 
-# The scratch folder is removed at the end. A script that sets its own EXIT trap must remove the folder, too.
+# The scratch folder is removed when the script ends. A script that sets its own EXIT trap must also remove the folder.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT

@@ -1,11 +1,11 @@
-// Measures attention over ranks that share a sequence: its duration, and the time in which a rank waits for messages.
+// Measures attention over ranks that share a sequence: its duration, and the time for which a rank waits for messages.
 //
 //   mpirun -np 4 context_attention [--tokens 8192] [--heads 2] [--kv-heads 1] [--size 64] [--rounds 3]
 //                                 [--kinds ring,..]
 //
 // Prints one line per measurement, with fields separated by tabs: round, what, pass, seconds of the slowest rank,
-// seconds in which a rank waited (mean), seconds in which its messages were in flight (mean), bytes that a rank sent.
-// `what` is a kind of context attention, or "alone" (the ring's blocks without messages), or "messages" (the ring's
+// seconds for which a rank waited (mean), seconds in which its messages were in flight (mean), bytes that a rank sent.
+// `what` is a kind of context attention, "alone" (the ring's attention without messages), or "messages" (the ring's
 // messages without attention).
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ class Bench {
     return Tensor::from<float>(values, {options_.tokens, heads, options_.size}, device_);
   }
 
-  // Runs `work` on all ranks at the same time and prints the line of the measurement.
+  // Runs `work` on all ranks at the same time and prints a line with the measurement.
   template <class Work>
   void measure(std::string_view what, std::string_view pass, const Work& work) {
     group_.barrier(stream()).wait();
@@ -89,7 +89,7 @@ class Bench {
     measure(name, "backward", [&] { replay.run(); });
   }
 
-  // Computes attention with as many keys as in the ring, but all of them are this rank's own.
+  // Computes attention with the same number of keys as in the ring, but all keys are this rank's own.
   void alone() {
     RunningAttention running(q_, stream());
     measure("alone", "forward", [&] {
@@ -107,7 +107,8 @@ class Bench {
     });
   }
 
-  // Sends only the messages of forward: a block of keys and values to the next rank, and one from the previous rank.
+  // Sends only the messages of forward: a block of keys and values to the next rank. Receives one from the previous
+  // rank.
   void messages() {
     const Tensor out = Tensor::zeros({2 * k_.numel()}, Dtype::f32, device_), in = Tensor::like(out);
     measure("messages", "forward", [&] {
@@ -133,12 +134,13 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times attention over ranks that share a sequence");
-  app.add_option("--tokens", o.tokens, "tokens of a rank, an even number")->check(CLI::PositiveNumber);
-  app.add_option("--heads", o.heads, "heads of queries")->check(CLI::PositiveNumber);
-  app.add_option("--kv-heads", o.kv_heads, "heads of keys and values; divides --heads")->check(CLI::PositiveNumber);
+  app.add_option("--tokens", o.tokens, "number of tokens of each rank; must be even")->check(CLI::PositiveNumber);
+  app.add_option("--heads", o.heads, "number of query heads")->check(CLI::PositiveNumber);
+  app.add_option("--kv-heads", o.kv_heads, "number of heads of keys and values; must divide --heads")
+      ->check(CLI::PositiveNumber);
   app.add_option("--size", o.size, "size of a head")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--kinds", o.kinds, "ring, all_gather, ulysses")
+  app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--kinds", o.kinds, "kinds to measure: ring, all_gather, ulysses")
       ->delimiter(',')
       ->check(CLI::IsMember({"ring", "all_gather", "ulysses"}));
   CLI11_PARSE(app, argc, argv);

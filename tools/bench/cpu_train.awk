@@ -14,8 +14,8 @@ function median_of_rounds(values, dtype, n, who,    r, list, count) {
   return median(list, count)
 }
 
-# Returns the ratio of values of `who` with n threads to those of `who2` with n2 threads, as a median over rounds. Both
-# values of a ratio are from the same round.
+# Returns the ratio of values of `who` with n threads to those of `who2` with n2 threads, as a median over rounds. Each
+# ratio compares two values of the same round.
 function ratio(values, dtype, n, who, n2, who2,    r, list, count) {
   for (r = 1; r <= rounds; r++)
     if ((dtype, n, who, r) in values && values[dtype, n2, who2, r] > 0)
@@ -49,5 +49,5 @@ END {
         show("%.2f", ratio(bytes, dtype, n, "hexad", n, "torch")), \
         n == 1 ? "-" : show("%.2f", ratio(tokens, dtype, n, "hexad", 1, "hexad"))
     }
-  print "share: hexad's GFLOP/s over those of plain products; scaling: hexad's tokens/s over those of one thread"
+  print "share: ratio of hexad's GFLOP/s to those of plain products; scaling: ratio of hexad's tokens/s to those of one thread"
 }

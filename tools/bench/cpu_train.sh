@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Compares the training speed of recipes/bench-cpu.yaml on the CPU in Hexad and in tools/bench/torch_peer.py, in turn.
-# Measures the rate of plain matrix products (hexad bench gemm) in the same rounds. Prints a table of medians. Ratios
-# are medians of the ratios of each round, so a slow minute of the machine affects both sides of a ratio.
+# Compares the training speed of recipes/bench-cpu.yaml on the CPU between Hexad and tools/bench/torch_peer.py, in turn.
+# Also measures the rate of plain matrix products (hexad bench gemm) in each round. Prints a table of medians. Ratios
+# are medians of the ratios of each round, so a slow minute of the machine affects both terms of a ratio.
 #
 #   tools/bench/cpu_train.sh [--rounds 5] [--steps 5] [--dtypes 'f32 bf16'] [--threads '1 2'] [--output FOLDER]
 #
 # Environment: HEXAD (program; build/release/bin/hexad), PEER_PYTHON (Python with PyTorch; /usr/bin/python3).
-# Without PyTorch, only Hexad is measured. The raw output stays in FOLDER.
+# Without PyTorch, only Hexad is measured. The raw output is kept in FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 rounds=5 steps=5 dtypes='f32 bf16' threads='1 2' output=
-warmup=2  # number of first steps of a run that are not counted
+warmup=2  # number of uncounted first steps of each run
 while [ $# -gt 0 ]; do
   case $1 in
   --rounds) rounds=${2:?} ;;
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 if [ "$steps" -le $warmup ]; then
-  echo "cpu_train: --steps ($steps) must be greater than $warmup, the steps that are not counted" >&2
+  echo "cpu_train: --steps ($steps) must be greater than $warmup, the number of uncounted first steps" >&2
   exit 2
 fi
 hexad=${HEXAD:-build/release/bin/hexad}
@@ -50,7 +50,7 @@ if torch=$("$python" -c 'import torch; print(torch.__version__)' 2>/dev/null); t
   peer=true
 else
   peer=false
-  echo "PyTorch is missing for $python (tools/install-dependencies.sh --bench): only Hexad is measured"
+  echo "PyTorch is missing for $python: only Hexad is measured; tools/install-dependencies.sh --bench installs it"
 fi
 
 pinned() {  # pinned THREADS COMMAND...: runs COMMAND on cores 0 .. THREADS - 1
@@ -108,11 +108,11 @@ for ((round = 1; round <= rounds; round++)); do
   for dtype in $dtypes; do
     for n in $threads; do
       if [ "$n" -gt "$(nproc)" ]; then
-        [ $round -gt 1 ] || echo "$n threads are left out: there are $(nproc) cores"
+        [ $round -gt 1 ] || echo "$n threads are skipped, because the machine has only $(nproc) cores"
         continue
       fi
       measure_gemm $round "$dtype" "$n"
-      # Alternates the order, so that neither program always finds the warmer machine.
+      # Alternates the order, so that the machine is not always warmer for the same program.
       if ((round % 2)); then order='hexad torch'; else order='torch hexad'; fi
       for who in $order; do
         "measure_$who" $round "$dtype" "$n"

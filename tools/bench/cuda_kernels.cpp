@@ -29,7 +29,7 @@ double count(std::initializer_list<int64_t> sizes) {
                          [](double p, int64_t n) { return p * static_cast<double>(n); });
 }
 
-/// Returns the bytes of memory traffic if each tensor is moved once.
+/// Returns the bytes of memory traffic if each tensor is read or written once.
 double bytes(std::initializer_list<Tensor> tensors) {
   double sum = 0;
   for (const Tensor& t : tensors) sum += static_cast<double>(t.bytes());
@@ -47,7 +47,7 @@ void dense(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t 
   b.line(title("wgrad add"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::add); });
 }
 
-// Measures the router's product of f32 operands. It has few operations, but must read all of x.
+// Measures the router's product of f32 operands. It has few FLOPs, but must read all of x.
 void router_product(CudaTimer& b, const KernelTable& k) {
   const Tensor x = b.normal({tokens, hidden}, bf), w = b.normal({experts, hidden}, f32, 0.02);
   const Tensor y = b.normal({tokens, experts}, f32), dx = b.empty({tokens, hidden}, bf), dw = b.empty(w.shape(), f32);
@@ -60,14 +60,14 @@ void router_product(CudaTimer& b, const KernelTable& k) {
          [&](Stream& s) { k.matmul.weight_gradient(s, dw, y, x, Write::replace); });
 }
 
-/// Distribution of the rows over the experts: a text for titles, and the share of expert e.
+/// Distribution of the rows over the experts: a text for line titles, and the relative share of expert e.
 struct Routing {
   std::string name;
   std::function<double(int64_t e)> share;
 };
 const Routing balanced{"", [](int64_t) { return 1.0; }};
 const Routing zipf{", Zipf", [](int64_t e) { return std::pow(static_cast<double>(e + 1), -0.8); }};
-// Choice of an untrained router for random tokens. A hot expert gets eight times the rows of another expert.
+// Choice of an untrained router for random tokens. Each hot expert gets eight times the rows of another expert.
 const Routing four_hot{", 4 hot of 32", [](int64_t e) { return e == 5 || e == 13 || e == 18 || e == 30 ? 8.0 : 1.0; }};
 
 // Returns the experts' row offsets.
@@ -101,7 +101,7 @@ void grouped(CudaTimer& b, const KernelTable& k, const std::string& name, int64_
   b.line(title("wgrad bf16"), work, [&](Stream& s) { g.weight_gradient(s, narrow, dy, x, groups, Write::replace); });
 }
 
-// Measures attention with q, k and v side by side, as in the model.
+// Measures attention with q, k and v stored side by side in each row, as in the model.
 void attention(CudaTimer& b, const KernelTable& k) {
   AttentionShape shape{.sequences = sequences,
                        .queries = positions,
@@ -234,7 +234,8 @@ void vocabulary(CudaTimer& b, const KernelTable& k) {
   const Tensor table = b.normal({words, hidden}, bf), x = b.normal({tokens, hidden}, bf);
   const Tensor dtable = b.normal({words, hidden}, f32), out = b.empty(x.shape(), bf);
   b.line("embedding forward", {.bytes = bytes({x, out})}, [&](Stream& s) { k.embedding.forward(s, out, table, ids); });
-  b.line("embedding backward", {.bytes = 5 * bytes({x})},  // distinct words: each f32 gradient is read and written
+  b.line("embedding backward",
+         {.bytes = 5 * bytes({x})},  // all words are distinct, so each f32 gradient is read and written
          [&](Stream& s) { k.embedding.backward(s, dtable, x, ids); });
   const int64_t chunk = std::min(tokens, k.cross_entropy.chunk_rows(tokens, words));
   const Tensor logits = b.normal({chunk, words}, f32), losses = b.empty({chunk}, f32);
@@ -268,6 +269,11 @@ void pointwise_and_optimizer(CudaTimer& b, const KernelTable& k) {
          {.bytes = bytes({main, main, narrow_m, narrow_m, narrow_v, narrow_v, weights, narrow})}, [&](Stream& s) {
            k.optimizer.adamw(s, std::array{AdamwSlice{main, narrow_m, narrow_v, weights, narrow, 0.1}}, step, {});
          });
+  const Tensor rests = Tensor::zeros({parameters}, bf, main.device());
+  b.line("adamw, f32 gradient, rests of main weights",
+         {.bytes = bytes({rests, rests, m, m, v, v, weights, weights, gradient})}, [&](Stream& s) {
+           k.optimizer.adamw(s, std::array{AdamwSlice{rests, m, v, weights, gradient, 0.1}}, step, {});
+         });
   b.line("squared_norm f32", {.bytes = bytes({gradient})},
          [&](Stream& s) { k.optimizer.squared_norm(s, one, gradient, Write::replace); });
 }
@@ -296,7 +302,7 @@ int run(const std::string& only, const std::string& json) {
   pointwise_and_optimizer(b, k);
   products_of_experts(b, k);
   products_beside_blocks(b, k, device::cuda::cuda_stream(card.compute()).card());
-  if (b.failures()) fmt::print("\n{} lines failed\n", b.failures());
+  if (b.failures()) fmt::print("\n{} lines failed; see above\n", b.failures());
   return b.failures() ? 1 : 0;
 }
 
@@ -306,8 +312,8 @@ int run(const std::string& only, const std::string& json) {
 int main(int argc, char** argv) {
   CLI::App app("Measures the rates of the CUDA kernels at the sizes of the recipe bench-gpu");
   std::string only, json;
-  app.add_option("--only", only, "regular expression that selects the lines to run");
-  app.add_option("--json", json, "file to write, with one JSON object per line");
+  app.add_option("--only", only, "regular expression that selects the lines to measure");
+  app.add_option("--json", json, "output file with one JSON object per line");
   CLI11_PARSE(app, argc, argv);
   try {
     return hexad::bench::run(only, json);

@@ -15,24 +15,25 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Minimum work of a call: operations of a product, and bytes to and from memory. Zero: not reported.
+/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. Zero values are not
+/// reported.
 struct Work {
   double operations = 0;
   double bytes = 0;
 };
 
-/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s, and the ratio of GB/s to this card's
-/// copy rate (read + write), which is measured first.
+/// Runs kernels and prints a line for each: median microseconds, TFLOP/s, GB/s, and the ratio of GB/s to the card's
+/// copy rate. The copy rate counts bytes read and written, and is measured first.
 class CudaTimer {
  public:
   /// Makes a timer. `only` selects lines by name. `json_file` (may be empty) gets one object per line.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
-  /// Calls measure() one or more times. The last time counts.
+  /// Calls measure() one or more times. Only the last measurement counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
-  /// Times a kernel. `call` launches it on the compute stream. `around` runs the measurement beside other work. A
-  /// failure is printed and counted, and does not prevent later lines.
+  /// Times a kernel. `call` launches the kernel on the compute stream. `around` calls measure() while other work runs.
+  /// Prints and counts a failure, and continues with later lines.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });
@@ -40,7 +41,7 @@ class CudaTimer {
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 
-  /// Returns standard normal values times `scale`. They repeat after a million elements.
+  /// Returns standard normal values times `scale`. The values repeat after a million elements.
   Tensor normal(Shape shape, Dtype dtype, double scale = 1);
   Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
   template <class T>

@@ -1,6 +1,6 @@
 # Prints the results of exhaustive_plans.sh, tab-separated, and then the regret of the plans. Input: measured.tsv, then
-# layouts.tsv. Needs median.awk. The time of a layout is the median of the steps of all its rounds. Cases with a layout
-# that is not measured in all rounds are left out. Variable: rounds.
+# layouts.tsv. Needs median.awk. The time of a layout is the median of the steps of all its rounds. Omits cases with a
+# layout that was not measured in all rounds. Variable: rounds.
 function settle(    i, best) {
   if (!layouts) return
   cases++
@@ -42,6 +42,6 @@ END {
   settle()
   if (settled < cases) printf "\n%d of %d cases are measured\n", settled, cases
   if (!settled) exit
-  printf "\nregret: time of the first choice over that of the best layout, less one; %d cases: median %.1f%%, worst %.1f%%\n", \
+  printf "\nregret: ratio of the first choice's time to the best layout's, minus one; %d cases: median %.1f%%, worst %.1f%%\n", \
     settled, 100 * median(regrets, settled), 100 * regrets[settled]
 }

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# Compares the first choice of `hexad plan` with the best of all legal layouts, for random small recipes with 5 to 20
-# layouts. Each layout is trained for some steps. All cases are planned first. The hash of the table of layouts and their
-# predicted steps is printed before the first step is measured. Runs that the output folder already contains are not
-# repeated, so the same command continues after an interruption.
+# Compares the first choice of `hexad plan` with the best of all legal layouts, for random small recipes that have 5 to
+# 20 layouts. Each layout is trained for some steps. All cases are planned before the first step is measured. Then the
+# script prints the hash of the table of layouts and predicted steps. Runs that the output folder already contains are
+# not repeated, so the same command continues after an interruption.
 #
 #   tools/bench/exhaustive_plans.sh [--seed 1] [--cases 40] [--place 1|2|4|8|nodes] [--rounds 2] [--steps 6]
 #                                   [--cluster FILE] [--seconds 120] [--output runs/exhaustive-plans] [--predict-only]
 #
-# --place: number of ranks, each on its own core, or "nodes", two emulated nodes; default: 4, or 2 on a machine with
-# fewer than 4 cores. --rounds: runs of a layout; rounds go alternately forwards and backwards through the layouts of a
-# case. --cluster: file for predictions; without it, `hexad profile` measures the place, for --seconds. --predict-only:
-# trains nothing. random_small_recipe.awk draws the recipes. A recipe is drawn again if it has another number of layouts,
-# or less than 1 or more than 16 GFLOP per rank and step, about 20 to 500 ms. Environment: HEXAD (program;
-# build/release/bin/hexad). With a packed program: HEXAD=hexad tools/gpu/with_libraries.sh
-# tools/bench/exhaustive_plans.sh.
+# --place: number of ranks, each on its own core, or "nodes", two emulated nodes. The default is 4, or 2 on a machine
+# with fewer than 4 cores. --rounds: runs of each layout. Odd rounds go forwards through the layouts of a case, even
+# rounds backwards. --cluster: file for predictions; without it, `hexad profile` measures the place for --seconds.
+# --predict-only: trains nothing.
+# random_small_recipe.awk draws the recipes. A recipe is drawn again if its number of layouts is outside this range, or
+# if it has less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program;
+# build/release/bin/hexad). With a packed program, use:
+# HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/exhaustive_plans.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 . tools/bench/predictions.sh
 
 least_layouts=5
-most_layouts=20  # so many are simulated also if hexad plan lists 10: the first choice is the usual one
+most_layouts=20  # as many as hexad plan simulates by default, so its first choice is the usual one
 place='' rounds=2 steps=6 output=runs/exhaustive-plans
 while [ $# -gt 0 ]; do
   case $1 in
@@ -41,7 +42,7 @@ table=$output/layouts.tsv measured=$output/measured.tsv
 ranks=$(ranks_of "$place")
 refused=0 outsized=0 too_few=0 too_many=0
 
-# plan NUMBER: draws a recipe until it has few layouts and the first choice is of the right size. Prints a line of the
+# plan NUMBER: draws a recipe until it has few layouts and its first choice has a suitable size. Prints a line of the
 # table for each layout, beginning with the first choice: case/layout, place, seconds of a step, settings of the recipe,
 # settings of the layout.
 plan() {
@@ -73,7 +74,7 @@ plan() {
   done
   if [ "$verdict" != good ]; then
     cat "$scratch/err" >&2
-    echo "$(basename "$0"): case $1 has no plan, draw ${drawn[$place]}: $settings" >&2
+    echo "$(basename "$0"): case $1 has no plan after draw ${drawn[$place]}: $settings" >&2
     exit 1
   fi
   awk -F '\t' -v number="$1" -v place="$place" -v settings="$settings" \
@@ -88,7 +89,7 @@ if [ ! -e "$table" ]; then
   } >"$table.new"
   mv "$table.new" "$table"
   echo "drawn again: $refused without a legal layout, $too_few with fewer than $least_layouts, $too_many with more than" \
-    "$most_layouts, $outsized of another size"
+    "$most_layouts, $outsized of an unsuitable size"
 fi
 print_hash "$table"
 touch "$measured"
@@ -99,7 +100,7 @@ awk -F '\t' -v steps="$steps" -v rounds="$rounds" '/^#/ { next } FILENAME ~ /mea
   "$measured" "$table"
 
 failed=0
-# measure ROUND: trains each layout whose line is on standard input, unless it has already been trained in this round.
+# measure ROUND: trains each layout in the lines of standard input, unless it has already been trained in this round.
 measure() {
   local layout predicted settings choices
   while IFS=$'\t' read -r layout _ predicted settings choices; do

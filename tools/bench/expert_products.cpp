@@ -1,11 +1,12 @@
-// Compares grouped with dense matrix products of experts, by load (EPS-MoE, Fig. 5a): the same product as one call for
-// all experts, and as one call per expert.
+// Compares grouped and dense matrix products of experts, by load (EPS-MoE, Fig. 5a): one call for all experts, and one
+// call per expert.
 //
 //   expert_products [--experts 16] [--inputs 512] [--outputs 1536] [--rows 1,4,16,64,256,1024] [--threads 1] [--runs 9]
 //
-// There are two loads, even and uneven. In the uneven load, every run draws each expert's rows between half of --rows
-// and one and a half times --rows, as routing does. Both ways are timed in turn on the same rows. Seconds are medians
-// of --runs. "gain" is the median over runs of grouped seconds over dense seconds. Dense is faster if it is above 1.
+// There are two loads, even and uneven. In the uneven load, every run draws the number of rows of each expert between
+// half of --rows and one and a half times --rows. The two ways alternate on the same rows. Seconds are medians of
+// --runs. "gain" is the median over the runs of the ratio of grouped to dense seconds. If it is above 1, dense products
+// are faster.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -119,12 +120,14 @@ class Products {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Compares grouped with dense products of experts");
-  app.add_option("--experts", o.experts, "experts")->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o.inputs, "inputs of a product")->check(CLI::PositiveNumber);
-  app.add_option("--outputs", o.outputs, "outputs of a product")->check(CLI::PositiveNumber);
-  app.add_option("--rows", o.rows, "average rows of an expert")->delimiter(',')->check(CLI::PositiveNumber);
-  app.add_option("--threads", o.threads, "threads")->check(CLI::PositiveNumber);
+  CLI::App app("Compares grouped and dense matrix products of experts");
+  app.add_option("--experts", o.experts, "number of experts")->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o.inputs, "number of inputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--outputs", o.outputs, "number of outputs of a product")->check(CLI::PositiveNumber);
+  app.add_option("--rows", o.rows, "average numbers of rows of an expert, separated by commas")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--threads", o.threads, "number of threads")->check(CLI::PositiveNumber);
   app.add_option("--runs", o.runs, "repetitions")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures the cost of the mesh for a run that does not need it. Runs two builds of Hexad on recipes/bench-cpu.yaml with
-# one rank and one thread, in turn on one core. OLD is a build from before the mesh.
+# Measures the overhead of the mesh in a run that does not need it. Runs two builds of Hexad on recipes/bench-cpu.yaml
+# with one rank and one thread, alternating on one core. OLD is a build without the mesh.
 #
 #   tools/bench/group_of_one.sh OLD NEW [--rounds 5] [--steps 4] [--core 0]
 #
-# OLD, NEW: programs. The first step of a run does not count. Seconds of a step are the median of a run. Ratios are NEW
-# over OLD of the same round. "least" compares the shortest steps of all rounds, which other programs disturb least.
-# "cpu" is the processor's seconds of whole runs.
+# OLD, NEW: programs. The first step of a run is not counted. Seconds of a step are the median of a run. Ratios are NEW
+# to OLD in the same round. "least" compares the shortest steps of all rounds, which other programs disturb the least.
+# "cpu" is the CPU time of whole runs in seconds.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -24,8 +24,8 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 [ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
-need "$old" 'the program to compare with'
-need "$new" 'the program to measure'
+need "$old" 'give the path of an old build of hexad'
+need "$new" 'give the path of a new build of hexad'
 
 measure() {  # measure ROUND NAME PROGRAM: adds the steps of a run to $scratch/rows
   local run=$scratch/$1-$2 TIMEFORMAT='%U %S'
@@ -50,5 +50,5 @@ for ((round = 1; round <= rounds; round++)); do
 done
 echo "last loss: old $(cat "$scratch/loss-old"), new $(cat "$scratch/loss-new")"
 awk -F '\t' -f tools/bench/median.awk -f tools/bench/group_of_one.awk "$scratch/rows"
-printf '\nround, program, seconds of a step, or of the processor in all steps\n'
+printf '\nround, program, seconds of a step (or CPU seconds of the whole run)\n'
 cat "$scratch/rows"

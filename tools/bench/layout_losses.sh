@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares recipes/quickstart.yaml on one rank with seven layouts of eight ranks: prints the largest difference of the
-# losses over the steps, in f64 and in f32. The measure for f32 is the difference that a change of one unit in the last
-# place makes on one rank: in every weight of the embedding, or in one weight of the head, whichever is larger.
-# Exit code 1 if a limit is exceeded.
+# losses over the steps, in f64 and in f32. The f32 limit is twice the difference that a change of one unit in the last
+# place causes on one rank: in every weight of the embedding, or in one weight of the head, whichever is larger.
+# Exits with code 1 if a limit is exceeded.
 #
 #   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--overrides 'key=value ...'] [--output FOLDER]
 #
@@ -69,7 +69,7 @@ for precision in $precisions; do
       spread=$(printf '%s\n' "$spread" "$(difference "$one" "$one-$fault")" | sort -g | tail -n 1)
     done
     limit=$(awk -v s="$spread" 'BEGIN { print 2 * s }')
-    echo "$precision: one unit in the last place makes $spread; limit $limit"
+    echo "$precision: a change of one unit in the last place causes a difference of $spread; limit $limit"
   fi
   for i in "${!layouts[@]}"; do
     run=$output/$precision-layout-$i

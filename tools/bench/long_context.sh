@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Measures the memory of a rank as more ranks share a sequence (recipes/long-context.yaml). Uses one length on
-# 1, 2, 4 and 8 ranks. Then uses the same number of tokens per rank for every number of ranks.
+# Measures the memory of a rank when more ranks share a sequence (recipes/long-context.yaml). First uses one sequence
+# length on 1, 2, 4 and 8 ranks, then the same number of tokens per rank for every number of ranks.
 #
 #   tools/bench/long_context.sh [--length 32768] [--ranks '1 2 4 8'] [--full]
 #
-# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks. On two cores this takes some minutes. Each run is
-# one step. Bytes are peaks over the step, of the rank that needs the most. Environment: HEXAD (program;
+# --full: also runs the unchanged recipe, 131,072 tokens on 8 ranks, which takes some minutes on two cores. Each run is
+# one step. Bytes are peaks over the step, on the rank that needs the most. Environment: HEXAD (program;
 # build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,10 +23,10 @@ while [ $# -gt 0 ]; do
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure TITLE TOKENS RANKS: prints a line of the table. Compares later lines of a title with its first line.
+# measure TITLE TOKENS RANKS: prints a line of the table. Compares later lines of a title with the title's first line.
 measure() {
   local run=$scratch/$2-$3 peak=$scratch/$2-$3/metrics.jsonl
-  # Does not measure the peak FLOP rate, because the product for it would be part of the peak memory.
+  # Sets train.peak_flops, because measuring it needs a product that would increase the peak memory.
   launch "$3" "$hexad" train recipes/long-context.yaml model.context="$2" parallel.cp="$3" parallel.ep="$3" \
     train.threads=1 train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false run.dir="$run"
   printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$(number step_seconds "$peak")" \
@@ -36,7 +36,7 @@ measure() {
 
 machine
 for n in $ranks; do measure "one length" "$length" "$n"; done
-for n in $ranks; do measure "as many tokens a rank" $((length / 8 * n)) "$n"; done
+for n in $ranks; do measure "equal tokens per rank" $((length / 8 * n)) "$n"; done
 if $full; then measure "the recipe" 131072 8; fi
 awk -F '\t' '
   BEGIN { printf "%-22s %8s %6s %9s %11s %7s %10s %14s %11s %8s\n", "", "tokens", "ranks", "seconds", "activations", \
@@ -46,4 +46,4 @@ awk -F '\t' '
     printf "%-22s %8d %6d %9.1f %8.2f MB %7.3f %7.2f MB %11.2f MB %8.2f MB %8.4f\n", $1, $2, $3, $4, $5 / 1e6, \
       $5 * $3 / $2 / first, $6 / 1e6, $7 / 1e6, $8 / 1e6, $9
   }' "$scratch/rows"
-echo 'x ranks: activations of a rank x ranks / tokens, over the same of the first line'
+echo 'x ranks: activations of a rank x ranks / tokens, relative to the first line'

@@ -1,5 +1,5 @@
-# quantile(list, count, share): returns the value below which a share of list[1..count] lies, interpolated linearly.
-# Returns the minimum for share 0, the maximum for share 1, and an empty text for no values. Sorts by insertion, because
+# quantile(list, count, share): returns the quantile of list[1..count] for `share`, interpolated linearly. Returns the
+# minimum for share 0, the maximum for share 1, and an empty text if there are no values. Sorts by insertion, because
 # lists are short.
 function quantile(list, count, share,    i, j, x, place) {
   if (!count) return ""
@@ -13,5 +13,5 @@ function quantile(list, count, share,    i, j, x, place) {
   return i == count ? list[i] : list[i] + (place - i) * (list[i + 1] - list[i])
 }
 
-# median(list, count): returns the median of list[1..count]; an empty text for no values.
+# median(list, count): returns the median of list[1..count], or an empty text if there are no values.
 function median(list, count) { return quantile(list, count, 0.5) }

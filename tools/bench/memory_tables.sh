@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Compares the memory of a rank with formulas: weights, gradients and optimizer states under ZeRO 0 to 3 (MoNTA's Table
-# 3), and activations under recomputation and tensor parallelism (Table 4). Uses four ranks in bf16, with experts over
-# two of them.
+# 3), and activations under recomputation and tensor parallelism (Table 4). Uses four ranks in bf16, with ep 2.
 #
 #   tools/bench/memory_tables.sh
 #
-# The model is that of recipes/bench-cpu.yaml, but narrower and in MoNTA's shape. It has equal numbers of key heads and
-# heads, and equally loaded experts with GELU of four times the width. Activations are memory_peak_bytes in
-# metrics.jsonl of a run under mpirun, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
+# The model is that of recipes/bench-cpu.yaml, but narrower and in the shape of MoNTA's models. It has equal numbers of
+# heads and key heads, and equally loaded GELU experts of four times the hidden size. Measured activations are
+# memory_peak_bytes in metrics.jsonl, of the rank that needs the most. Environment: HEXAD (build/release/bin/hexad),
 # BENCH (folder; build/release/bench).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -25,7 +24,7 @@ shape=(model.hidden=256 model.kv_heads=8 model.vocab=2048 model.context=512 mode
   model.moe.expert_hidden=1024 model.moe.routing=balanced parallel.ep=2 batch.micro=1 batch.global=4
   train.precision=bf16)
 
-peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY RUN: prints the peak bytes in the last step
+peak() { number "$1" "$2" | tail -n 1; }  # peak CATEGORY FILE: prints the peak bytes of the last step
 expected() { awk -F '\t' -v name="$1" '$1 == name {print $2}' "$scratch/expected"; }
 
 # activations NAME OVERRIDE...: prints a line of the table.

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Compares steps in which a micro-batch's backward overlaps the next one's forward (schedule.pipeline.overlap) with
-# steps without overlap. Runs on two emulated nodes of one rank each (tools/testbed/rank_nodes.sh), with experts on
-# both.
+# Compares steps with and without schedule.pipeline.overlap, in which a micro-batch's backward overlaps the forward of
+# the next micro-batch. Runs on two emulated nodes of one rank each (tools/testbed/rank_nodes.sh), with experts on both
+# nodes.
 #
 #   tools/bench/micro_batch_overlap.sh [--rounds 2] [--steps 4] [--inter 200mbit] [KEY.PATH=VALUE ...]
 #
 # The model is that of recipes/bench-cpu.yaml with a small vocabulary and equally loaded experts. Each rank has four
 # micro-batches of two sequences per step. --inter: rate of the link between the ranks. At the default rate, the
-# all-to-alls take about the same time as computation on two cores of 2020. The overrides KEY.PATH=VALUE apply to all
-# runs. "waiting": seconds of a step in which a rank's thread waits for other ranks. Has the requirements of the testbed.
-# Environment: HEXAD (program; build/release/bin/hexad).
+# all-to-alls take about the same time as the computation on two cores of 2020. The overrides KEY.PATH=VALUE apply to
+# all runs. "waiting" is the time, in seconds of a step, in which a rank's thread waits for other ranks. Has the
+# requirements of the testbed. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -28,7 +28,8 @@ done
 [ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure ROUND OVERLAP OVERRIDE...: prints a row for every step except the first: overlap, seconds, seconds waited.
+# measure ROUND OVERLAP OVERRIDE...: prints a row for every step except the first: overlap, seconds, seconds waited,
+# loss.
 measure() {
   local run=$scratch/$1-$2 status=0
   tools/testbed/rank_nodes.sh --nodes 2 --ranks 1 --inter "$inter" \

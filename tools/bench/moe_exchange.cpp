@@ -1,18 +1,20 @@
-// Measures dispatch and combine of an MoE layer whose tokens are the same on all tensor-parallel ranks, by schedule and
-// volume. tools/bench/papers/monta.sh makes its tables from the output. Experts compute nothing.
+// Measures dispatch and combine of an MoE layer whose tokens are equal on all tensor-parallel ranks, by schedule and
+// volume. tools/bench/papers/monta.sh makes its tables from the output. Experts do not compute.
 //
 //   mpirun -np 16 moe_exchange [--ranks 8] [--bytes 65536,...] [--rounds 5] [--chunks 2,4,8] [--profile cluster.yaml]
 //
-// --ranks: t, the tensor-parallel ranks per node, all of which hold the same tokens; the world has e such nodes.
-// --bytes: I, the bytes of all rows that one rank sends in the baseline, (e - 1)/e of them to other nodes.
+// --ranks: t, the number of tensor-parallel ranks per node, all of which hold the same tokens. The world has e such
+// nodes. --bytes: I, the bytes of all rows that one rank sends in the baseline; (e - 1)/e of them go to other nodes.
 //
-// dispatch: the node's ranks share the experts' widths (MoNTA, Table 1, case 2), and every rank needs all rows.
-// combine: experts are whole (case 1), and every tensor-parallel rank needs all results.
+// Parts:
+// - dispatch: the node's ranks share the width of each expert (MoNTA, Table 1, case 2), and every rank needs all rows
+// - combine: experts are whole (case 1), and every tensor-parallel rank needs all results
 //
-// baseline: every rank sends its whole copy. o1: every rank sends one t-th of its copy, then the node's ranks gather.
-// o2xN: N chunks; the all-to-all of a chunk runs beside the gathering and copying of the previous chunk. o3xN: N
-// chunks; the all-to-all also runs beside the copying of the chunk before the previous one. All schedules run in every
-// round.
+// Schedules, all of which run in every round:
+// - baseline: every rank sends its whole copy
+// - o1: every rank sends one t-th of its copy, then the node's ranks gather the parts
+// - o2xN: N chunks; the all-to-all of a chunk overlaps the gathering and copying of the previous chunk
+// - o3xN: N chunks; the all-to-all, the gathering and the copying overlap, each of a different chunk
 //
 // Prints one line per measurement, with fields separated by tabs: round, part, t, bytes, schedule, seconds of the
 // slowest rank, predicted seconds of one rank (from the profile; "-" without a profile).
@@ -34,7 +36,7 @@
 namespace hexad::moe {
 namespace {
 
-constexpr int64_t width = 1024;  // elements of f32: rows have 4 KiB
+constexpr int64_t width = 1024;  // elements of f32, so rows have 4 KiB
 
 struct Options {
   int ranks = 2, rounds = 5;
@@ -45,8 +47,8 @@ struct Options {
 
 // Process groups of a rank.
 struct Groups {
-  std::unique_ptr<comm::ProcessGroup> nodes, node,
-      none;  // groups: one rank of each node, this node's ranks, and this rank alone
+  // Groups: one rank of each node, this node's ranks, and this rank alone.
+  std::unique_ptr<comm::ProcessGroup> nodes, node, none;
 
   Groups(const comm::ProcessGroup& world, int ranks)
       : nodes(world.split(world.rank() % ranks, world.rank(), comm::TrafficClass::ep, "ep")),
@@ -87,7 +89,7 @@ class Bench {
   }
 
  private:
-  // Measures one schedule. `collector` is the group that gathers the results; null: results are not gathered.
+  // Measures one schedule. `collector` is the group that gathers the results. If it is null, results are not gathered.
   void measure(int number, std::string_view part, int64_t bytes, const Way& way, const comm::ProcessGroup& etp,
                const comm::ProcessGroup* collector) {
     const int64_t all = bytes / (width * 4), tokens = way.baseline ? all : all / options_.ranks;
@@ -116,7 +118,7 @@ class Bench {
       for (const ep::ChunkCounts& c : routes.plan.counts.chunks)
         routes.collection->counts.emplace_back(collector->size(), c.slots());
     }
-    // Sends tokens unchanged; experts return the rows that they receive.
+    // Sends tokens unchanged. Experts return the rows that they receive.
     const Tensor rows = Tensor::zeros({tokens, width}, Dtype::f32, device_);
     PassGraph g(routes, rows, false);
     Combine combine(g, {.collection = routes.collection ? &*routes.collection : nullptr});
@@ -145,7 +147,7 @@ class Bench {
     std::fflush(stdout);
   }
 
-  // Draws the timelines. Pictures of earlier rounds are replaced.
+  // Draws the timelines. Replaces pictures of earlier rounds.
   void draw(std::string_view part, int64_t bytes, const Way& way, const telemetry::TimelinePair& timelines) const {
     const std::string path = fmt::format("{}/{}-{}.svg", options_.pictures, part, way.name);
     std::ofstream out(path);
@@ -154,7 +156,7 @@ class Bench {
     if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
   }
 
-  // Returns the seconds of dispatch, until the experts begin, or of combine, from the end of the experts.
+  // Returns the seconds of dispatch (until the experts begin) or of combine (from the end of the experts).
   static double of(std::string_view part, const schedule::Timeline& timeline) {
     const auto experts = std::find_if(timeline.spans.begin(), timeline.spans.end(),
                                       [](const auto& span) { return span.task.name.starts_with("experts"); });
@@ -173,11 +175,12 @@ int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times dispatch and combine of an MoE layer for each schedule");
   app.add_option("--ranks", o.ranks, "tensor-parallel ranks per node")->check(CLI::PositiveNumber);
-  app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline")->delimiter(',');
-  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
-  app.add_option("--chunks", o.chunks, "chunks of the overlapped schedules")->delimiter(',');
+  app.add_option("--bytes", o.bytes, "bytes of the rows that a rank sends in the baseline, separated by commas")
+      ->delimiter(',');
+  app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--chunks", o.chunks, "numbers of chunks of the overlapped schedules")->delimiter(',');
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule, of the last volume");
+  app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule with the last volume");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {

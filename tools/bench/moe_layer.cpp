@@ -1,30 +1,33 @@
-// Measures one MoE layer, forward and backward, on the ranks of the job. Several schedules run in turn.
-// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from it.
+// Measures one MoE layer, forward and backward, on the ranks of the job, under several schedules in turn.
+// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from the output.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
 //                       --schedule n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k experts per
-// token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn. --schedule: a name and
-// keys of schedule.moe. In every round each schedule runs once. Before the rounds, each schedule runs one pass that
-// does not count. --forward: evaluates without backward. --block: the layer in its block, with norms, attention
-// (without rotary positions) and, under model.moe.dense_residual, the dense MLP; predictions are only of the layer.
-// --threads: threads per rank. --device: cpu, emulated or cuda, where ranks exchange through host memory.
+// token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn.
+// --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
+// schedule runs one pass that is not counted.
+// --forward: evaluates without backward.
+// --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
+// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone.
+// --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
 //   layer, round, schedule, forward or backward
-//   seconds of the pass, including the router, of the slowest rank
-//   seconds of its task graph, of the slowest rank
-//   seconds with communication, and seconds with computation, each of the rank that has the most
-//   predicted seconds of the graph: the simulator, on the graphs of all ranks and the rates of --profile; - without one
-//   predicted seconds in which tensor-parallel ranks gather outside of the graph, by the bytes; - without --profile
+//   seconds of the slowest rank for the pass, including the router
+//   seconds of the slowest rank for the pass's task graph
+//   seconds with communication, and seconds with computation, each on the rank that has the most
+//   predicted seconds of the graph: simulated from the graphs of all ranks and the rates of --profile; "-" without it
+//   predicted seconds in which tensor-parallel ranks gather outside the graph, by the bytes; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
 //   peak bytes of activations, temporaries and communication of the step so far, of the rank that needs the most
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
 // start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
 // These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
-// order. Layers that differ only in B share its results.
+// order: one result for those without memory_reuse, and one for each strategy that schedules have. Layers that differ
+// only in B share its results.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -119,7 +122,7 @@ train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule,
   return train::load_recipe(config::parse(plain_recipe, "moe_layer", overrides), layers::Registry(), world);
 }
 
-/// Results of one pass over all ranks. The comment at the top of this file describes them.
+/// Results of one pass over all ranks. The comment at the top of this file describes the members.
 struct Measurement {
   double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
 };
@@ -163,7 +166,7 @@ class Contestant final : public schedule::GraphRunner {
   struct Prediction {
     double graph = 0, outside = 0;  // seconds of the graph, and seconds outside of it
   };
-  /// Returns the predictions of forward and backward; nullopt without a profile.
+  /// Returns the predictions of forward and of backward; nullopt without a profile.
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
@@ -202,7 +205,7 @@ class Contestant final : public schedule::GraphRunner {
     }
   }
 
-  /// Returns a picture of this rank's part of the last pass.
+  /// Returns a picture of the last pass on this rank.
   std::string picture(size_t pass, std::string_view title) const {
     return telemetry::timeline_svg(title, {&seen_[pass], foreseen_[pass] ? &*foreseen_[pass] : nullptr});
   }
@@ -341,7 +344,9 @@ class Bench {
         if (first()) print(layer, round, *c);
       }
     if (first() && !options_.tasks.empty()) list(layer, contestants);
-    if (options_.search) search(layer, contestants);
+    if (options_.search)
+      for (const auto& [strategy, name] : enum_names(moe::ReuseStrategy{}))
+        search(layer, strategy, std::string(name), contestants);
     if (first() && !options_.pictures.empty())
       for (const auto& c : contestants) draw(layer, *c);
   }
@@ -349,7 +354,7 @@ class Bench {
  private:
   bool first() const { return world_.rank() == 0; }
 
-  // Returns a mesh for `recipe`. Layers with the same layout share its groups.
+  // Returns a mesh for `recipe`. Layers with the same layout share their groups.
   const mesh::Mesh& mesh_of(const train::Recipe& recipe) {
     const mesh::Sizes sizes = recipe.parallel.sizes();
     auto& mesh = meshes_[mesh::Layout(sizes, world_.size()).to_string()];
@@ -369,15 +374,18 @@ class Bench {
     std::fflush(stdout);
   }
 
-  void search(const std::string& layer, const std::vector<std::unique_ptr<Contestant>>& contestants) {
+  void search(const std::string& layer, moe::ReuseStrategy strategy, const std::string& strategy_name,
+              const std::vector<std::unique_ptr<Contestant>>& contestants) {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == moe::ReuseStrategy::none && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
+      if (s.memory_reuse == strategy && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
-    base::require(!by_parts.empty(), "[moe_layer] --search has no schedule to choose");
-    std::string kind;
+    const bool keeps = strategy == moe::ReuseStrategy::none;
+    base::require(!keeps || !by_parts.empty(), "[moe_layer] --search has no schedule to choose");
+    if (by_parts.empty()) return;
+    std::string kind = strategy_name + ":";
     for (const std::string& setting : split(layer, ','))
       if (!setting.starts_with("B=")) kind += setting + ",";
     auto& found = searches_.try_emplace(kind, 1, static_cast<int64_t>(by_parts.size())).first->second;
@@ -418,17 +426,17 @@ class Bench {
 
 int run(int argc, char** argv) {
   Options o;
-  CLI::App app("Times an MoE layer under each schedule");
+  CLI::App app("Times an MoE layer under each of several schedules");
   app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
-  app.add_option("--rounds", o.rounds, "repetitions")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_flag("--forward", o.forward, "run forward only, as in evaluation");
   app.add_flag("--search", o.search, "also run MPMoE's Algorithm 1");
   app.add_flag("--block", o.block, "time the layer inside its block");
-  app.add_option("--threads", o.threads, "threads of a rank")->check(CLI::PositiveNumber);
+  app.add_option("--threads", o.threads, "number of threads of each rank")->check(CLI::PositiveNumber);
   app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--tasks", o.tasks, "file to write: a line for each task of the last round on rank 0");
+  app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");
   app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);

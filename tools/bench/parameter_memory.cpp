@@ -1,5 +1,5 @@
-// Compares three counts of the bytes of weights, gradients and optimizer states of a rank, for every level of ZeRO: its
-// allocator's, Hexad's formula, and MoNTA's Table 3. Ranks are threads.
+// Compares three values for the bytes of weights, gradients and optimizer states of a rank, for every level of ZeRO:
+// the allocator's count, Hexad's formula, and MoNTA's Table 3. Ranks are threads.
 //
 //   parameter_memory RECIPE RANKS [key.path=value ...]
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace {
 
 using device::Category;
 
-// Returns the peaks in the second step on the first rank.
+// Returns the peaks of the second step on the first rank.
 device::MemoryStats measure(const Recipe& recipe, int ranks) {
   device::MemoryStats memory;
   comm::with_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -93,8 +93,8 @@ int run(int argc, char** argv) {
     return recipe;
   };
   fmt::print(
-      "MB of one rank of {}, counted / by formula. *MoNTA* is its Table 3, which assumes bf16 gradients;\n"
-      "*in flight*: gathered weights, gradients going to their owners, and all other communication.\n\n",
+      "MB of one rank of {}: counted / by formula. *MoNTA* is MoNTA's Table 3, which assumes bf16 gradients.\n"
+      "*In flight* are gathered weights, gradients on the way to their owners, and all other communication.\n\n",
       ranks);
   fmt::print(
       "| ZeRO | gradients in | weights | gradients | optimizer | together | MoNTA | in flight |\n"

@@ -1,5 +1,6 @@
-# Prints the table of real runs of tools/bench/pipeline_bubble.sh. Reads the output of the program pipeline_bubble for
-# two ranks (simulation and formula of its first table), and then rows with round, schedule, seconds, seconds waited.
+# Prints the table of real runs of tools/bench/pipeline_bubble.sh. Input: the output of the program pipeline_bubble for
+# two ranks (of which it uses simulation and formula of the first table), then rows with round, schedule, seconds,
+# seconds waited.
 
 FNR == NR {
   if ($1 == 2 && !($2 in simulated)) {

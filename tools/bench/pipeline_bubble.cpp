@@ -1,5 +1,6 @@
-// Compares three values of the idle time of each pipeline schedule: measured, with threads as ranks and sleeps as
-// stages; simulated; and by formula. Sleeps need no core, so many ranks on few cores wait only for each other.
+// Compares three values of the idle time of each pipeline schedule: measured, simulated, and by formula. In the
+// measurement, ranks are threads and stages are sleeps. Sleeps need no core, so many ranks on few cores wait only for
+// each other.
 //
 //   pipeline_bubble [MILLISECONDS [RANKS...]]
 //
@@ -74,8 +75,8 @@ Measured measure(const Schedule& schedule, const StageTimes& times) {
   return {step, 1 - busy / (step * schedule.stages.ranks)};
 }
 
-// Returns the times of one chunk. The times of a rank's whole part of the model, `rank`, do not depend on the number of
-// chunks.
+// Returns the times of one chunk. `rank` has the times of a rank's whole part of the model, which do not depend on the
+// number of chunks.
 StageTimes times_of_chunk(const StageTimes& rank, int chunks) {
   return {rank.forward / chunks, rank.backward_input / chunks, rank.backward_weight / chunks};
 }
@@ -121,7 +122,7 @@ int main(int argc, char** argv) {
   if (!(milliseconds > 0) || *std::min_element(ranks.begin(), ranks.end()) < 2) {
     fmt::print(
         stderr,
-        "usage: pipeline_bubble [MILLISECONDS [RANKS...]], with MILLISECONDS of a rank's forward > 0 and RANKS >= 2\n");
+        "usage: pipeline_bubble [MILLISECONDS [RANKS...]]; MILLISECONDS of a rank's forward must be > 0, RANKS >= 2\n");
     return 2;
   }
   hexad::pp::compare_all(milliseconds / 1e3, ranks);

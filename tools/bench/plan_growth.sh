@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the time and memory that `hexad plan` and `hexad simulate` take for Mixtral-8x7B with contexts of 32K tokens
-# on DGX H100 nodes. Prints a line for each number of ranks. Simulates the best layout of each plan.
+# Measures the time and memory that `hexad plan` and `hexad simulate` need for Mixtral-8x7B with contexts of 32K tokens
+# on DGX H100 nodes. Prints a line for each number of ranks. `hexad simulate` runs on the best layout of each plan.
 #
 #   tools/bench/plan_growth.sh [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks
 #

@@ -1,5 +1,5 @@
-# Prints the layouts of `hexad plan --json`, best first. Columns, separated by a tab: seconds of a step, and settings as
-# key=value.
+# Prints the layouts of `hexad plan --json`, the best first. Columns, separated by a tab: seconds of a step, and
+# settings in the form key=value.
 /"settings": \{/ { inside = 1; settings = ""; next }
 inside && /\}/ { inside = 0 }
 inside {

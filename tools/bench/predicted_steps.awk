@@ -1,5 +1,5 @@
 # Prints the results of predicted_steps.sh, tab-separated, and then the errors. Input: measured.tsv, then
-# predictions.tsv. Needs median.awk. An error is the difference from the measured value, divided by that value.
+# predictions.tsv. Needs median.awk. An error is the relative difference from the measured value.
 function note(kind, group, seconds_error, is_inside, bytes_error) {
   if (!(group in count)) {
     groups[++group_count] = group

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Compares predicted steps and memory peaks (hexad simulate, hexad validate) with measured ones, for random small
+# Compares predicted step times and memory peaks (hexad simulate, hexad validate) with measured ones, for random small
 # recipes and layouts. Uses 1, 2, 4 and 8 ranks, each on its own core, and two emulated nodes. All cases are predicted
-# first. The hash of the table of predictions is printed before the first step is measured. Cases that the output folder
-# already contains are not repeated, so the same command continues after an interruption.
+# before the first step is measured. Then the script prints the hash of the table of predictions. Cases that the output
+# folder already contains are not repeated, so the same command continues after an interruption.
 #
 #   tools/bench/predicted_steps.sh [--seed 1] [--cases 40] [--places '1 2 4 8 nodes'] [--steps 8] [--cluster FILE]
 #                                  [--seconds 120] [--output runs/predicted-steps] [--predict-only]
 #
-# --cases: number of cases over all places, rounded up to the same number at each. --cluster: file for predictions at
-# all places; without it, `hexad profile` measures each place, for --seconds. --predict-only: trains nothing.
+# --cases: number of cases over all places, rounded up to the same number at each place. --cluster: file for predictions
+# at all places; without it, `hexad profile` measures each place for --seconds. --predict-only: trains nothing.
 # random_recipe.awk draws the recipes. A recipe is drawn again if `hexad validate` refuses it, or if it has less than 1
-# or more than 16 GFLOP per rank and step, about 20 to 500 ms. Environment: HEXAD (program; build/release/bin/hexad).
-# With a packed program: HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh.
+# or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program; build/release/bin/hexad).
+# With a packed program, use:
+# HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/predicted_steps.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -39,8 +40,8 @@ begin $places
 predictions=$output/predictions.tsv measured=$output/measured.tsv
 refused=0 outsized=0
 
-# predict PLACE NUMBER: draws a recipe until it is legal and of the right size. Prints its line of the table: case,
-# place, seconds of a step, both ends of their interval, peak bytes of the rank that needs the most, settings.
+# predict PLACE NUMBER: draws a recipe until it is legal and has a suitable size. Prints its line of the table: case,
+# place, seconds of a step, both limits of their interval, peak bytes of the rank that needs the most, settings.
 predict() {
   local ranks i settings verdict=
   ranks=$(ranks_of "$1")
@@ -58,7 +59,7 @@ predict() {
   if [ "$verdict" != good ] || ! "$hexad" simulate $recipe --cluster "$output/cluster.$1.yaml" --world "$ranks" --json \
     run.dir="$scratch/run" "${run_settings[@]}" $settings >"$scratch/simulated" 2>"$scratch/err"; then
     cat "$scratch/err" >&2
-    echo "$(basename "$0"): case $2 of place $1 has no prediction, draw ${drawn[$1]}: $settings" >&2
+    echo "$(basename "$0"): case $2 of place $1 has no prediction after draw ${drawn[$1]}: $settings" >&2
     exit 1
   fi
   printf '%s.%02d\t%s\t%s\t%s\t%s\n' "$1" "$2" "$1" \
@@ -77,7 +78,7 @@ if [ ! -e "$predictions" ]; then
     done
   } >"$predictions.new"
   mv "$predictions.new" "$predictions"
-  echo "drawn again: $refused that hexad validate refuses, $outsized of another size"
+  echo "drawn again: $refused that hexad validate refuses, $outsized of an unsuitable size"
 fi
 print_hash "$predictions"
 touch "$measured"

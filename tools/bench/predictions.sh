@@ -1,16 +1,16 @@
 # Options and functions of predicted_steps.sh and exhaustive_plans.sh, which source this file after common.sh. A place
-# is a number of ranks, each bound to its own core, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh), which
-# need root, iproute2 and two cores.
+# is either a number of ranks, each bound to its own core, or "nodes": two emulated nodes (tools/testbed/two_nodes.sh).
+# The latter needs root, iproute2 and two cores.
 
 recipe=recipes/bench-cpu.yaml
-counted_after=2  # number of first steps of a run that are not counted
+counted_after=2  # number of uncounted first steps of each run
 most_draws=400   # maximum number of draws for one case
 
 # Defaults of the options that both scripts have.
 seed=1 cases=40 cluster='' seconds=120 output='' predict_only=no
 
-# take_option OPTION [VALUE]: sets the variable of one of these options. Sets $taken, the number of words used. Returns
-# 1 for other options.
+# take_option OPTION [VALUE]: sets the variable of an option that both scripts have. Sets $taken to the number of
+# arguments used. Returns 1 for other options.
 take_option() {
   taken=2
   case $1 in
@@ -24,13 +24,13 @@ take_option() {
   esac
 }
 
-# check_options: checks the values of these options and of --steps.
+# check_options: checks the values of these options, and of --steps.
 check_options() {
   [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a number from 0 to 99999"
   [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
   [[ $seconds =~ ^[1-9][0-9]{0,3}$ ]] || usage "--seconds is '$seconds', expected a number from 1 to 9999"
   if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
-    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after do not count"
+    usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after are not counted"
   fi
   [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
 }
@@ -48,8 +48,8 @@ draw() {
 }
 
 # judge RANKS OVERRIDE...: sets $verdict to "refused" if hexad validate refuses the recipe, to "outsized" if a step has
-# less than 1 or more than 16 GFLOP per rank, and otherwise to "good". The report is in $scratch/validated. Returns 1
-# for other failures.
+# less than 1 or more than 16 GFLOP per rank, and to "good" otherwise. Leaves the report in $scratch/validated. Returns
+# 1 for other failures.
 judge() {
   local status=0
   "$hexad" validate $recipe --world "$1" --json run.dir="$scratch/run" "${run_settings[@]}" "${@:2}" \
@@ -65,7 +65,7 @@ judge() {
   fi
 }
 
-# cores: prints the number of cores that this process may use. Hardware threads of a core count once.
+# cores: prints the number of cores that this process may use. Counts the hardware threads of a core as one.
 cores() {
   awk -F ': *' -v most="$(nproc)" '/^physical id/ { socket = $2 } /^core id/ { if (!seen[socket, $2]++) n++ }
     END { print n && n < most ? n : most }' /proc/cpuinfo
@@ -98,25 +98,25 @@ at() {
 # is_place WORD: true if WORD is a place for which recipes are drawn.
 is_place() { [[ $1 =~ ^([1248]|nodes)$ ]]; }
 
-# usable_places PLACE...: prints the places that this machine can provide, and the reasons why it cannot provide the
-# others.
+# usable_places PLACE...: prints the places that this machine can provide. For each other place, prints the reason to
+# standard error.
 usable_places() {
   local place
   for place; do
     if [ "$place" != nodes ] && [ "$place" -gt "$(cores)" ]; then
-      echo "$place ranks are left out: this machine has $(cores) cores, and a rank needs one of its own" >&2
+      echo "$place ranks are skipped: this machine has $(cores) cores, and each rank needs its own core" >&2
     elif [ "$place" = nodes ] && [ "$(cores)" -lt 2 ]; then
-      echo "the emulated nodes are left out: this machine has one core" >&2
+      echo "the emulated nodes are skipped: this machine has one core, and they need two" >&2
     elif [ "$place" = nodes ] && ! at nodes true; then
-      echo "the emulated nodes are left out: $(tail -n 1 "$scratch/log")" >&2
+      echo "the emulated nodes are skipped: $(tail -n 1 "$scratch/log")" >&2
     else
       echo "$place"
     fi
   done
 }
 
-# begin PLACE...: prints a description of the machine. Sets $places to the usable places. Makes the output folder and,
-# for each place, the file cluster.PLACE.yaml in it unless it exists: a copy of --cluster, or a measurement.
+# begin PLACE...: prints a description of the machine. Sets $places to the usable places. Makes the output folder. For
+# each place, adds the file cluster.PLACE.yaml to it unless the file exists: a copy of --cluster, or a measurement.
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'
@@ -137,7 +137,7 @@ begin() {
     elif [ -n "$cluster" ]; then
       cp "$cluster" "$file"
     else
-      echo "measures the cluster file of place $place: about $seconds s"
+      echo "measuring the cluster file of place $place: about $seconds s"
       at "$place" "$hexad" profile --threads 1 --seconds "$seconds" --out "$file"
     fi
   done
@@ -152,17 +152,17 @@ begin_table() {
     header+=$'\n'"# cluster.$place.yaml $(sha256sum <"$output/cluster.$place.yaml" | cut -c1-16)"
   done
   if [ -e "$1" ] && [ "$(grep '^#' "$1")" != "$header" ]; then
-    echo "$(basename "$0"): $1 was made by other settings, another program or another cluster:" >&2
+    echo "$(basename "$0"): $1 was made with other settings, another program or another cluster:" >&2
     printf '%s\nexpected:\n%s\nchoose another --output\n' "$(grep '^#' "$1")" "$header" >&2
     exit 2
   fi
 }
 
-# print_hash FILE: prints the hash of a table of predictions. Must precede the first measurement.
+# print_hash FILE: prints the hash of a table of predictions. Must be called before the first measurement.
 print_hash() { echo "sha256 of $(basename "$1"), before the first step was measured: $(sha256sum <"$1" | cut -d' ' -f1)"; }
 
-# train PLACE STEPS OVERRIDE...: trains. Sets $peak to the peak bytes of the rank that needs the most, and $step_seconds
-# to the seconds of the counted steps, separated by blanks.
+# train PLACE STEPS OVERRIDE...: trains for STEPS steps. Sets $peak to the peak bytes of the rank that needs the most,
+# and $step_seconds to the seconds of the counted steps, separated by blanks.
 train() {
   local run=$scratch/run
   rm -rf "$run"
@@ -170,7 +170,7 @@ train() {
   step_seconds=$(number step_seconds "$run/metrics.jsonl" | tail -n +$((counted_after + 1)) | tr '\n' ' ')
   peak=$(sed -n 's/.*"memory_peak_bytes": *{[^}]*"total": *\([0-9]*\).*/\1/p' "$run/metrics.jsonl" | sort -n | tail -n 1)
   if [ "$(wc -w <<<"$step_seconds")" -ne $(($2 - counted_after)) ] || [ -z "$peak" ]; then
-    echo "$(basename "$0"): metrics.jsonl has not the seconds and peaks of $2 steps: ${*:3}" >&2
+    echo "$(basename "$0"): metrics.jsonl lacks seconds or peaks of some of the $2 steps: ${*:3}" >&2
     return 1
   fi
 }

@@ -1,4 +1,4 @@
-// Matrix products while other thread blocks occupy multiprocessors.
+// Benchmark of matrix products while other thread blocks occupy multiprocessors.
 #pragma once
 
 #include "framework/device/cuda/cuda_stream.h"
@@ -6,11 +6,13 @@
 
 namespace hexad::bench {
 
-/// Prints lines of dense and grouped matrix products beside 0 to 16 spinning blocks (CTAs). Products first use all
-/// multiprocessors, then leave one multiprocessor per block unused, then two. Products that use all multiprocessors
-/// divide their tiles among them in advance, so an occupied multiprocessor can double their time. Two are left because
-/// the products' blocks come in pairs within a part of the card (a GPC): a single spinning block also makes a second
-/// multiprocessor unusable.
+/// Prints lines of dense and grouped matrix products that run at the same time as 0 to 16 spinning blocks (CTAs). The
+/// products are measured three times: on all multiprocessors, with one unused multiprocessor per spinning block, and
+/// with two.
+///
+/// Products that use all multiprocessors divide their tiles among them in advance, so an occupied multiprocessor can
+/// double their time. Two unused multiprocessors are measured because the products' blocks come in pairs within a part
+/// of the card (a GPC): a single spinning block also makes a second multiprocessor unusable.
 void products_beside_blocks(CudaTimer& b, const kernels::KernelTable& k, const device::cuda::Card& card);
 
 }  // namespace hexad::bench

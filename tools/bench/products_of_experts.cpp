@@ -19,7 +19,7 @@ struct Sizes {
   const char* model;
   int64_t rows, width, features, experts;
 };
-// Gate and up are one product, so their features are twice the width of an expert.
+// Gate and up are one product, so their number of features is twice the width of an expert.
 constexpr Sizes all_sizes[] = {
     {"Mixtral gate and up", 16384, 4096, 28672, 8},          {"Mixtral down", 16384, 14336, 4096, 8},
     {"Qwen3-30B gate and up", 65536, 2048, 1536, 128},       {"Qwen3-30B down", 65536, 768, 2048, 128},

@@ -1,9 +1,9 @@
 # Prints the table of published_steps.sh. Input, tab-separated: id, recipe, ranks, grade, published tokens per second of
 # each GPU (or -), published MFU in percent (or -), predicted tokens per second of all ranks, predicted MFU. Needs
-# median.awk, which sorts.
+# median.awk, whose functions also sort the list.
 
-# Returns Kendall's tau of a model's rows: the pairs in the same order minus the pairs in the opposite order, over all
-# pairs.
+# Returns Kendall's tau of a model's rows: the number of pairs in the same order minus the number of pairs in the
+# opposite order, divided by the number of all pairs.
 function tau(model,    i, j, n, sum, x) {
   n = rows[model]
   for (i = 1; i <= n; i++)

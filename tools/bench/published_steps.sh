@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compares predicted steps with steps that other trainers have published (published_steps.tsv: settings, tokens per
-# second of each GPU or MFU, grade of the source). Each row is simulated on the cluster that it names (hexad simulate).
-# No value in the cluster files is fitted to these rows. Prints a line for each row, then errors by grade, and Kendall's
-# tau for each model with at least five rows of the same measure.
+# Compares predicted steps with steps that users of other trainers have published (published_steps.tsv: settings, tokens
+# per second of each GPU or MFU, grade of the source). Simulates each row on the cluster that it names (hexad simulate).
+# No value in the cluster files is fitted to these rows. Prints a line for each row, then the errors by grade, and
+# Kendall's tau for each model with at least five rows of the same measure.
 #
 #   tools/bench/published_steps.sh [--only PATTERN]
 #
@@ -36,6 +36,6 @@ done <tools/bench/published_steps.tsv >"$scratch/rows"
 [ -s "$scratch/rows" ] || [ -e "$scratch/failed" ] || usage "--only: no row matches '$only'"
 awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
 if [ -e "$scratch/failed" ]; then
-  echo "$(wc -l <"$scratch/failed") rows could not be simulated" >&2
+  echo "$(wc -l <"$scratch/failed") rows could not be simulated; see above" >&2
   exit 1
 fi

@@ -1,5 +1,5 @@
-# Prints changes to recipes/bench-cpu.yaml as key=value: a small model, its layout on a number of ranks, and its
-# schedule. Some results are illegal. Needs random.awk. Variables: ranks; seed, place and number, which select the
+# Prints overrides of recipes/bench-cpu.yaml as key=value: a small model, its layout on a number of ranks, and its
+# schedule. Some results are illegal. Needs random.awk. Variables: ranks; and seed, place and number, which select the
 # random sequence.
 function set(key, value) { printf "%s%s=%s", separator, key, value; separator = " " }
 

@@ -1,6 +1,6 @@
-# Prints changes to recipes/bench-cpu.yaml as key=value: a small model with few layouts, because heads, layers, experts
-# and sequences have few divisors. Some results are illegal. Needs random.awk. Variables: seed, place and number, which
-# select the random sequence.
+# Prints overrides of recipes/bench-cpu.yaml as key=value: a small model with few layouts, because its numbers of heads,
+# layers, experts and sequences have few divisors. Some results are illegal. Needs random.awk. Variables: seed, place
+# and number, which select the random sequence.
 function set(key, value) { printf "%s%s=%s", separator, key, value; separator = " " }
 
 BEGIN {

@@ -13,9 +13,9 @@ function bits_per_second(rate) {
   bytes[$1, $2, $4, $5] = $9
 }
 
-# Prints medians over rounds: seconds; waited / seconds; seconds over those of "alone" in the same round; and the rate
-# of traffic on a node's link over the rate of the link. In a ring, one of the node's two ranks sends its bytes to the
-# other node. In an all-gather, both ranks send two of their three blocks to the other node.
+# Prints medians over rounds: seconds; waited / seconds; the ratio of seconds to those of "alone" in the same round; and
+# the ratio of the traffic on a node's link to the link's rate. In a ring, one of the node's two ranks sends its bytes
+# to the other node. In an all-gather, both ranks send two of their three blocks to the other node.
 function row(key, link, what, pass,    r, s, w, a, u, crossing) {
   crossing = what == "all_gather" ? 4 / 3 : 1
   for (r = 1; r <= rounds; r++) {
@@ -32,7 +32,7 @@ function row(key, link, what, pass,    r, s, w, a, u, crossing) {
 
 END {
   printf "%-8s %-6s %-11s %-9s %8s %9s %8s %10s %10s\n", "link", "heads", "attention", "pass", "seconds", "waiting", \
-    "/ alone", "MB a rank", "of link"
+    "/ alone", "MB/rank", "of link"
   for (c = 1; c <= count; c++) {
     split(cases[c], part, SUBSEP)
     row(cases[c], part[1], "messages", "forward")

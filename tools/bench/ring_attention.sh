@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Measures attention over four ranks on two emulated nodes: the share of time in which ranks wait for keys and values, as
-# a ring and after an all-gather. Two ranks share a core, so the attention of one rank also hides the messages of the
-# other. "alone" is the same attention without messages.
+# Measures attention over four ranks on two emulated nodes, as a ring and after an all-gather. Prints the share of time
+# for which ranks wait for keys and values. Two ranks share a core, so the attention of one rank also hides the messages
+# of the other rank. "alone" is the same attention without messages.
 #
 #   tools/bench/ring_attention.sh [--tokens 8192] [--rounds 3] [--rates '200mbit 1gbit'] [--shapes '2,1 2,2']
 #
-# --tokens: tokens per rank. --shapes: numbers of query heads and key heads, each of size 64. The raw rows follow the
-# table. Environment: BENCH (program; build/release/bench/context_attention). Needs root (tools/testbed/two_nodes.sh;
-# exits with 77 without it).
+# --tokens: tokens per rank. --shapes: numbers of query heads and key heads, each of size 64. Prints a table, then the
+# raw rows. Environment: BENCH (program; build/release/bench/context_attention). Needs root
+# (tools/testbed/two_nodes.sh); exits with 77 without it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -27,7 +27,7 @@ bench=${BENCH:-build/release/bench/context_attention}
 need "$bench" 'cmake --build --preset release --target context_attention'
 
 machine
-echo "tokens:    $tokens a rank, 4 ranks on 2 nodes, f32; medians of $rounds rounds"
+echo "tokens:    $tokens per rank, 4 ranks on 2 nodes, f32; medians of $rounds rounds"
 for rate in $rates; do
   for shape in $shapes; do
     tools/testbed/two_nodes.sh --nodes 2 --ranks 2 --rate "$rate" "$bench" --tokens "$tokens" --rounds "$rounds" \

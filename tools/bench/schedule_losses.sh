@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Compares every schedule of MoE layers, and auto, with one rank. Trains each recipe of recipes/ in f64 for some steps on
-# four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. Prints the largest difference of the losses from
-# those of the unchanged recipe on one rank. Exits with 1 if a relative difference is above 1e-10, or if a run fails.
+# Compares every schedule of MoE layers, and auto, with one rank. Trains each recipe of recipes/ in f64 for some steps
+# on four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. Prints the largest difference of their losses
+# from the losses of the unchanged recipe on one rank. Exits with 1 if a relative difference is above 1e-10, or if a run
+# fails.
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
-# Needs data/quickstart (tools/quickstart.sh prepares it), but reads only the part used for training. Batches always
-# have eight sequences of 64 tokens. Environment: HEXAD (program; build/release/bin/hexad).
+# Needs data/quickstart (tools/quickstart.sh prepares it), but reads only its training part. Batches always have eight
+# sequences of 64 tokens. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -26,7 +27,7 @@ mkdir -p "$output"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 [ -d data/quickstart ] || usage 'data/quickstart is missing: tools/quickstart.sh prepares it'
 
-# Each line has a name and keys of schedule.
+# Each line has a name, followed by keys of the recipe's section schedule.
 schedules=(
   'fastmoe'
   'deepspeed moe.duplicates=baseline'
@@ -36,11 +37,12 @@ schedules=(
   'monta-o3 moe.duplicates=drop moe.overlap=a2a_allgather_copy moe.chunks=2'
   'parm-s1 moe.duplicates=pause_before_gate moe.esp_exchange=direct'
   'parm-s2 moe.duplicates=pause_after_gate moe.esp_exchange=direct'
-  'parm-s2-saa moe.duplicates=pause_after_gate moe.esp_exchange=direct moe.overlap=a2a_allgather moe.chunks=2'
+  'parm-s2-saa moe.duplicates=pause_after_gate moe.esp_exchange=direct moe.overlap=a2a_allgather moe.chunks=4'
   'pipemoe moe.chunk_by=tokens moe.chunks=3'
   'tutel moe.chunk_by=tokens moe.chunks=2 moe.order=returns_last'
   'weights-last moe.chunk_by=tokens moe.chunks=2 moe.order=weights_last'
   'fastermoe moe.chunk_by=nodes moe.chunks=2 moe.order=returns_last'
+  'shadow moe.hot_experts=shadow moe.hot_load=1'
   'eps moe.chunk_by=experts moe.chunks=2 moe.rows=token moe.gemms=by_load'
   'eps-whole moe.rows=token moe.gemms=dense'
   'mpmoe-s1 moe.chunk_by=tokens moe.chunks=2 moe.memory_reuse=s1'
@@ -58,7 +60,7 @@ common=(train.steps="$steps" train.precision=f64 train.threads=1 train.eval_ever
   train.peak_flops=1e9 checkpoint.at_end=false run.heldout_prompts=0 model.context=64 batch.global=8 parallel.cp=1)
 mpi=(mpirun -np 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism none)
 if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
-# shellcheck disable=SC2016  # each rank expands the text
+# shellcheck disable=SC2016  # each rank expands the variables
 mpi+=(bash -c 'export HEXAD_NODE=$((OMPI_COMM_WORLD_RANK / 2)); exec "$0" "$@"')
 
 losses() { number loss "$1/metrics.jsonl" | head -n "$steps"; }

@@ -23,8 +23,8 @@ constexpr int threads = 640, cluster = 4;
 constexpr long long most_cycles = 4'000'000'000;  // two seconds at 2 GHz
 constexpr std::chrono::seconds most_start(1);
 
-// The first thread polls. The others wait at the barrier, so that the block stays resident. `released` is in the card's
-// memory: blocks that poll the host's memory slow down every kernel beside them.
+// The first thread polls. The other threads wait at the barrier, so that the block stays resident. `released` is in the
+// card's memory, because blocks that poll the host's memory slow down all concurrent kernels.
 __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, const volatile unsigned* released) {
   if (threadIdx.x == 0) {
     const long long begin = clock64();
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(threads) spin_kernel(SpinningFlags* flags, con
 
 }  // namespace
 
-/// Ends the blocks when destroyed, and waits for their end.
+/// Ends the blocks when destroyed, and waits until they have ended.
 class SpinningBlocks::Release {
  public:
   explicit Release(const SpinningBlocks& blocks) : blocks_(blocks) {}
@@ -110,13 +110,16 @@ void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
     for (int b = 0; b < blocks; ++b)
       while (flags_->running[b] == 0) {
         if (std::chrono::steady_clock::now() > limit)
-          fail(ExitCode::resource, "[spinning blocks] only ", b, " of ", blocks, " blocks have started in a second");
+          fail(ExitCode::resource, "[spinning blocks] only ", b, " of ", blocks,
+               " blocks have started within a second, expected all of them");
         std::this_thread::yield();
       }
     work();
   }
   for (int b = 0; b < blocks; ++b)
-    if (flags_->expired[b] != 0) fail(ExitCode::resource, "[spinning blocks] a block ended before the work beside it");
+    if (flags_->expired[b] != 0)
+      fail(ExitCode::resource,
+           "[spinning blocks] a block ended before the concurrent work; expected work of less than two seconds");
 }
 
 }  // namespace hexad::bench

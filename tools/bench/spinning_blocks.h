@@ -1,4 +1,4 @@
-// Thread blocks that occupy multiprocessors, as communication between cards does beside computation.
+// Thread blocks that occupy multiprocessors, as communication kernels do while computation runs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,19 +13,20 @@ namespace hexad::bench {
 
 struct SpinningFlags;
 
-/// Runs thread blocks that spin until the host releases them. Like NCCL's, the blocks have 640 threads, come in
-/// clusters of four on an H100 if their number is a multiple of four, and have a stream of the card's highest priority.
-/// Blocks that are not released end by themselves after two seconds at 2 GHz, so they cannot hang the card.
+/// Runs thread blocks that spin until the host releases them. Like NCCL's blocks, they have 640 threads and run on a
+/// stream of the card's highest priority. On an H100, a number of blocks that is a multiple of four runs in clusters of
+/// four.
+/// Blocks that are not released stop by themselves after two seconds at 2 GHz, so they cannot hang the card.
 class SpinningBlocks {
  public:
   static constexpr int most = 16;
 
   explicit SpinningBlocks(const device::cuda::Card& card);
 
-  /// Calls work() while `blocks` blocks run (at most `most`). The call begins when every block has announced itself.
-  /// The blocks are released when the call returns or throws. `work` must not load a kernel or allocate memory: either
-  /// may wait for the whole card. Throws base::Error (resource) if the blocks do not start within a second, or if they
-  /// ended before work() did.
+  /// Calls work() while `blocks` blocks run (at most `most`). Begins the call when every block has reported to the
+  /// host. Releases the blocks when the call returns or throws. `work` must not load a kernel or allocate memory,
+  /// because both operations may wait for the whole card. Throws base::Error (resource) if the blocks do not start
+  /// within a second, or if they stopped before work() returned.
   void run_beside(int blocks, const std::function<void()>& work);
 
  private:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The model of recipes/bench-cpu.yaml in the fastest plain PyTorch, for comparison.
+"""The model of recipes/bench-cpu.yaml in plain PyTorch, as fast as possible, for comparison.
 
-One step is ACCUMULATE micro-batches of BATCH x CONTEXT random tokens forward and backward, clipping by global norm and
-AdamW. Prints one JSON line. The model uses these optimizations:
-- One parameter per expert. Indexing a stacked weight would make backward fill a whole zero gradient per expert.
+One step runs forward and backward on ACCUMULATE micro-batches of BATCH x CONTEXT random tokens, clips by global norm,
+and updates by AdamW. Prints one JSON line. The model uses these optimizations:
+- One parameter per expert. With a stacked weight, backward would fill a whole gradient with zeros for each expert.
 - Fused q/k/v and gate/up products.
-- Only gathers (no index_add) to bring tokens to experts and back, in both directions.
-- bf16 weights next to fp32 main weights. They are cast once per step, not once per use like in autocast.
-- scaled_dot_product_attention and the fused AdamW if this PyTorch has them, otherwise an update in cache-sized pieces.
+- Only gathers (no index_add) to move tokens to experts and back, in forward and backward.
+- bf16 weights next to fp32 main weights. They are cast once per step, not once per use as in autocast.
+- scaled_dot_product_attention and the fused AdamW if this PyTorch has them; otherwise, AdamW in cache-sized pieces.
 
 Run:  /usr/bin/python3 tools/bench/torch_peer.py --dtype f32 --threads 1 --steps 6
 """
@@ -29,7 +29,7 @@ def parse_arguments():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--dtype", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--attention", choices=["auto", "math", "sdpa"], default="auto")
-    parser.add_argument("--compile", action="store_true", help="torch.compile (PyTorch 2 and later)")
+    parser.add_argument("--compile", action="store_true", help="use torch.compile (PyTorch 2 and later)")
     arguments = parser.parse_args()
     if arguments.steps <= arguments.warmup:
         parser.error(f"--steps ({arguments.steps}) must be greater than --warmup ({arguments.warmup})")
@@ -37,9 +37,9 @@ def parse_arguments():
 
 
 def prepare_threads(threads):
-    """Sets thread counts. Call it before PyTorch is loaded, because its BLAS reads the environment once."""
+    """Sets thread counts. Must be called before PyTorch is loaded, because its BLAS reads the environment only once."""
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(threads)
-    # OpenBLAS 0.3.21 (Debian 12) mistakes processors newer than itself for a Prescott, and is then 5 times slower.
+    # OpenBLAS 0.3.21 (Debian 12) treats newer processors as a Prescott, and is then 5 times slower.
     cpuinfo = pathlib.Path("/proc/cpuinfo")
     if cpuinfo.exists() and " avx512bw " in cpuinfo.read_text():
         os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
@@ -62,7 +62,7 @@ if ARGUMENTS.compile and not hasattr(torch, "compile"):
 
 
 class Gather(torch.autograd.Function):
-    """Gathers rows of x [T, D] in expert order, [T * k, D]. Backward sums each token's k rows by the inverse gather."""
+    """Gathers rows of x [T, D] in expert order, [T * k, D]. Backward gathers each token's k rows and sums them."""
 
     @staticmethod
     def forward(ctx, x, order, inverse, top_k):
@@ -195,7 +195,7 @@ class Model(nn.Module):
 
 
 class PiecewiseAdamW:
-    """AdamW over pieces that stay in the cache, so that eager operations do not read all memory a dozen times."""
+    """AdamW over pieces that fit into the cache, because eager operations would read all memory a dozen times."""
 
     PIECE = 1 << 16
 
@@ -217,7 +217,7 @@ class PiecewiseAdamW:
 
 
 class FusedAdamW:
-    """PyTorch's own single-pass update, on the CPU since 2.4."""
+    """PyTorch's own single-pass update, available on the CPU since 2.4."""
 
     def __init__(self, weights, lr):
         self.weights = weights
@@ -231,7 +231,7 @@ class FusedAdamW:
 
 
 class Trainer:
-    """The model's weights in its own dtype; main weights and moments in fp32."""
+    """Trainer of the model. The model's weights have the chosen dtype; main weights and moments are fp32."""
 
     def __init__(self, arguments):
         self.dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[arguments.dtype]
@@ -264,8 +264,8 @@ class Trainer:
 
 
 def model_flops(a):
-    """Returns the FLOPs of one step: 6 per token and active weight (without the embedding), and half of attention's
-    full square, because attention is causal."""
+    """Returns the FLOPs of one step: 6 per token and active weight (without the embedding), plus half of the full
+    square of attention scores, because attention is causal."""
     size = a.hidden // a.heads
     attention = a.hidden * (2 * a.heads + 2 * a.kv_heads) * size
     layer = attention + a.hidden * a.experts + a.top_k * 3 * a.hidden * a.expert_hidden

@@ -1,21 +1,21 @@
-// Measures whole training steps of a recipe on the ranks of the job. Several schedules of its MoE layers run in turn.
-// tools/bench/papers/{whole_step,monta_step,parm_step}.sh make their tables from it.
+// Measures whole training steps of a recipe on the ranks of the job, under several schedules of its MoE layers in turn.
+// tools/bench/papers/{whole_step,monta_step,parm_step}.sh make their tables from the output.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
-// --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round each
-// schedule trains one step. Before the rounds, each schedule trains one step that does not count. Open choices of a
+// --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round, each
+// schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
 // schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
-// that need the same lanes, order and layout train the same weights; no schedule changes the computation.
+// that need the same lanes, order and layout train the same weights. No schedule changes the computation.
 //
-// For each schedule with open choices, first prints "chosen", schedule, and the choices. Then prints one line per step,
-// with fields separated by tabs:
+// For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
+// step, with fields separated by tabs:
 //   round, schedule
-//   seconds of the step, of the slowest rank
-//   seconds of all passes through the experts, of the rank that has the most
-//   seconds of one layer's forward, mean over layers and micro-batches, of the slowest rank
-//   seconds of one layer's forward and backward, mean over layers and micro-batches, of the slowest rank
-//   seconds of the same as predicted by the simulator with the rates of --profile; "-" without one
+//   seconds of the step on the slowest rank
+//   seconds of all passes through the experts, on the rank that has the most
+//   seconds of one layer's forward, mean over layers and micro-batches, on the slowest rank
+//   seconds of one layer's forward and backward, mean over layers and micro-batches, on the slowest rank
+//   the previous value as predicted by the simulator with the rates of --profile; "-" without a profile
 //   means over the ranks:
 //     seconds of one layer's forward in which an all-to-all or an all-gather runs, or waits for its peers
 //     seconds of all passes with all-to-alls, with all-to-alls or all-gathers, and with communication but no
@@ -24,8 +24,8 @@
 //   peak bytes of activations, temporaries and communication, of the rank that needs the most
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
-//     seconds in which any operation is under way
-//     seconds in which a thread is blocked waiting for it, even a thread without other work
+//     seconds in which any operation is in flight
+//     seconds in which a thread is blocked on it, even if the thread has no other work
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -83,7 +83,7 @@ struct NamedSchedule {
 
 train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int world) {
   std::vector<std::string> overrides = o.overrides;
-  // Trials take at most half of the run's steps.
+  // Trials take at most half of the run's steps, so the run has twice as many steps.
   for (const std::string& fixed : {base::cat("train.steps=", std::max(1, 2 * o.trials)),
                                    std::string("schedule.moe.trial_share=0.5"), std::string("train.threads=1")})
     overrides.push_back(fixed);
@@ -92,7 +92,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training. Schedules that are set in it share it.
+/// A model in training. Schedules that need the same model share it.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
@@ -101,7 +101,7 @@ class Training {
         data_(data::open_training_data(
             recipe_.data,
             {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed})),
-        optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer),
+        optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer, {}, &instance_.mesh),
         step_(recipe_, instance_, optimizer_) {}
 
   train::ModelInstance& instance() { return instance_; }
@@ -125,7 +125,7 @@ class Training {
   int64_t steps_ = 0;
 };
 
-/// Returns the text of the settings that all schedules of one Training share.
+/// Returns the text of the settings that all schedules of one Training must share.
 std::string shared_part(train::Recipe recipe) {
   moe::MoeScheduleConfig usual;
   usual.order = recipe.schedule.moe.order;
@@ -140,7 +140,7 @@ struct PassTimes {
   double all = 0, all_to_all = 0, exchange = 0, exposed = 0;
 };
 
-/// Returns the seconds in which at least one task of these kinds runs.
+/// Returns the seconds in which at least one task of the given kinds runs.
 double seconds_of(const schedule::Timeline& t, const std::vector<TaskKind>& kinds) {
   std::vector<std::pair<double, double>> spans;
   for (const schedule::Timeline::Span& s : t.spans)
@@ -169,7 +169,7 @@ PassTimes times_of(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-/// Results of one step over all ranks. The comment at the top of this file describes them.
+/// Results of one step over all ranks. The comment at the top of this file describes the members.
 struct Measurement {
   double step = 0, passes = 0, forward = 0, layer = 0, peak_bytes = 0;
   double forward_exchange = 0, all_to_all = 0, exchange = 0, exposed = 0;
@@ -319,8 +319,9 @@ int run(int argc, char** argv) {
       ->required()
       ->expected(1)
       ->take_all();
-  app.add_option("--rounds", o.rounds, "counted steps of each schedule")->check(CLI::PositiveNumber);
-  app.add_option("--trials", o.trials, "trial steps that choose the values of auto keys; 0: the prediction decides");
+  app.add_option("--rounds", o.rounds, "number of counted steps of each schedule")->check(CLI::PositiveNumber);
+  app.add_option("--trials", o.trials,
+                 "number of trial steps that choose the values of auto keys; 0: the prediction alone decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures the wall-clock and CPU seconds of the same command with two programs, in turn. Prints medians and raw rows.
+# Measures the wall-clock and CPU seconds of the same command with two programs in turn. Prints medians and raw rows.
 #
 #   tools/bench/two_programs.sh [--rounds 5] [--busy 0] [--limit 120] OLD NEW COMMAND...
 #
-# COMMAND contains HEXAD in place of the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
-# --busy N: runs N other processes that never sleep. A command that exceeds --limit seconds is ended and marked "over".
+# In COMMAND, HEXAD is replaced by the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
+# --busy N: runs N other processes that never sleep. A command is ended after --limit seconds; its row still counts.
 set -euo pipefail
 
 rounds=5 busy=0 limit=120
@@ -48,5 +48,5 @@ done
 for name in old new; do
   awk -v name=$name '$1 == name {print $2}' "$scratch/rows" | sort -n >"$scratch/wall"
   awk -v name=$name '$1 == name {print $3}' "$scratch/rows" | sort -n >"$scratch/cpu"
-  echo "$name: median $(sed -n $(((rounds + 1) / 2))p "$scratch/wall") s, $(sed -n $(((rounds + 1) / 2))p "$scratch/cpu") s of processors"
+  echo "$name: median $(sed -n $(((rounds + 1) / 2))p "$scratch/wall") s, $(sed -n $(((rounds + 1) / 2))p "$scratch/cpu") s of CPU time"
 done

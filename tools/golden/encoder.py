@@ -1,5 +1,5 @@
-"""A tiny dense encoder, written for reading: pre-norm LayerNorm, bidirectional attention, exact GELU, learned positions,
-a bias in every linear layer, the output head tied to the embedding. Shapes are those of moe_decoder.py.
+"""A tiny dense encoder, written to be readable: pre-norm LayerNorm, bidirectional attention, exact GELU, learned
+positions, a bias in every linear layer, and the output head tied to the embedding. Letters of shapes are as in moe_decoder.py.
 """
 from dataclasses import dataclass
 

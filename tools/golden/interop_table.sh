@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Prints the table of docs/interop.md: for each family, how its small golden model (tools/golden/models.sh) agrees with
-# transformers. Needs a built tree.
+# Prints the table of docs/interop.md. It shows for each family how well its small golden model (tools/golden/models.sh)
+# agrees with transformers. Needs a built tree.
 #
 #   tools/golden/interop_table.sh [BUILD]           print the table; BUILD is build/release by default
 #   tools/golden/interop_table.sh [BUILD] --write   put the table into docs/interop.md
 #
-# The column "loads" exports each model and lets transformers compute its logits (tools/golden/models_python.sh).
+# For the column "loads", exports each model and computes its logits with transformers (tools/golden/models_python.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=build/release write=
 for argument in "$@"; do
   case $argument in
     --write) write=yes ;;
-    -*) echo "interop_table.sh: unknown option $argument" >&2; exit 2 ;;
+    -*) echo "interop_table.sh: unknown option '$argument', expected [BUILD] [--write]" >&2; exit 2 ;;
     *) build=$argument ;;
   esac
 done

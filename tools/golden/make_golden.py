@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference trajectories of tests/golden with PyTorch in float64. See tests/golden/README.md.
 
-Without arguments, the files are bitwise identical to the existing ones. Other sizes and seeds help to find a mistake:
+Without arguments, the files are bitwise identical to the existing files. Other sizes and seeds help to find a mistake:
 
     python3 tools/golden/make_golden.py /tmp/golden --seed 5 --decoder layers=1 experts=8 --encoder heads=2
 """
@@ -18,7 +18,7 @@ import moe_decoder
 from random_tensors import RandomTensors
 from safetensors_writer import save
 
-DEFAULT_SEED = 33  # best of 40: its top-2 choices stay farthest from a tie (steps[].router_margin)
+DEFAULT_SEED = 33  # best of 40 seeds: its top-2 choices are the farthest from a tie (steps[].router_margin)
 OPTIMIZER = {"lr": 1e-2, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "clip_norm": 1.0}
 
 
@@ -34,11 +34,11 @@ def global_norm(gradients):
 class Batches:
     steps: int
     micro_batches: int
-    sequences: int  # number in one micro-batch
+    sequences: int  # number of sequences in one micro-batch
 
 
 class AdamW:
-    """AdamW in full, because details matter here: decay before the step, only of matrices; clipping by
+    """AdamW, written out because details matter: decays only matrices, before the step; clips by
     min(1, clip_norm / norm) without PyTorch's 1e-6 in the denominator."""
 
     def __init__(self, weights):
@@ -63,7 +63,7 @@ class AdamW:
 
 
 def decoder_step(c, batches, weights, ids, targets):
-    """Runs forward and backward of one global batch. ids, targets [micro_batches * sequences, S]."""
+    """Runs forward and backward of one global batch. `ids` and `targets` are [micro_batches * sequences, S]."""
     for w in weights.values():
         w.grad = None
     all_logits, terms, margin = [], {"cross_entropy": 0.0, "aux_loss": 0.0, "z_loss": 0.0}, 1.0
@@ -148,13 +148,13 @@ def write(folder, name, tensors, scalars, seed):
 
 
 def config(default, sizes):
-    """Returns `default` with the fields set by texts such as "layers=1"."""
+    """Returns `default` with some fields replaced by texts such as "layers=1"."""
     kinds = {field.name: field.type for field in dataclasses.fields(default)}
     changes = {}
     for size in sizes:
         name, _, value = size.partition("=")
         if name not in kinds:
-            raise SystemExit(f"make_golden.py: {name} is no size; there are: {', '.join(kinds)}")
+            raise SystemExit(f"make_golden.py: unknown size {name}, expected one of: {', '.join(kinds)}")
         try:
             changes[name] = kinds[name](value)
         except ValueError:
@@ -172,14 +172,14 @@ def positive(text):
 def arguments():
     default = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=default, help="what to write to [tests/golden]")
-    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="of weights and tokens [%(default)s]")
-    parser.add_argument("--steps", type=positive, default=10, help="updates of the decoder [%(default)s]")
-    parser.add_argument("--micro-batches", type=positive, default=2, help="of a global batch [%(default)s]")
-    parser.add_argument("--sequences", type=positive, default=2, help="of a micro-batch [%(default)s]")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path, default=default, help="output folder [tests/golden]")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="seed of weights and tokens [%(default)s]")
+    parser.add_argument("--steps", type=positive, default=10, help="number of updates of the decoder [%(default)s]")
+    parser.add_argument("--micro-batches", type=positive, default=2, help="micro-batches in a global batch [%(default)s]")
+    parser.add_argument("--sequences", type=positive, default=2, help="sequences in a micro-batch [%(default)s]")
     for name, module in (("--decoder", moe_decoder), ("--encoder", encoder)):
         sizes = " ".join(f"{f.name}={f.default}" for f in dataclasses.fields(module.Config))
-        parser.add_argument(name, nargs="+", metavar="SIZE=N", default=[], help=f"sizes [{sizes}]")
+        parser.add_argument(name, nargs="+", metavar="SIZE=N", default=[], help=f"sizes of the model [{sizes}]")
     return parser.parse_args()
 
 

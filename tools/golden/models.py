@@ -1,11 +1,11 @@
-"""Makes small random models of the families that Hexad imports, with what `transformers` computes from them.
+"""Makes small random models of the families that Hexad imports, and the results that `transformers` computes with them.
 
 Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
        models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
 
 A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
-reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. Families in
-GRADIENTS also have gradients/, which is a model whose weights are the gradients of the loss.
+reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The families
+in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
 """
 
 import copy
@@ -23,8 +23,14 @@ ROUTED = dict(num_experts_per_tok=2, output_router_logits=False)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
+# Latent attention, and experts in all blocks but the first.
+LATENT = dict(SIZES, num_attention_heads=2, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=8,
+              first_k_dense_replace=1, kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=4, v_head_dim=2)
+MAGNITUDES = dict(mscale=1.0, mscale_all_dim=1.0)
+YARN_OF_GPT_OSS = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, beta_fast=32.0, beta_slow=1.0,
+                       truncate=False, original_max_position_embeddings=8)
 
-# Each family with a config in which the particular parts of the family have an effect.
+# Config of each family, in which the special parts of the family have an effect.
 FAMILIES = {
     "qwen3_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, num_experts=4,
                       norm_topk_prob=True),
@@ -36,10 +42,16 @@ FAMILIES = {
     "glm4_moe": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=4,
                      n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=2.5,
                      use_qk_norm=True, attention_bias=True, num_mtp_layers=0),
+    "deepseek_v3": dict(**LATENT, **ROUTED, q_lora_rank=6, n_shared_experts=1, n_group=4, topk_group=2,
+                        norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(**YARN, **MAGNITUDES)),
+    "deepseek_v2": dict(**LATENT, **ROUTED, q_lora_rank=None, n_shared_experts=2, n_group=4, topk_group=2,
+                        topk_method="group_limited_greedy", norm_topk_prob=False, routed_scaling_factor=16.0),
     "mixtral": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4),
     "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
                        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),
                        bos_token_id=1, eos_token_id=2),
+    "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
+                    rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
@@ -49,7 +61,7 @@ SEQUENCES, LENGTH = 2, 32
 
 
 def randomize(model, seed):
-    """Draws all weights and buffers that checkpoints store, large enough that every part has an effect."""
+    """Draws all weights and buffers that checkpoints store. Values are large enough to affect the results."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         if not tensor.is_floating_point():
@@ -70,7 +82,7 @@ def batch(seed):
 
 
 def outputs(model, ids):
-    """Returns logits and the mean loss of the next token."""
+    """Returns the logits and the mean loss of predicting the next token."""
     model.eval()
     result = model(input_ids=ids, labels=ids)
     return result.logits, result.loss
@@ -102,7 +114,7 @@ def make(family, folder):
 
 
 def load(folder, reference):
-    """Prints the largest difference of the logits, relative to the largest logit."""
+    """Prints the largest difference of the logits, divided by the largest logit."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
                                                               dtype=torch.float32)
     expected = load_file(os.path.join(reference, "reference.safetensors"))
@@ -119,7 +131,7 @@ def main(arguments):
         sys.exit(__doc__)
     unknown = [name for name in arguments[1:] if name not in FAMILIES]
     if unknown:
-        sys.exit(f"there is no family {unknown[0]}; families: {', '.join(FAMILIES)}")
+        sys.exit(f"unknown family {unknown[0]}, expected one of: {', '.join(FAMILIES)}")
     for family in arguments[1:] or FAMILIES:
         make(family, os.path.join(arguments[0], family))
 

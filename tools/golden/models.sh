@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes tests/golden/hf again: small random models of every family that `hexad import` reads, with what `transformers`
-# computes from them. Installs PyTorch and transformers from PyPI into a virtual environment of its own.
+# Generates tests/golden/hf: small random models of every family that `hexad import` reads, and the results that
+# `transformers` computes with them. Installs PyTorch and transformers from PyPI into a separate virtual environment.
 #
 #   tools/golden/models.sh                      all families, into tests/golden/hf
 #   tools/golden/models.sh --out DIR qwen3_moe  one family, into DIR/qwen3_moe
 #
-# HEXAD_MODELS_VENV names the folder of the environment (default: build/models-venv); it is kept for the next call.
+# HEXAD_MODELS_VENV: folder of the environment (default: build/models-venv), which is kept for the next call.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=tests/golden/hf

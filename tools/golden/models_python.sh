@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the path of a Python with PyTorch (for CPUs) and transformers, which it installs on the first call.
+# Prints the path of a Python interpreter with PyTorch (for CPUs) and transformers. Installs both on the first call.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=${HEXAD_MODELS_VENV:-build/models-venv}
@@ -8,7 +8,7 @@ if ! "$venv/bin/python" -c 'import torch, transformers, safetensors' 2>/dev/null
   python3 -m venv "$venv" >&2
   "$venv/bin/pip" install --quiet torch --index-url https://download.pytorch.org/whl/cpu >&2 ||
     "$venv/bin/pip" install --quiet torch >&2
-  # shellcheck disable=SC2086  # a list of words
+  # shellcheck disable=SC2086  # split into words on purpose
   "$venv/bin/pip" install --quiet $versions >&2
 fi
 case $venv in

@@ -1,7 +1,7 @@
-"""A tiny Mixtral-shaped decoder, written for reading: every formula in full, no module classes.
+"""A tiny decoder like Mixtral, written to be readable: every formula is written out, without module classes.
 
-Shapes: B sequences, S tokens of a sequence, T = B * S, D hidden, H heads, K kv heads, d head size, V vocabulary,
-E experts, F expert hidden.
+Shapes: B sequences, S tokens per sequence, T = B * S, D hidden size, H heads, K kv heads, d head size, V vocabulary,
+E experts, F hidden size of an expert.
 """
 from dataclasses import dataclass
 
@@ -31,7 +31,7 @@ class Config:
 
 
 def initial_weights(c, rng):
-    """Linear weights are [out, in]. Gains are not exactly 1, so that a forgotten gain changes the result."""
+    """Returns the weights. Linear weights are [out, in]. Gains differ from 1, so that a missing gain is noticed."""
 
     def gain():
         return rng.normal(c.hidden, mean=1.0, std=0.1)
@@ -67,7 +67,7 @@ def rms_norm(x, gain, eps):
 
 
 def rotate(x, theta):
-    """Rotates x [B, heads, S, d] by position. Element j of the first half turns with element j of the second half."""
+    """Rotates x [B, heads, S, d] by position. Elements j of the two halves of a head form a pair."""
     half = x.shape[-1] // 2
     frequency = theta ** (-torch.arange(half, dtype=x.dtype) / half)
     angle = torch.outer(torch.arange(x.shape[-2], dtype=x.dtype), frequency)
@@ -77,7 +77,7 @@ def rotate(x, theta):
 
 
 def attention(c, weight, x):
-    """Returns causal attention of x [B, S, D]. Query head h reads kv head h // (H / K)."""
+    """Returns causal attention of x [B, S, D]. Query head h uses kv head h // (H / K)."""
     batch, length, _ = x.shape
 
     def project(name, heads):
@@ -94,16 +94,16 @@ def attention(c, weight, x):
 
 @dataclass
 class Routing:
-    """Results of one MoE layer in addition to its output."""
+    """Results of one MoE layer, except its output."""
 
     aux_loss: torch.Tensor  # experts * sum_e (share of assignments)_e * (mean probability)_e
     z_loss: torch.Tensor  # mean over tokens of logsumexp(logits)^2
-    margin: float  # smallest distance between the last chosen and the first refused probability
+    margin: float  # smallest difference between the last chosen and the first rejected probability
 
 
 def moe(c, weight, x):
-    """Returns the MoE layer of x [T, D]: softmax over all experts, top-k, chosen probabilities divided by their sum;
-    no token is dropped."""
+    """Returns the output of the MoE layer for x [T, D]: softmax over all experts, top-k, chosen probabilities divided by
+    their sum, no dropped tokens. Also returns its Routing."""
     logits = F.linear(x, weight("router.weight"))
     probabilities = logits.softmax(-1)
     ranked, order = probabilities.sort(-1, descending=True)

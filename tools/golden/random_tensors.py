@@ -1,4 +1,4 @@
-"""Random tensors that do not depend on the version of PyTorch: Python's own generator fills them."""
+"""Random tensors that do not depend on the version of PyTorch, because Python's own generator fills them."""
 import random
 
 import torch

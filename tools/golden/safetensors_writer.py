@@ -1,4 +1,4 @@
-"""Writes the safetensors format: u64 header length, JSON header, then the tensors' bytes without holes."""
+"""Writes the safetensors format: u64 header length, JSON header, then the tensors' bytes without gaps."""
 import json
 import struct
 
@@ -8,7 +8,7 @@ DTYPES = {torch.float64: "F64", torch.int32: "I32"}
 
 
 def save(path, tensors):
-    """tensors: name -> contiguous or strided CPU tensor (float64 or int32), written in the dictionary's order."""
+    """Writes a dictionary of CPU tensors (float64 or int32, possibly strided) by name, in the dictionary's order."""
     header, payload, offset = {}, [], 0
     for name, tensor in tensors.items():
         data = tensor.detach().contiguous().numpy().tobytes()
@@ -20,6 +20,6 @@ def save(path, tensors):
         payload.append(data)
         offset += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the data then start at a multiple of 8 bytes
+    text += b" " * (-len(text) % 8)  # so that the data start at a multiple of 8 bytes
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(payload))

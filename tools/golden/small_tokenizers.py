@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes small tokenizers of every supported kind, with the ids that the reference library gives for some texts.
+"""Writes small tokenizers of every supported kind, and the ids that the reference library computes for some texts.
 
     build/tokenizers/venv/bin/python tools/golden/small_tokenizers.py tests/golden/tokenizers/small.json
 
@@ -41,7 +41,7 @@ def llama3():
         single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)])])
     state = json.loads(t.to_str())
     state["model"]["ignore_merges"] = True
-    state["model"]["vocab"]["unreachable"] = 400  # found only as a whole piece
+    state["model"]["vocab"]["unreachable"] = 400  # no merge gives this token, so it is found only as a whole piece
     return Tokenizer.from_str(json.dumps(state))
 
 
@@ -56,7 +56,7 @@ def characters(vocab_size=300, specials=("<unk>", "<s>", "</s>"), normalizer=Non
 def llama2():
     fallback = [f"<0x{b:02X}>" for b in range(256)]
     spaces = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    # Trained on words, so that tokens do not go across spaces, and used without a pre-tokenizer.
+    # Trained on words, so that tokens do not contain inner spaces, but used without a pre-tokenizer.
     t = characters(550, ["<unk>", "<s>", "</s>"] + fallback, spaces, pre_tokenizers.Metaspace(), byte_fallback=True, fuse_unk=True)
     state = json.loads(t.to_str())
     state["pre_tokenizer"] = None
@@ -117,7 +117,7 @@ def tokenizers():
 
 
 def hiding_special(state):
-    """A Unigram finds special tokens in a text by their names, so that a text could end itself. Here they get others."""
+    """Renames the special tokens of a Unigram, because it would otherwise find their names in plain text."""
     state = json.loads(json.dumps(state))
     if state["model"]["type"] == "Unigram":
         special = {token["content"] for token in state["added_tokens"] if token["special"]}

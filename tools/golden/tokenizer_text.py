@@ -1,8 +1,8 @@
-"""Text for the comparison of tokenizers: words of 12 scripts, code, numbers, white space, emoji and damaged UTF-8."""
+"""Text for the comparison of tokenizers: words in 12 scripts, code, numbers, white space, emoji and damaged UTF-8."""
 import random
 import unicodedata
 
-# Ranges of assigned letters; combining marks where the script writes with them.
+# Ranges of assigned letters, and of combining marks if the script uses them.
 SCRIPTS = {
     "latin": "az AZ àö øÿ āž",
     "greek": "αω άώ ΑΡ",
@@ -17,7 +17,7 @@ SCRIPTS = {
     "georgian": "აჰ",
     "ethiopic": "ሀቆ",
 }
-WORDS = 3000  # different words of a script
+WORDS = 3000  # number of different words in each script
 SPACES = [" "] * 40 + ["  ", "   ", "\n", "\n\n", "\r\n", "\t", " \n ", "\u00a0", "\u3000", "\u0085", "\u180e", "\u200b", "\u2028"]
 MARKS = [",", ".", "!", "?", ";", ":", " - ", "…", "“", "”", "'s", "'LL", "’t", "(", ")", "/", "=>", "::", "。", "、", "·"]
 OTHERS = ["😀", "👩‍👩‍👧", "🇩🇪", "é", "ﬁ", "Å", "①", "½", "Ⅷ", "ſ", "İ", "<|endoftext|>", "</s>", "[INST]", "▁", "\u0000", "\ufeff"]
@@ -45,7 +45,7 @@ class Writer:
     def _pick(self, items):
         return items[int(self.random.random() * len(items))]
 
-    def _frequent(self, items):  # small indices are frequent, as in a language
+    def _frequent(self, items):  # small indices are more frequent, like common words in a language
         return items[int(len(items) ** self.random.random()) - 1]
 
     def paragraph(self):
@@ -85,6 +85,6 @@ def make_text(size, seed=29):
 
 
 def make_excerpt(paragraphs=24, size=150, seed=31):
-    """The beginnings of paragraphs, some of which end inside a character, and every kind of damage."""
+    """Returns the beginnings of paragraphs, some of which end inside a character, and every kind of damage."""
     writer = Writer(seed)
     return b"\n".join([writer.paragraph()[:size] for _ in range(paragraphs)] + [b"a" + d + b"b" for d in DAMAGE])

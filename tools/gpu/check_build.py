@@ -1,7 +1,7 @@
-"""check_build.py BUILD_FOLDER: checks the objects of a build for cards; no card is needed. Prints a line per check.
+"""check_build.py BUILD_FOLDER: checks the objects of a CUDA build. Needs no GPU. Prints a line per check.
 Exits with 1 if a check failed. Needs cuobjdump and nvdisasm (from the toolkit, or from
-tools/install-dependencies.sh --cuda), nm and readelf. Also needs the libraries hexad_device and hexad_kernels, and
-programs that are as new as these."""
+tools/install-dependencies.sh --cuda), nm and readelf. Also needs the libraries hexad_device and hexad_kernels.
+Checks only programs that are at least as new as hexad_kernels."""
 
 import collections
 import glob
@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Instructions that justify the code of a generation. Each must occur in the object file.
+# Instructions that are the reason for the code of a GPU generation. Each must occur in the object file.
 NEEDED = {
     "90a": {
         "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),
@@ -25,8 +25,8 @@ NEEDED_EVERYWHERE = {
     "tensor_backward_queries.cu.o": ("HMMA",),
 }
 
-# Atomic additions of random order would change results from run to run. Additions of integers, and those that
-# distribute work, are allowed. REDUX, a reduction within a warp, is no atomic.
+# Atomic additions in random order would make results differ between runs. Atomic additions of integers, and those that
+# distribute work, are allowed. REDUX, a reduction within a warp, is not an atomic operation.
 ATOMIC = re.compile(r"(ATOM|ATOMG|ATOMS|RED|REDG|REDS|UTMAREDG|UREDG)$")
 ATOMICS = {
     "capacity.cu.o": ("drop_kernel", "whole numbers of slots"),
@@ -39,37 +39,37 @@ ATOMICS = {
     "slots.cu.o": ("(place|histogram)_kernel", "whole numbers of slots"),
 }
 
-# Generation for which the limits of stack and registers below apply.
+# GPU generation to which the limits of stack and registers below apply.
 MEASURED = "90a"
-# Bytes of stack that a kernel may use. Each access goes to memory.
+# Bytes of stack that a kernel may use. Each access to the stack goes to memory.
 STACK = {
-    "embedding.cu.o": (8, "an index for each of a few rows"),
-    "layer_norm.cu.o": (8, "f64, without a target of speed"),
-    "plain_backward.cu.o": (8, "f64, without a target of speed"),
+    "embedding.cu.o": (8, "stores an index for each of a few rows"),
+    "layer_norm.cu.o": (8, "f64 kernels, whose speed does not matter"),
+    "plain_backward.cu.o": (8, "f64 kernels, whose speed does not matter"),
     "tensor_backward_keys.cu.o": (64, "heads of 128 fill all 255 registers"),
     "tensor_forward.cu.o": (56, "heads of 128 fill all 255 registers"),
 }
-# Registers per thread beyond which fewer than eight warps fit on a multiprocessor's quarter.
+# Registers per thread beyond which fewer than eight warps fit on a quarter of a multiprocessor.
 REGISTERS = 168
-# Kernels that are meant to run with few warps.
+# Files with kernels that are designed to run with few warps.
 MANY_REGISTERS = {"plain_backward.cu.o", "tensor_backward_keys.cu.o", "tensor_backward_queries.cu.o", "tensor_forward.cu.o"}
 
-# Calls of CUDA that wait for the card, allocate, or use the default stream, and the files that may make them.
+# CUDA calls that wait for the card, allocate memory, or use the default stream, and the files that may contain them.
 HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|Malloc\w*|Free\w*|HostAlloc|HostRegister"
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
 CALLERS = {
-    "card_memory.cpp.o": "called before a run takes anything, and around what connects ranks",
+    "card_memory.cpp.o": "called before a run allocates memory, and around the setup of connections between ranks",
     "pinned_memory.cpp.o": "memory is its purpose",
     "plain_memory.cpp.o": "memory is its purpose",
     "queue.cpp.o": "waiting is its purpose",
-    "cudnn_plan.cpp.o": "cuDNN's front end has engines of its own, which are not used",
+    "cudnn_plan.cpp.o": "calls in cuDNN's front end, in code that is not used",
 }
 THEIRS = re.compile(r"lib(cuda|cublas|cublasLt|cudnn|nvrtc|nccl|cudart)\b")
 
 
 def members(text):
-    """Yields (object file, its lines) of cuobjdump's output for a library."""
+    """Yields pairs (object file, its lines) from cuobjdump's output for a library."""
     name, lines = None, []
     for line in text.splitlines():
         if line.startswith("member "):
@@ -83,7 +83,7 @@ def members(text):
 
 
 def instructions(sass):
-    """Returns {object file: {kernel: Counter of instructions}}, {object file: generations} of cuobjdump --dump-sass."""
+    """Returns {object file: {kernel: Counter of instructions}} and {object file: generations}."""
     kernels, archs = collections.defaultdict(dict), collections.defaultdict(set)
     operation = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
     for name, lines in members(sass):
@@ -124,7 +124,7 @@ def check_atomics(kernels):
 
 
 def check_resources(usage):
-    """Returns the problems in the output of cuobjdump --dump-resource-usage."""
+    """Returns the problems found in the output of cuobjdump --dump-resource-usage."""
     bad = []
     for name, lines in members(usage):
         function = "?"
@@ -142,7 +142,7 @@ def check_resources(usage):
 
 
 def check_calls(undefined):
-    """Returns the problems in the output of nm -A --undefined-only: "LIBRARY:OBJECT: U NAME"."""
+    """Returns the problems found in the output of nm -A --undefined-only: "LIBRARY:OBJECT: U NAME"."""
     bad = []
     for line in undefined.splitlines():
         found = re.match(r".*:(\S+\.o):\s+U (\w+)", line)
@@ -152,13 +152,13 @@ def check_calls(undefined):
 
 
 def check_linked(program, dynamic):
-    """Returns the problems in the output of readelf -d."""
+    """Returns the problems found in the output of readelf -d."""
     return [f"{program} does not start without {name}" for name in re.findall(r"NEEDED.*\[(.*)\]", dynamic)
             if THEIRS.match(name)]
 
 
 def check_launches(sources):
-    """Returns the launches that name no stream. `sources` is {file: text}."""
+    """Returns the kernel launches without a stream argument. `sources` is {file: text}."""
     bad = []
     for name, text in sources.items():
         for launch in re.findall(r"<<<(.*?)>>>", text, re.S):
@@ -172,7 +172,7 @@ def check_launches(sources):
 
 
 def check_functions(sources, exported):
-    """Returns the functions that are called by another name than their own, or that their library lacks.
+    """Returns the functions that are loaded under a name other than their own, or that their library lacks.
     `sources` is {file: text} of the functions that load libraries; `exported` is {library: names in it}."""
     bad = []
     for name, text in sources.items():

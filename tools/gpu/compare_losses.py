@@ -1,12 +1,13 @@
-"""compare_losses.py DEVICE|--ways: compares losses and norms of train.PRECISION.{cpu,DEVICE}.jsonl in the working
-folder, step by step, or of ways.*.jsonl with those of ways.plain.jsonl. Exits with 1 if f64 runs differ by more than
-rounding, or runs of lower precision by more than a choice of experts that rounding changed."""
+"""compare_losses.py DEVICE|--ways: compares losses and norms in the working folder, step by step.
+Compares train.PRECISION.cpu.jsonl with train.PRECISION.DEVICE.jsonl, or ways.*.jsonl with ways.plain.jsonl. Exits with
+1 if f64 runs differ by more than rounding, or other runs by more than a choice of experts that rounding has changed."""
 
 import glob
 import json
 import sys
 
-# Relative tolerance. Below f64, a logit's rounding may choose another expert: a different but equally good run.
+# Relative tolerance. Below f64, rounding of a logit may change the choice of an expert: a different but equally good
+# run.
 ALLOWED = {"f64": 1e-9, "f32": 1e-2, "bf16": 5e-2}
 
 

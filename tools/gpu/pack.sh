@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the preset cuda and packs the files that tools/gpu/check.sh and profile.sh need on a machine with a GPU into
-# build/pack/hexad.tar.gz. These are the program, the tests of kernels and of gradients, the benchmark of kernels, the
-# profiler, their Debian libraries, and Open MPI with its mpirun. Prints the contents. The machine need not run Debian.
-# tools/gpu/with_libraries.sh unpacks the package there and finds NVIDIA's libraries.
+# build/pack/hexad.tar.gz: the program, the tests of kernels and of gradients, the benchmark of kernels, the profiler,
+# their Debian libraries, and Open MPI with its mpirun. Prints the contents. The target machine need not run Debian.
+# On that machine, tools/gpu/with_libraries.sh unpacks the package and finds NVIDIA's libraries.
 #
 #   tools/gpu/pack.sh [--tests]     --tests: without the program hexad, which takes longest to build
 set -euo pipefail
@@ -39,7 +39,7 @@ if [ -e $pack/bin/hexad ]; then
   cp -L "$(command -v mpirun)" $pack/bin/mpirun
   plugins=$(dirname "$(ldd $pack/bin/hexad | awk '/libopen-pal/ {print $3}' | xargs readlink -f)")/openmpi/lib/openmpi3
   for plugin in "$plugins"/*.so; do
-    # Omits network plugins: they need many more libraries, and a single machine does not use them.
+    # Skips network plugins: they need many more libraries, and a single machine does not use them.
     case $(basename "$plugin") in
     *ofi* | *ucx* | *verbs* | *openib* | *psm* | *usnic* | *portals* | *hcoll* | *cuda*) ;;
     *) cp "$plugin" $pack/openmpi ;;
@@ -47,7 +47,7 @@ if [ -e $pack/bin/hexad ]; then
   done
 fi
 
-# Libraries that are not packed. Every machine has the C and C++ libraries, and NVIDIA's libraries are too large.
+# Libraries that are not packed: C and C++ libraries, which every machine has, and NVIDIA's libraries, which are large.
 theirs='/(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s)|lib(cu|nv)[^/]*)\.so'
 find $pack/bin $pack/lib $pack/openmpi -type f -print0 | xargs -0 ldd | awk '$2 == "=>" && $3 ~ "^/" {print $3}' |
   sort -u | grep -Ev "$theirs" | xargs -I{} cp -L {} $pack/lib
@@ -59,6 +59,6 @@ rm -r $pack
 size=$(du -m $archive | cut -f1)
 echo "pack: $archive, $size MB"
 if [ "$size" -ge 50 ]; then
-  echo "pack: $archive is too large, expected less than 50 MB" >&2
+  echo "pack: $archive has $size MB, expected less than 50 MB" >&2
   exit 1
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Profiles training steps on a machine with a GPU, without Nsight Systems. Runs `hexad train RECIPE` as packed by
-# tools/gpu/pack.sh. Prints, for each step, the card's time by kernel and by stream (lane), its idle time, and the kernels
-# around the idle time. The folder OUT gets profile.txt, profile.json and train.log. The first 3 steps warm up. Recording
-# adds a little time to each launch, so compare steps with those of a run without recording.
+# tools/gpu/pack.sh. Prints the card's time per step by kernel and by stream (lane), its idle time, and the kernels
+# around the idle time. Writes profile.txt, profile.json and train.log to the folder OUT. Does not count the first 3
+# steps. Recording makes each launch slightly slower, so take step times from a run without recording.
 #
 #   tools/gpu/profile.sh OUT RECIPE [key=value...]
 set -euo pipefail
@@ -20,10 +20,10 @@ rm -f "$out"/profile.* "$out"/train.log
 "$here/with_libraries.sh" true  # the first call unpacks the package
 library=$(cd "$here/../.." && pwd)/build/pack/unpacked/lib/libhexad_gpu_profile.so
 if [ ! -e "$library" ]; then
-  echo "profile: $library is missing; tools/gpu/pack.sh did not pack it" >&2
+  echo "profile: $library is missing; run tools/gpu/pack.sh on a machine with CUPTI" >&2
   exit 1
 fi
-# Checks the library's dependencies, because the driver reports no error for a library that it cannot load.
+# Checks the library's dependencies, because the driver does not report that it cannot load a library.
 if missing=$("$here/with_libraries.sh" ldd "$library" | grep 'not found'); then
   printf 'profile: this machine lacks\n%s\n' "$missing" >&2
   exit 1

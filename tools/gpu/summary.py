@@ -1,6 +1,6 @@
 """summary.py STAGE STATUS SECONDS DEVICE: prints a line about a stage of check.sh from its files in the working
-folder, and adds the stage to summary.json and summary.md. Status 0: passed, 77: skipped, otherwise: failed. Entries of
-earlier stages in summary.json stay."""
+folder, and adds the stage to summary.json and summary.md. Status 0: passed, 77: skipped, otherwise: failed. Keeps the
+entries of earlier stages in summary.json."""
 
 import glob
 import json
@@ -41,8 +41,8 @@ def layouts_of(stage):
             layouts, seconds, mismatches, worst = found.groups()
             runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "mismatches": int(mismatches), "worst": float(worst)}
         else:
-            runs[name] = {"layouts": 0, "says": text.strip().splitlines()[-1] if text.strip() else "nothing"}
-    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, at most {r["worst"]:.1e} off' if r["layouts"]
+            runs[name] = {"layouts": 0, "says": text.strip().splitlines()[-1] if text.strip() else "no output"}
+    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, largest difference {r["worst"]:.1e}' if r["layouts"]
                      else f'{name}: {r["says"]}' for name, r in runs.items())
     return {"runs": runs}, line
 
@@ -58,14 +58,15 @@ def sanitize():
 def train():
     found = [json.loads(line) for line in open("train.compared.log") if line.startswith("{")]
     worst = ", ".join(f'{run["precision"]} {run["loss"]:.1e}' for run in found)
-    return {"runs": found}, f"losses of CPU and card differ by {worst}"
+    return {"runs": found}, f"losses of CPU and GPU differ by {worst}"
 
 
 def ways():
     found = [json.loads(line) for line in open("ways.compared.log") if line.startswith("{")]
     bad = [w["way"] for w in found if not w["good"]]
     worst = max((w.get("loss", 0) for w in found), default=0)
-    return {"ways": found, "failed": bad}, f"{len(found) - len(bad)} of {len(found)} ways as the plain run, at most {worst:.1e} off"
+    return {"ways": found, "failed": bad}, (f"{len(found) - len(bad)} of {len(found)} ways agree with the plain run, "
+                                            f"largest difference {worst:.1e}")
 
 
 def step():
@@ -89,7 +90,7 @@ def step():
 def peer():
     lines = [json.loads(line) for line in open("peer.jsonl")] if os.path.exists("peer.jsonl") else []
     if not lines:
-        return {}, "no PyTorch here"
+        return {}, "PyTorch printed no result"
     p = lines[-1]
     return {"peer": p}, (f'PyTorch {p["torch"]} {p["seconds"] * 1e3:.0f} ms, {p["tokens_per_second"]:.0f} tokens/s, '
                          f'peak {p["peak_gib"]:.1f} GiB')
@@ -117,7 +118,7 @@ def markdown(summary):
 
 
 def machine(device):
-    """Reads the output of check.sh: the card's line, and the output of `hexad env`."""
+    """Reads machine.txt, which check.sh writes: a line about the GPU, and the output of `hexad env`."""
     lines = open("machine.txt", errors="replace").read().strip().splitlines()
     card = [part.strip() for part in lines[0].split(",")]
     found = {"device": device, "card": card[0]}

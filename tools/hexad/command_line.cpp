@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t names_width = 30, line_width = 100;
 
-// Breaks text into lines of at most `width` characters where possible. Text in brackets counts as one word.
+// Breaks text at blanks into lines of at most `width` characters. Longer words remain whole. Text in brackets, such as
+// "[default: 1]", counts as one word.
 std::string wrapped(const std::string& text, size_t width) {
   std::string lines;
   size_t line = 0, begin = 0;
@@ -38,7 +39,7 @@ class Help : public CLI::Formatter {
  public:
   Help() { column_width(names_width); }
   std::string make_option_opts(const CLI::Option* option) const override {
-    // The default value is at the end of the description, not beside the name.
+    // Removes the default value after the name, because make_option_desc() appends it to the description.
     std::string text = Formatter::make_option_opts(option);
     const std::string shown = "=" + option->get_default_str();
     if (const size_t at = text.find(shown); shown.size() > 1 && at != text.npos) text.erase(at, shown.size());
@@ -56,17 +57,17 @@ std::string default_text(const T& value) {
   if constexpr (std::is_same_v<T, std::string> || std::is_arithmetic_v<T>)
     return fmt::format("{}", value);
   else
-    return "";  // lists and optional values explain their defaults in their descriptions
+    return "";  // descriptions of lists and optional values mention their defaults
 }
 
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
-  constexpr std::string_view too_often = ": At Most 1 required but received ";  // text of a message of CLI11
+  constexpr std::string_view too_often = ": At Most 1 required but received ";  // part of CLI11's message
   if (const size_t at = text.find(too_often); at != text.npos)
     text = fmt::format("{}: given {} times, expected once", text.substr(0, at), text.substr(at + too_often.size()));
   const auto extras = app.remaining(true);
-  // If a name is misspelt, CLI11 reports a missing option first, although the misspelt name is among the extra
-  // arguments.
+  // If the name of a required option is misspelt, CLI11 reports that the option is missing. The misspelt name, which is
+  // among the extra arguments, explains the mistake better.
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) || dynamic_cast<const CLI::RequiredError*>(&error) ||
                      command.requires_command();
   if (extra && !extras.empty()) text = explain_extra(command, extras.front());
@@ -99,6 +100,11 @@ Option& Option::path() {
     }
   };
   option_->transform(CLI::Validator(expand, "").name(""));
+  return *this;
+}
+
+Option& Option::one_at_a_time() {
+  option_->allow_extra_args(false);
   return *this;
 }
 

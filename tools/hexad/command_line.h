@@ -1,5 +1,5 @@
-// The command line: commands, their options and the legal values of options. Only command_line.cpp includes CLI11, the
-// library that parses it. Each file that includes CLI11 takes seconds longer to compile.
+// The command line: commands, their options, and legal values of options. Only command_line.cpp includes the parser
+// library CLI11, because each file that includes CLI11 takes seconds longer to compile.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ class Option;
 
 namespace hexad::app {
 
-/// Legal values of an option. `expected` completes "'x' given, expected ...".
+/// Legal values of an option.
 struct Legal {
-  std::string expected;
+  std::string expected;  // completes the message "'x' given, expected ..."
   std::function<bool(const std::string&)> accepts;
-  std::vector<std::string_view> words{};  // legal words, if the values are a list of words
+  std::vector<std::string_view> words{};  // all legal values; empty if these are not a list of words
 };
 
-/// Variable that receives the value of an option. Its initial value is the default, which the help shows.
+/// Pointer to the variable that receives the value of an option. The variable's initial value is the default, which the
+/// help shows.
 using Target = std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::optional<double>*,
                             std::optional<uint64_t>*, std::vector<std::string>*>;
 
@@ -37,10 +38,13 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
-  /// Marks the value as a path of a file or folder. A leading ~ becomes the home folder, also after --name=, where
-  /// shells do not replace it.
+  /// Marks the value as the path of a file or folder. Replaces a leading ~ by the home folder, because shells do not do
+  /// this after --name=.
   Option& path();
-  /// Rejects this option unless `other` is given too.
+  /// Makes each occurrence of a list option take one value. Without this, an occurrence takes all values that follow
+  /// it.
+  Option& one_at_a_time();
+  /// Rejects this option if `other` is not given.
   Option& needs(const Option& other);
   /// True if the parsed command line contains the option.
   bool given() const;
@@ -49,41 +53,42 @@ class Option {
   CLI::Option* option_;
 };
 
-/// A command: a handle to data of its CommandLine. Targets must exist until the command line is parsed.
+/// A command of the command line. This class is a handle; the CommandLine owns the data. Targets of options must exist
+/// until the command line is parsed.
 class Command {
  public:
   Command(CLI::App* app, base::ExitCode* exit_code) : app_(app), exit_code_(exit_code) {}
 
   Command add_command(const std::string& name, const std::string& help) const;
-  /// Rejects the command without a subcommand, because it does nothing itself.
+  /// Makes a subcommand mandatory, because the command does nothing itself.
   void require_command() const;
   bool requires_command() const;
-  /// Adds an option. `name` is "--world" for an option, or "recipe" for an argument without a name.
+  /// Adds an option, with a `name` such as "--world", or a positional argument, with a `name` such as "recipe".
   Option add_option(const std::string& name, Target target, const std::string& help) const;
   Option add_flag(const std::string& name, bool& target, const std::string& help) const;
-  /// Sets a function that makes the text below the help of the options. It is called only if the help is printed.
+  /// Sets a function that returns the text at the end of the help. It is called only when the help is printed.
   void footer(std::function<std::string()> text) const;
-  /// Sets the action of the command, which runs if the user chose the command.
+  /// Sets the function that runs if the user chooses the command.
   void run(std::function<base::ExitCode()> body) const;
 
   std::string name() const;
-  /// Returns the name, preceded by the names of the parents: "hexad bench gemm".
+  /// Returns the name with the names of all parent commands: "hexad bench gemm".
   std::string full_name() const;
   /// Returns the text that --help prints.
   std::string help() const;
   std::vector<Command> commands() const;
   /// Returns "--help" and all other option names.
   std::vector<std::string> option_names() const;
-  /// An option of the command, or an argument without a name, which messages call `argument`. `words` are the legal
-  /// values if these are a list of words.
+  /// An option of the command (`name` is set), or a positional argument (`argument` is set). `words` has the legal
+  /// values, separated by blanks, if these are a list of words.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;
   };
   std::vector<Taken> takes() const;
-  /// True if the command has an argument without a name that messages call `argument`.
+  /// True if the command has the positional argument `argument`.
   bool takes(const std::string& argument) const;
-  /// True if the command accepts overrides, key.path=value.
+  /// True if the command accepts overrides of the form key.path=value.
   bool takes_overrides() const;
 
  private:

@@ -1,6 +1,6 @@
 #include "tools/hexad/eigen_product.h"
 
-#define EIGEN_DONT_PARALLELIZE  // Eigen uses one thread, because the code below distributes the rows
+#define EIGEN_DONT_PARALLELIZE  // the code below distributes the rows over threads
 #include <Eigen/Core>
 
 #include "framework/kernels/cpu/parallel.h"

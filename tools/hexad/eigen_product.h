@@ -7,12 +7,12 @@
 
 namespace hexad::app {
 
-/// Computes out[T, N] = x[T, D] w[N, D]^T on the host. Tensors are contiguous and all f32 or all f64. Each thread of
-/// the kernels computes some of the rows.
+/// Computes out[T, N] = x[T, D] w[N, D]^T on the host. The tensors must be contiguous, and all f32 or all f64. The rows
+/// are divided among the kernels' threads.
 void eigen_product(const tensor::Tensor& out, const tensor::Tensor& x, const tensor::Tensor& w);
 
-/// Returns "Eigen 3.4.0 with AVX SSE...": the instruction sets for which Eigen was compiled. This processor may have
-/// others.
+/// Returns Eigen's version and the instruction sets for which it was compiled: "Eigen 3.4.0, compiled for AVX, SSE...".
+/// This processor may support other instruction sets.
 std::string eigen_description();
 
 }  // namespace hexad::app

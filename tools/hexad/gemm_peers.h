@@ -1,4 +1,4 @@
-// Speed of other libraries on the matrices of `hexad bench gemm`.
+// Measures matrix products of other libraries, for `hexad bench gemm`.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace hexad::app {
 
 struct GemmPeer {
   std::string name;         // "Eigen"
-  std::string description;  // version and instruction sets, or the reason why there is no rate
-  double flops_per_second;  // FLOP/s; 0: the library has no such product here
+  std::string description;  // version and instruction sets, or the reason why the library was not measured
+  double flops_per_second;  // 0: the library is missing or does not support the dtype
 };
 
-/// Measures oneDNN and Eigen, each for about `seconds` on the threads of the kernels. `context` must be that of the
-/// CPU.
+/// Measures oneDNN and Eigen, each for about `seconds`, with the kernels' number of threads. `context` must be a CPU
+/// context.
 std::vector<GemmPeer> measure_gemm_peers(device::DeviceContext& context, base::Dtype dtype, double seconds);
 
 }  // namespace hexad::app

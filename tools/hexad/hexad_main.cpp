@@ -25,21 +25,25 @@ int run(int argc, char** argv, const train::Extensions& extensions) {
   app::CommandLine line(train::program_name(), std::string(train::version),
                         "Trains Mixture-of-Experts transformers with mpirun and a YAML recipe.");
   const app::Program program{line.root(), extensions};
-  for (const auto add : {app::add_train, app::add_generate, app::add_eval, app::add_validate, app::add_prepare,
-                         app::add_tokenize, app::add_import, app::add_export, app::add_inspect, app::add_env,
-                         app::add_bench, app::add_profile, app::add_reference, app::add_plan, app::add_report,
-                         app::add_simulate, app::add_verify, app::add_completion, app::add_help})
+  for (const auto add :
+       {app::add_train,    app::add_generate, app::add_eval,      app::add_validate,      app::add_prepare,
+        app::add_tokenize, app::add_import,   app::add_export,    app::add_inspect,       app::add_env,
+        app::add_bench,    app::add_profile,  app::add_reference, app::add_plan,          app::add_report,
+        app::add_scale,    app::add_simulate, app::add_verify,    app::add_check_cluster, app::add_completion,
+        app::add_help})
     add(program);
   return static_cast<int>(line.parse(argc, argv));
 }
 
-/// Opens standard descriptors that are closed. Otherwise the program would print into the next file that it opens.
+/// Opens /dev/null for standard descriptors that are closed. Otherwise, the next opened file would get such a
+/// descriptor, and the program would print into this file.
 void open_standard_descriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // open() takes the lowest free number, which is `fd`
 }
 
-/// Flushes the standard output and returns `code`. A reader that closed the pipe early (`| head`) is not an error.
+/// Flushes the standard output and returns `code`. Ignores a reader that closed the pipe early (`| head`). Throws
+/// std::system_error for other failures.
 int flush(int code) {
   if (std::fflush(stdout) == 0 || errno == EPIPE) return code;
   throw std::system_error(errno, std::generic_category(), "standard output");

@@ -1,4 +1,5 @@
-// The program as a function. A user's own main() passes it train::Extensions with additional layers and orders.
+// The program `hexad` as a function. A user's own main() can call it with additional layers, optimizers and data
+// sources.
 #pragma once
 
 #include "tools/train/recipe/extensions.h"

@@ -18,8 +18,8 @@ constexpr int cell_width = 38, cell_height = plan::RankPicture::cell_height, fra
 constexpr int margin = 20, row_label = 56, heading = 40, between = 48, title = 44, stage_label = 28, footer = 44;
 constexpr int least_width = 600;
 
-// One of the two tables. The table has a row for each coordinate along `row`. A row has a frame for each coordinate
-// along `middle`. A frame has a cell for each coordinate along `inner`.
+// Axes of one of the two tables. The table has a row for each coordinate along `row`. A row has a frame for each
+// coordinate along `middle`. A frame has a cell for each coordinate along `inner`.
 struct View {
   std::string_view name, title;
   Axis row, middle, inner;
@@ -61,7 +61,7 @@ class Picture {
   }
   int table_height(const View& v) const { return layout_.size(v.row) * (cell_height + row_gap) - row_gap; }
 
-  // Return the left or top of the item at these coordinates, in a table whose rows begin at (x, y).
+  // Return the top of a row and the left edge of a frame, in a table whose rows begin at (x, y).
   static int row_top(int y, int row) { return y + row * (cell_height + row_gap); }
   int frame_left(const View& v, int x, int middle) const { return x + middle * (frame_width(v) + frame_gap); }
 

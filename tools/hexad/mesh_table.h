@@ -1,4 +1,4 @@
-// Table of a mesh as text: the ranks of each group.
+// Prints a mesh as text: coordinates of ranks, and ranks of groups.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace hexad::app {
 
-/// Returns the coordinates of every rank in both views, then the groups of every axis with more than one rank.
+/// Returns a table with every rank's coordinates in both views, followed by the groups along each axis longer than one.
 std::string mesh_table(const mesh::Layout& layout);
 
 }  // namespace hexad::app

@@ -7,7 +7,7 @@
 
 #include "framework/kernels/cpu/parallel.h"
 
-// Needs version 2 of oneDNN, because version 3 has no matmul::desc.
+// Requires version 2 of oneDNN, because version 3 has no matmul::desc.
 namespace hexad::app {
 namespace {
 
@@ -19,7 +19,7 @@ memory::data_type type_of(const Tensor& t) {
   return t.dtype() == Dtype::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// A product with one weight matrix and one number of rows.
+/// A matrix product that is prepared for one weight matrix and one number of rows.
 class Product {
  public:
   Product(const Tensor& out, const Tensor& x, const Tensor& w)
@@ -45,7 +45,7 @@ class Product {
   }
 
  private:
-  Tensor weights_;  // owned, so that no other tensor can get the same address and be mistaken for this one
+  Tensor weights_;  // kept alive, so that no other tensor can get the same storage and be mistaken for it
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   dnnl::matmul::primitive_desc plan_;

@@ -15,7 +15,7 @@
 namespace hexad::app {
 namespace {
 
-// Each line has the name of an option or command of this program, followed by the words that other programs use for it.
+// Each line has the name of an option or command of this program, followed by other programs' names for it.
 constexpr std::string_view synonyms[] = {
     "out output o output-file outfile file html save to dest destination",
     "output out o output-dir output-folder outdir dir folder dest destination",
@@ -29,6 +29,11 @@ constexpr std::string_view synonyms[] = {
     "sequences samples limit max-sequences",
     "max-tokens tokens length n-predict max-length max-new-tokens num-tokens",
     "prompt p text message",
+    "prompt-file prompts prompts-file",
+    "system system-prompt instructions",
+    "together batch batch-size b",
+    "choices questions multiple-choice task tasks",
+    "items per-item samples log-samples",
     "seed random-seed rng-seed",
     "temperature t temp",
     "heldout holdout held-out validation val eval test test-split",
@@ -65,8 +70,8 @@ constexpr std::string_view synonyms[] = {
     "bench benchmark",
 };
 
-// Returns the names with the same meaning as `word`. If there are none, returns the names of which `word` is a
-// beginning, or that are a beginning of `word`.
+// Returns the names with the same meaning as `word`. If there are none, returns names that begin with `word`, or with
+// which `word` begins.
 std::vector<std::string> related(std::string_view word, const std::vector<std::string>& names) {
   const auto bare = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of('-'), text.size()));

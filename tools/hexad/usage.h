@@ -1,4 +1,4 @@
-// Messages about mistakes on the command line.
+// Error messages about the command line, and checks of option values.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace hexad::app {
 
-/// Returns the command with which `words` begin; `command` itself if they name none. Throws Error(usage) for an unknown
-/// command.
+/// Returns the subcommand of `command` that the first of `words` name, or `command` itself if they name none. Throws
+/// Error(usage) for an unknown command.
 Command find_command(const Command& command, std::span<const std::string> words);
 
-/// Explains the mistake in `word`, which `command` does not accept.
+/// Returns a message that explains why `command` does not accept the argument `word`.
 std::string explain_extra(const Command& command, const std::string& word);
 
-// The functions below make legal values of options.
+// The functions below return descriptions of legal option values.
 
 Legal whole_number(int64_t minimum, int64_t maximum = std::numeric_limits<int64_t>::max());
 Legal zero_or_at_least(int64_t minimum);

@@ -6,6 +6,7 @@
 
 #include "framework/config/words.h"
 #include "tools/interop/rotary_keys.h"
+#include "tools/interop/window_keys.h"
 
 namespace hexad::interop {
 
@@ -13,19 +14,24 @@ using namespace base;
 
 namespace {
 
-// Upper limits of sizes. They keep products of sizes within 63 bits, and keep a damaged file from exhausting the memory
-// before a tensor is read.
+// Upper limits of sizes. With these limits, products of sizes fit into 63 bits, and a damaged config.json cannot
+// exhaust the memory before a tensor is read.
 constexpr int64_t most_of_a_kind = 10'000, largest_width = int64_t{1} << 24, longest_context = int64_t{1} << 32;
 constexpr int64_t most_experts_of_all_blocks = 1'000'000;
 
 int64_t limit_of(std::string_view recipe_key) {
-  constexpr std::string_view counts[] = {"model.layers",    "model.heads",       "model.kv_heads",
-                                         "model.head_size", "model.moe.experts", "model.moe.shared_experts"};
+  constexpr std::string_view counts[] = {"model.layers",
+                                         "model.heads",
+                                         "model.kv_heads",
+                                         "model.head_size",
+                                         "model.prediction_blocks",
+                                         "model.moe.experts",
+                                         "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
 
-/// Returns the names of a config key. Export writes the first one.
+/// Returns all names of a config key. Exports write the first name.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -36,7 +42,7 @@ std::vector<std::string> names_of(std::string_view alternatives) {
   return names;
 }
 
-/// Returns the value of a key and the name that it has; null if it is missing.
+/// Returns the value of a key and the name under which it was found; null if the key is missing.
 std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, const std::string& where) {
   Json value;
   std::string name;
@@ -50,11 +56,21 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
   return {value, name};
 }
 
-/// Returns the recipe's value for a config's value; null: the key keeps its value.
+/// Returns the recipe's value for a value of the config; null if the recipe's key keeps its default.
 Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
   switch (conversion) {
     case Conversion::same:
+    case Conversion::zero_if_null:
       return value;
+    case Conversion::group_rule:
+      if (value == "group_limited_greedy")
+        return keys.integer("model.moe.top_groups") < keys.integer("model.moe.groups") ? "best" : "best_two";
+      if (value != "greedy")
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected greedy or group_limited_greedy");
+      if (keys.integer("model.moe.groups") != 1)
+        fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy for n_group ",
+             keys.integer("model.moe.groups"));
+      return "best_two";
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
       return value.get<bool>() ? "head" : "none";
@@ -74,6 +90,11 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
   switch (key.conversion) {
     case Conversion::same:
       break;
+    case Conversion::zero_if_null:
+      if (value == 0) return nullptr;
+      break;
+    case Conversion::group_rule:
+      return keys.integer("model.moe.groups") > 1 ? "group_limited_greedy" : "greedy";
     case Conversion::head_norm:
       return value == "head";
     case Conversion::head_share:
@@ -107,26 +128,38 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
   }
 }
 
-/// Checks sizes by which others are divided, and counts that must not be zero.
+/// Checks the conditions of latent attention that limits of single keys do not cover.
+void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
+  const int64_t heads = keys.integer("model.heads"), value = keys.integer("model.latent.value_size"),
+                key = keys.integer("model.latent.rope_size") + keys.integer("model.latent.nope_size");
+  if (const Json& groups = keys["model.kv_heads"]; !groups.is_null() && groups != heads)
+    fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected the number of heads, ", heads);
+  if (value > key)
+    fail(ExitCode::data, where, ": v_head_dim is ", value, ", expected at most qk_nope_head_dim + qk_rope_head_dim, ",
+         key);
+}
+
+/// Checks sizes that are used as divisors, and counts that must not be zero.
 void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
   std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
   if (pattern != LayerPattern::none) counts.insert(counts.end(), {"model.moe.experts", "model.moe.expert_hidden"});
   for (const std::string_view path : counts)
     if (keys.integer(path) < 1)
       fail(ExitCode::data, where, ": ", path, " would be ", keys[path].dump(), ", expected at least 1");
-  if (keys.integer("model.layers") * keys.integer("model.moe.experts") > most_experts_of_all_blocks)
-    fail(ExitCode::data, where, ": all blocks together would have ",
-         keys.integer("model.layers") * keys.integer("model.moe.experts"), " experts, expected at most ",
+  if (const int64_t all = keys.blocks() * keys.integer("model.moe.experts"); all > most_experts_of_all_blocks)
+    fail(ExitCode::data, where, ": all blocks together would have ", all, " experts, expected at most ",
          most_experts_of_all_blocks);
   if (const Json& head = keys["model.head_size"]; !head.is_null() && head < 1)
     fail(ExitCode::data, where, ": head_dim is ", head.dump(), ", expected at least 1");
   const int64_t heads = keys.integer("model.heads"), hidden = keys.integer("model.hidden");
-  if (keys["model.head_size"].is_null() && hidden % heads != 0)
+  const bool latent = keys.text("model.attention") == "latent";
+  if (!latent && keys["model.head_size"].is_null() && hidden % heads != 0)
     fail(ExitCode::data, where, ": the hidden size is ", hidden, ", expected a multiple of the ", heads, " heads");
   const Json& groups = keys["model.kv_heads"];
   if (!groups.is_null() && (groups < 1 || heads % groups.get<int64_t>() != 0))
     fail(ExitCode::data, where, ": num_key_value_heads is ", groups.dump(), ", expected a divisor of the ", heads,
          " heads");
+  if (latent) require_latent_sizes(keys, where);
 }
 
 void require_fixed(const Json& config, const Family& family, const std::string& where) {
@@ -136,7 +169,7 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (found == config.end() || found->is_null() || *found == expected) continue;
     fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
   }
-  if (const auto types = config.find("layer_types"); types != config.end() && !types->is_null()) {
+  if (const auto types = config.find("layer_types"); !family.windows && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
     if (!full)
@@ -144,7 +177,17 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
   }
 }
 
-// In attn_type_list, 1 stands for full attention.
+// Checks the quantization settings of a family whose experts may be in MXFP4.
+void require_mxfp4(const Json& config, const std::string& where) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || found->is_null()) return;
+  const auto method = found->is_object() ? found->find("quant_method") : found->end();
+  if (!found->is_object() || method == found->end() || *method != "mxfp4")
+    fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 80),
+         ", expected an object with quant_method mxfp4");
+}
+
+// In attn_type_list, 1 means full attention.
 void require_full_attention(const Json& config, const std::string& where) {
   const auto types = config.find("attn_type_list");
   if (types == config.end() || types->is_null()) return;
@@ -152,7 +195,7 @@ void require_full_attention(const Json& config, const std::string& where) {
     fail(ExitCode::data, where, ": attn_type_list is ", types->dump().substr(0, 80), ", expected only 1");
 }
 
-/// Returns the number of blocks after the last one that predict further tokens.
+/// Returns the number of extra blocks after the last one that predict further tokens.
 int64_t count_prediction_blocks(const Json& config, const std::string& where) {
   for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers", "num_mtp_modules"}) {
     const auto found = config.find(key);
@@ -165,7 +208,7 @@ int64_t count_prediction_blocks(const Json& config, const std::string& where) {
 }
 
 std::set<std::string, std::less<>> keys_understood(const Family& family) {
-  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder"};
+  std::set<std::string, std::less<>> known{"layer_types", "is_encoder_decoder", "quantization_config"};
   for (const std::string_view key : neutral_keys()) known.emplace(key);
   for (const std::string_view key : family.neutral) known.emplace(key);
   for (const std::string_view key : family.training) known.emplace(key);
@@ -178,7 +221,7 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   return known;
 }
 
-/// Refuses keys that are not understood, because they may change the model. A key without a value changes nothing.
+/// Rejects unknown keys, because they may change the model. A key whose value is null changes nothing.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
   const auto encoder = config.find("is_encoder_decoder");
@@ -191,10 +234,30 @@ void require_known(const Json& config, const Family& family, const std::string& 
   }
 }
 
+/// True if weights are stored in fp8 with a scale for each block of 128 x 128 elements. Rejects other quantized
+/// weights.
+bool has_fp8_blocks(const Json& config, const std::string& where) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || found->is_null()) return false;
+  const Json size = found->is_object() ? found->value("weight_block_size", Json()) : Json();
+  const bool fp8 = found->is_object() && found->value("quant_method", Json()) == "fp8" &&
+                   found->value("fmt", Json("e4m3")) == "e4m3" && size == Json::array({128, 128});
+  if (!fp8)
+    fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 120),
+         ", expected quant_method fp8, fmt e4m3 and weight_block_size [128, 128]");
+  return true;
+}
+
 bool same_blocks(const ModelKeys& a, const ModelKeys& b) {
   bool same = a.integer("model.layers") == b.integer("model.layers");
-  for (int64_t l = 0, layers = a.integer("model.layers"); same && l < layers; ++l) same = a.is_moe(l) == b.is_moe(l);
+  const int64_t blocks = std::max(a.blocks(), b.blocks());
+  for (int64_t l = 0; same && l < blocks; ++l) same = a.is_moe(l) == b.is_moe(l);
   return same;
+}
+
+bool same_windows(const ModelKeys& a, const ModelKeys& b) {
+  return a["model.layers"] == b["model.layers"] && a["model.window"].is_null() == b["model.window"].is_null() &&
+         a["model.full_attention_every"] == b["model.full_attention_every"];
 }
 
 bool same_rotary(const ModelKeys& a, const ModelKeys& b) {
@@ -209,7 +272,7 @@ std::vector<std::string> training_notes(const Json& config, const Family& family
   for (const std::string_view key : family.training) {
     const auto found = config.find(std::string(key));
     if (found == config.end() || found->is_null() || *found == 0 || *found == false) continue;
-    notes.push_back(cat(key, " (", found->dump(), ") is not taken over"));
+    notes.push_back(cat(key, " (", found->dump(), ") is not imported"));
   }
   return notes;
 }
@@ -224,14 +287,16 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   require_known(config, family, where);
   require_fixed(config, family, where);
   require_full_attention(config, where);
+  if (family.mxfp4) require_mxfp4(config, where);
   ForeignConfig read{&family, {}, "", count_prediction_blocks(config, where), training_notes(config, family)};
+  read.fp8_blocks = !family.mxfp4 && has_fp8_blocks(config, where);
   for (const Constant& constant : family.constants) read.keys.set(constant.recipe, Json::parse(constant.value), where);
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
   require_sizes(read.keys, family.pattern, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
-  // A family with rotary_dim may state the share of each head twice.
+  // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)
@@ -239,6 +304,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
     read.keys.set("model.rotary_share", stated, where);
   }
   read_pattern(config, family.pattern, read.keys, where);
+  if (family.windows) read_windows(config, read.keys, where);
   read.keys.resolve();
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
@@ -267,8 +333,9 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
   }
-  bool changed = !same_model;
+  bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
   for (const auto& table : family.keys) {
     for (const ConfigKey& key : table) {
       const std::vector<std::string> names = names_of(key.config);

@@ -15,19 +15,22 @@ namespace hexad::interop {
 /// Parsed config.json.
 struct ForeignConfig {
   const Family* family;
-  ModelKeys keys;                  // resolved
-  std::string dtype;               // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
-  int64_t prediction_blocks;       // blocks after the last one that predict further tokens; they are not read
+  ModelKeys keys;             // resolved
+  std::string dtype;          // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
+  int64_t prediction_blocks;  // number of extra blocks after the last one that predict further tokens; Hexad reads them
+                              // only if the family has the key model.prediction_blocks
   std::vector<std::string> notes;  // notes for the user: keys whose effect on training is ignored
+  bool fp8_blocks = false;         // true if weights may be stored in fp8 with a scale for each block
 };
 
-/// Parses a config.json. Throws Error(data) beginning with `where`, which names the key, if the family is unknown, or a
-/// key is missing, has a wrong type, or would change the model in a way that Hexad cannot represent.
+/// Parses a config.json. Throws Error(data) if the family is unknown, or if a key is missing, has a wrong type, or
+/// would change the model in a way that Hexad cannot represent. The message begins with `where` and names the key.
 ForeignConfig read_config(std::string_view text, const std::string& where);
 
-/// Returns the text of a config.json for a model of `keys`. `like` is the config.json of the model from which it comes,
-/// whose further keys are kept; if it describes the same model, returns it unchanged. If it is empty, makes a new
-/// config. Throws Error(data) that names the recipe key if the family cannot express the model.
+/// Returns the text of a config.json for a model of `keys`. `like` is the config.json of the original model; the result
+/// keeps those of its keys that Hexad does not know. If `like` describes the same model, returns it unchanged. If
+/// `like` is empty, makes a new config.json. Throws Error(data) naming the recipe key if the family cannot express the
+/// model.
 std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype);
 
 }  // namespace hexad::interop

@@ -48,18 +48,6 @@ void from_float(std::byte* to, Element type, float value) {
   std::memcpy(to, &bits, sizeof bits);
 }
 
-/// Calls f(row in pairs, row in halves) for each row.
-template <class F>
-void for_each_row(const HeadRows& rows, F&& f) {
-  for (int64_t h = 0; h < rows.heads; ++h) {
-    const int64_t first = h * rows.head;
-    for (int64_t i = 0; i < rows.head; ++i) {
-      const int64_t half = i % 2 == 0 ? i / 2 : rows.rotary / 2 + i / 2;
-      f(first + i, first + (i < rows.rotary ? half : i));
-    }
-  }
-}
-
 }  // namespace
 
 io::StoredDtype stored(Element element) { return {names_of(element).stored, bytes_of(element)}; }
@@ -89,7 +77,8 @@ uint16_t to_half(float value) {
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  // The sum with 0.5 has a unit of 2^-24 in the last place, as subnormal numbers have. It rounds as the processor does.
+  // Adding 0.5 gives a float whose last bit has the value 2^-24, like that of subnormal f16. The processor therefore
+  // does the rounding.
   const float sum = std::bit_cast<float>(magnitude) + 0.5f;
   return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
 }
@@ -107,7 +96,7 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
   const uint32_t exponent = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T) -> int64_t {
-    constexpr int64_t block = 4096;  // elements that are checked without a branch
+    constexpr int64_t block = 4096;  // elements checked without a branch
     const auto bad = [&](int64_t i) {
       return (load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent;
     };
@@ -124,7 +113,8 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
 }
 
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes) {
-  constexpr int64_t block = 32;  // rows and columns of a tile, so that both sides stay in the cache
+  // Rows and columns of a tile, small enough that source and destination fit into the cache.
+  constexpr int64_t block = 32;
   for (int64_t r0 = 0; r0 < rows; r0 += block)
     for (int64_t c0 = 0; c0 < columns; c0 += block)
       for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
@@ -132,16 +122,14 @@ void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t colum
           std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, static_cast<size_t>(bytes));
 }
 
-void pairs_to_halves(std::byte* to, const std::byte* from, const HeadRows& rows) {
-  for_each_row(rows, [&](int64_t pair, int64_t half) {
-    std::memcpy(to + half * rows.row_bytes, from + pair * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
-  });
+void separate_interleaved(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
+  for (int64_t i = 0; i < 2 * half; ++i)
+    std::memcpy(to + (i % 2 * half + i / 2) * row_bytes, from + i * row_bytes, static_cast<size_t>(row_bytes));
 }
 
-void halves_to_pairs(std::byte* to, const std::byte* from, const HeadRows& rows) {
-  for_each_row(rows, [&](int64_t pair, int64_t half) {
-    std::memcpy(to + pair * rows.row_bytes, from + half * rows.row_bytes, static_cast<size_t>(rows.row_bytes));
-  });
+void interleave(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
+  for (int64_t i = 0; i < 2 * half; ++i)
+    std::memcpy(to + i * row_bytes, from + (i % 2 * half + i / 2) * row_bytes, static_cast<size_t>(row_bytes));
 }
 
 }  // namespace hexad::interop

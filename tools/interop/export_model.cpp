@@ -14,6 +14,7 @@
 #include "framework/io/json.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/config_json.h"
+#include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 #include "tools/interop/source_folder.h"
@@ -27,13 +28,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int64_t block_elements = 1 << 21;  // elements converted at once
+constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
 
 config::Document recipe_of(const io::Checkpoint& checkpoint) {
-  return config::parse(checkpoint.manifest().run.recipe, checkpoint.folder() + "/manifest.json: recipe");
+  return config::parse(checkpoint.run().recipe, checkpoint.folder() + "/manifest.json: recipe");
 }
 
-/// Returns train.init_from of a recipe; empty if there is none.
+/// Returns the value of train.init_from in a recipe; empty if it is not set.
 std::string start_of(const config::Document& recipe) {
   const config::Node* train = recipe.root.find("train");
   const config::Node* start = train && train->kind == config::Node::Kind::map ? train->find("init_from") : nullptr;
@@ -45,18 +46,17 @@ bool is_import_of(const std::string& folder, const std::string& source) {
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) return false;
   const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
-  return io::parse_json(imported.manifest().run.layout, folder + "/manifest.json: layout") ==
-         cat("imported from ", source);
+  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") == cat("imported from ", source);
 }
 
-/// Returns the folder with the config.json of the model from which the checkpoint's run started, over any number of
-/// runs; empty if there is none.
+/// Returns the folder with the config.json of the foreign model from which the checkpoint's run started. Follows
+/// train.init_from over several runs. Empty if there is no such folder.
 std::string find_origin(const io::Checkpoint& checkpoint) {
-  constexpr int most_runs = 100;  // runs that each started from the previous one
+  constexpr int most_runs = 100;  // limit of a chain of runs, each started from the previous one
   const std::string name(origin_folder_name);
   std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
-  // A run that started from a foreign model has imported it into its directory. An earlier run in the same directory
-  // may have left the import of another model.
+  // A run that started from a foreign model has imported it into its run directory. An earlier run in the same
+  // directory may have left the import of another model there.
   const fs::path store = fs::path(folder).parent_path();
   const std::string imported = (store.parent_path() / "imported").string(), beside = imported + "/" + name;
   if (store.filename() == "checkpoints" && has_config(beside) && (start.empty() || is_import_of(imported, start)))
@@ -87,15 +87,16 @@ Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
   if (folder.empty() && !plan.family) folder = find_origin(checkpoint);
   if (folder.empty() && !plan.family)
     fail(ExitCode::usage, checkpoint.folder(),
-         ": did not start from an imported model that is still there; name a folder with its config.json (--like), or "
-         "the family of a new one (--family)");
+         ": its run did not start from an imported model, or the import has been removed; give a folder with its "
+         "config.json (--like) or "
+         "the family of a new config.json (--family)");
   if (folder.empty()) return plan;
   const std::string beside = folder + "/" + std::string(origin_folder_name);
   plan.origin = read_origin(has_config(beside) ? beside : folder);
   const Family* family = read_config(plan.origin->config, plan.origin->folder + "/config.json").family;
   if (plan.family && plan.family != family)
     fail(ExitCode::usage, "--family is ", plan.family->model_type, ", but the config.json of ", plan.origin->folder,
-         " is of ", family->model_type);
+         " is of the family ", family->model_type);
   plan.family = family;
   return plan;
 }
@@ -111,7 +112,8 @@ class Types {
       usual_ = plan.origin->element.value_or(usual_);
       exceptions_ = plan.origin->exceptions;
     }
-    // Without an import's facts, the types of single tensors are not known. Rounded states would change the routing.
+    // Without the import's origin.json, the types of single tensors are unknown. Rounding the states would change the
+    // routing.
     states_in_f32_ = !plan.origin || !plan.origin->element;
     if (wanted == "source") return;
     usual_ = wanted == "bf16" ? Element::bf16 : wanted == "f16" ? Element::f16 : Element::f32;
@@ -121,7 +123,7 @@ class Types {
 
   Element usual() const { return usual_; }
   Element of(const Link& link, const TensorMap& map) const {
-    const auto found = exceptions_.find(link.theirs);
+    const auto found = exceptions_.find(link.original.empty() ? link.theirs : link.original);
     if (found != exceptions_.end()) return found->second;
     const bool state = map.own[link.parts.front().own].kind == io::Kind::state;
     return state && states_in_f32_ ? Element::f32 : usual_;
@@ -139,7 +141,7 @@ class TensorReader {
   TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
-  /// Checks the shapes of all parameters, so that a problem is found before a file is written.
+  /// Checks the shapes of all parameters, so that problems are found before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
@@ -151,7 +153,7 @@ class TensorReader {
       if (record.kind != io::Kind::main) continue;
       const auto same = [&](const OwnTensor& own) { return own.name == record.name; };
       if (std::ranges::none_of(map_.own, same))
-        fail(ExitCode::data, checkpoint_.folder(), ": the family has no tensor for the parameter ", record.name);
+        fail(ExitCode::data, checkpoint_.folder(), ": the model family has no tensor for the parameter ", record.name);
     }
   }
 
@@ -163,6 +165,7 @@ class TensorReader {
       });
       return;
     }
+    if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
     std::vector<std::byte> joined;
     for (const Link::Part& part : link.parts)
       for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
@@ -172,16 +175,29 @@ class TensorReader {
     std::vector<std::byte> rearranged(joined.size());
     if (link.rearrangement == Rearrangement::transposed)
       transpose(rearranged.data(), joined.data(), link.shape[1], link.shape[0], bytes);
-    else if (link.rearrangement == Rearrangement::pairs)
-      halves_to_pairs(
-          rearranged.data(), joined.data(),
-          {link.shape[0] / sizes_.head(), sizes_.head(), sizes_.rotary(), link.shape.numel() / link.shape[0] * bytes});
-    else
+    else if (link.rearrangement == Rearrangement::none)
       rearranged = std::move(joined);
+    else
+      scatter_rows(rearranged.data(), joined.data(), sizes_.moved_rows(link.rearrangement, link.shape[0]),
+                   link.shape.numel() / link.shape[0] * bytes);
     out.append(rearranged.data(), static_cast<int64_t>(rearranged.size()));
   }
 
  private:
+  /// Appends a link whose only part is a whole parameter. Reads one expert at a time.
+  void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
+    for (int64_t e = 0; e < link.shape[0]; ++e) {
+      Link::Part expert = link.parts.front();
+      expert.region.begin[0] = e, expert.region.size[0] = 1;
+      std::vector<std::byte> own;
+      for_each_block(link, expert, type,
+                     [&](const std::vector<std::byte>& bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
+      std::vector<std::byte> theirs(own.size());
+      expert_to_foreign(theirs, own, link, bytes_of(type));
+      out.append(theirs.data(), static_cast<int64_t>(theirs.size()));
+    }
+  }
+
   /// Calls use(bytes) with consecutive elements of a part, converted to `type`.
   template <class F>
   void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {
@@ -207,7 +223,7 @@ class TensorReader {
     const std::byte* first;
     Element type;
   };
-  /// Returns elements of a parameter. Those in f64 are rounded to f32, in `narrow`.
+  /// Returns elements of a parameter. Rounds f64 elements to f32 and stores them in `narrow`.
   static Elements as_element(Dtype dtype, const std::byte* elements, int64_t begin, int64_t count,
                              std::vector<std::byte>& narrow, const std::string& where) {
     if (dtype == Dtype::f32) return {elements + begin * 4, Element::f32};
@@ -238,6 +254,7 @@ struct Shard {
 std::vector<Shard> divided(const TensorMap& map, const Types& types, int64_t most) {
   std::vector<const Link*> sorted;
   for (const Link& link : map.links) sorted.push_back(&link);
+  for (const Link& copy : map.copies) sorted.push_back(&copy);
   std::ranges::sort(sorted, {}, &Link::theirs);
   std::vector<Shard> shards(1);
   int64_t bytes = 0;
@@ -283,7 +300,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   const Plan plan = make_plan(checkpoint, options);
   const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
   const Types types(options.dtype, plan);
-  // The type is named only if it is that of a new config.json, or another one than that of the origin.
+  // Sets the dtype in config.json only if the config.json is new, or if the dtype differs from that of the origin.
   const bool same_type = plan.origin && options.dtype == "source";
   const std::string config = write_config(*plan.family, keys, plan.origin ? plan.origin->config : "",
                                           same_type ? "" : config_name(types.usual()));
@@ -302,6 +319,10 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   for (const Link& link : map.links) {
     ++report.tensors, report.parameters += link.shape.numel();
     report.bytes += link.shape.numel() * bytes_of(types.of(link, map));
+  }
+  for (const Link& copy : map.copies) {
+    ++report.tensors;
+    report.bytes += copy.shape.numel() * bytes_of(types.of(copy, map));
   }
   if (shards.size() > 1) folder.add_file("model.safetensors.index.json", index_json(shards, report.bytes));
   folder.add_file("config.json", config);

@@ -1,4 +1,4 @@
-// Export of a checkpoint of Hexad as a model of the Hugging Face library.
+// Export of a Hexad checkpoint as a model in the format of the Hugging Face library.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 namespace hexad::interop {
 
 struct ExportOptions {
-  std::string like{};                      // folder whose config.json and tokenizer files are taken; empty: found
-  std::string family{};                    // model_type of a new config.json; empty: that of the origin
+  std::string like{};    // folder from which config.json and tokenizer files are copied; empty: the checkpoint's import
+  std::string family{};  // model_type of a new config.json; empty: that of the origin's config.json
   std::string dtype = "source";            // source, f32, bf16 or f16
   int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
 };
@@ -22,11 +22,13 @@ struct ExportReport {
   std::vector<std::string> files{};  // copied tokenizer and generation files
 };
 
-/// Writes the folder `target`: config.json, safetensors shards with their index, and the tokenizer files of the origin.
-/// The origin is options.like, or the import from which the checkpoint's run started. At most one tensor and some
-/// buffers are in memory. Throws Error(usage) if the target is not empty or there is no origin, Error(data) that names
-/// the recipe key or the tensor if the family cannot express the model or the checkpoint is damaged, and
-/// Error(resource) if the disk fails. After an error, nothing is left at `target`.
+/// Writes the folder `target`: config.json, safetensors shards with their index, and the origin's tokenizer files. The
+/// origin is options.like, or the import from which the checkpoint's run started. Keeps at most one tensor and some
+/// buffers in memory. After an error, nothing is left at `target`. Throws:
+/// - Error(usage) if the target is not empty or there is no origin
+/// - Error(data) naming the recipe key or the tensor if the family cannot express the model or the checkpoint is
+///   damaged
+/// - Error(resource) if writing to the disk fails
 ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target, const ExportOptions& options = {},
                           const base::FileWork& work = {});
 

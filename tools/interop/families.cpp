@@ -13,7 +13,7 @@ namespace {
 
 using enum Conversion;
 
-// Keys of all families whose attention is that of Llama.
+// Keys of all families that have the attention of Llama.
 constexpr ConfigKey common[] = {
     {"vocab_size", "model.vocab"},
     {"hidden_size", "model.hidden"},
@@ -69,7 +69,40 @@ constexpr ConfigKey glm[] = {
     {"attention_bias", "model.qkv_bias", "false"},
     {"use_qk_norm", "model.qk_norm", "false", head_norm},
 };
+// Keys of latent attention, and of the experts in the same families.
+constexpr ConfigKey latent[] = {
+    {"q_lora_rank", "model.latent.q_rank", "0", zero_if_null},
+    {"kv_lora_rank", "model.latent.kv_rank", "512"},
+    {"qk_nope_head_dim", "model.latent.nope_size", "128"},
+    {"qk_rope_head_dim", "model.latent.rope_size", "64"},
+    {"v_head_dim", "model.latent.value_size", "128"},
+    {"n_routed_experts|num_local_experts", "model.moe.experts"},
+    {"moe_intermediate_size", "model.moe.expert_hidden"},
+};
+constexpr ConfigKey deepseek_v3[] = {
+    {"n_shared_experts", "model.moe.shared_experts", "1"}, {"n_group", "model.moe.groups", "8"},
+    {"topk_group", "model.moe.top_groups", "4"},           {"routed_scaling_factor", "model.moe.scale", "2.5"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},     {"num_nextn_predict_layers", "model.prediction_blocks", "0"},
+};
+constexpr ConfigKey deepseek_v2[] = {
+    {"n_shared_experts", "model.moe.shared_experts", "2"},
+    {"n_group", "model.moe.groups", "1"},
+    {"topk_group", "model.moe.top_groups", "1"},
+    {"topk_method", "model.moe.group_score", "\"greedy\"", group_rule},
+    {"routed_scaling_factor", "model.moe.scale", "1.0"},
+};
 constexpr ConfigKey minimax[] = {{"rotary_dim", "model.rotary_share", "null", head_share}};
+constexpr ConfigKey gpt_oss[] = {
+    {"num_local_experts|num_experts", "model.moe.experts"},
+    {"intermediate_size", "model.moe.expert_hidden"},
+    {"num_experts_per_tok|experts_per_token", "model.moe.top_k"},
+    {"router_aux_loss_coef", "model.moe.aux_loss.coefficient", "0.9"},
+    {"head_dim", "model.head_size", "64"},
+    {"attention_bias", "model.qkv_bias", "true"},
+    {"attention_bias", "model.o_bias", "true"},
+    {"sliding_window", "model.window", "128"},
+    {"swiglu_limit", "model.swiglu_limit", "7.0"},
+};
 constexpr ConfigKey gpt2[] = {
     {"vocab_size", "model.vocab"},
     {"n_embd|hidden_size", "model.hidden"},
@@ -90,6 +123,28 @@ constexpr std::string_view window_keys[] = {"sliding_window", "max_window_layers
 const std::vector<std::string_view>& dropouts() {
   static const std::vector<std::string_view> all{"attention_dropout"};
   return all;
+}
+
+// Returns a family with the attention and routing of DeepSeek-V3.
+Family like_deepseek_v3(std::string_view model_type) {
+  return {.model_type = model_type,
+          .architecture = "DeepseekV3ForCausalLM",
+          .names = {latent_names(), expert_names(), shared_expert_names(), gate_bias_names(), prediction_names()},
+          .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v3},
+          .fixed = {silu,
+                    {"scoring_func", "\"sigmoid\""},
+                    {"topk_method", "\"noaux_tc\""},
+                    {"attention_bias", "false"},
+                    {"rope_interleave", "true"},
+                    {"moe_layer_freq", "1"}},
+          .constants = {{"model.attention", "\"latent\""},
+                        {"model.moe.score", "\"sigmoid\""},
+                        {"model.moe.selection_bias", "true"}},
+          .neutral = {"head_dim", "qk_head_dim", "pretraining_tp", "ep_size"},
+          .training = {"attention_dropout", "aux_loss_alpha", "seq_aux"},
+          .ignored = {},
+          .copies = prediction_copies(),
+          .pattern = LayerPattern::first_dense};
 }
 
 std::vector<Family> make_families() {
@@ -158,6 +213,23 @@ std::vector<Family> make_families() {
                  .ignored = {"model.layers.{N}.*"},
                  .pattern = LayerPattern::first_dense,
                  .rotary_share = 0.5});
+  all.push_back(like_deepseek_v3("deepseek_v3"));
+  all.push_back(like_deepseek_v3("kimi_k2"));
+  all.push_back({.model_type = "deepseek_v2",
+                 .architecture = "DeepseekV2ForCausalLM",
+                 .names = {latent_names(), expert_names(), shared_expert_names()},
+                 .keys = {common, untied, small_eps, dense_mlp, routing, latent, deepseek_v2},
+                 .fixed = {silu,
+                           {"scoring_func", "\"softmax\""},
+                           {"norm_topk_prob", "false"},
+                           {"attention_bias", "false"},
+                           {"mlp_bias", "false"},
+                           {"moe_layer_freq", "1"}},
+                 .constants = {{"model.attention", "\"latent\""}, {"model.moe.normalize", "false"}},
+                 .neutral = {"head_dim", "qk_head_dim", "pretraining_tp", "ep_size"},
+                 .training = {"attention_dropout", "aux_loss_alpha", "seq_aux"},
+                 .ignored = {},
+                 .pattern = LayerPattern::first_dense});
   all.push_back({.model_type = "mixtral",
                  .architecture = "MixtralForCausalLM",
                  .names = {llama_names(), block_sparse_names()},
@@ -192,6 +264,21 @@ std::vector<Family> make_families() {
        .ignored = {"model.layers.{N}.*", "model.mtp*"},
        .pattern = LayerPattern::all,
        .rotary_theta = 5000000});
+  all.push_back(
+      {.model_type = "gpt_oss",
+       .architecture = "GptOssForCausalLM",
+       .names = {llama_names(), gpt_oss_names()},
+       .keys = {common, untied, large_eps, gpt_oss},
+       .fixed = {silu},
+       .constants = {{"model.sinks", "true"}, {"model.moe.expert_bias", "true"}, {"model.moe.router_bias", "true"}},
+       .neutral = {"initial_context_length"},
+       .training = dropouts(),
+       .ignored = {},
+       .pattern = LayerPattern::all,
+       .rotary_theta = 150000,
+       .windows = true,
+       .mxfp4 = true,
+       .scaled_rotary = true});
   all.push_back({.model_type = "llama",
                  .architecture = "LlamaForCausalLM",
                  .names = {llama_names()},

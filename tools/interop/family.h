@@ -1,5 +1,5 @@
-// Families of models of the Hugging Face library, as data: the keys of their config.json, and the names of their
-// tensors. Import and export read the same tables.
+// Families of Hugging Face models, as data: the keys of their config.json, and the names of their tensors. Import and
+// export read the same tables.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,25 @@ namespace hexad::interop {
 /// Conversion between the value of a config key and that of a recipe key.
 enum class Conversion : uint8_t {
   same,
-  head_norm,   // true: qk_norm head; false: none
-  head_share,  // a number of dimensions of a head: rotary_share times the size of a head
-  gelu_name    // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
+  head_norm,     // true: qk_norm head; false: none
+  head_share,    // the config gives a number of dimensions of a head: rotary_share times the size of a head
+  gelu_name,     // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
+  zero_if_null,  // null: 0
+  group_rule     // greedy: experts of all groups; group_limited_greedy: group_score best
 };
 
-/// A config key with the recipe key of the same meaning.
+/// A config key and the recipe key of the same meaning.
 struct ConfigKey {
-  std::string_view config;  // name, and other names of the key after '|'; the first one is written
+  std::string_view config;  // name, and alternative names after '|'; exports write the first name
   std::string_view recipe;
-  std::string_view usual{};  // value if the key is missing, as JSON; "null": that of `auto`; empty: the key is required
+  std::string_view usual{};  // value of a missing key, as JSON; "null": the value of `auto`; empty: the key is required
   Conversion conversion = Conversion::same;
 };
 
-/// A config key that Hexad can only represent with one value.
+/// A config key of which Hexad supports only one value.
 struct FixedKey {
   std::string_view config;
-  std::string_view value;  // as JSON; a missing key and null mean this value
+  std::string_view value;  // as JSON; a missing key and null count as this value
 };
 
 /// A recipe key that has the same value in every model of a family.
@@ -38,7 +40,7 @@ struct Constant {
   std::string_view value;  // as JSON
 };
 
-/// Config keys that say which blocks have experts.
+/// Config keys that determine which blocks have experts.
 enum class LayerPattern : uint8_t {
   none,          // dense models
   all,           // every block has experts
@@ -47,32 +49,42 @@ enum class LayerPattern : uint8_t {
   start_and_end  // moe_layer_start_index, moe_layer_end_index, moe_layer_interval
 };
 
-/// Change of the elements between a foreign tensor and the parameters of Hexad.
+/// Rearrangement of elements between a foreign tensor and Hexad's parameters.
 enum class Rearrangement : uint8_t {
   none,
-  transposed,  // the foreign tensor is [in, out]
-  pairs        // rows of each head rotate as pairs 2i, 2i + 1; Hexad rotates i and i + half
+  transposed,      // the foreign tensor is [in, out]
+  pairs,           // rows of each head rotate as pairs (2i, 2i + 1); Hexad rotates rows i and i + half
+  latent_queries,  // rows of latent attention; see LatentRows
+  latent_down,
+  latent_up,
+  // The following rearrange tensors whose first dimension is the expert:
+  input_first,                 // the matrix of an expert is [in, out]
+  interleaved,                 // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
+  interleaved_and_input_first  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up
 };
 
-/// A part of a parameter of Hexad. `at` has the first indices of the part: numbers, or E for the number of the expert.
+/// A part of a Hexad parameter. `at` lists the leading indices of the part: numbers, or E for the number of the expert.
 struct Target {
   std::string_view name;
   std::string_view at{};
 };
 
-/// Correspondence of one foreign tensor. In names, {L} is the number of a block and {E} the number of an expert.
+/// Mapping of one foreign tensor to Hexad's parameters. In names, {L} is the number of a block and {E} the number of an
+/// expert. Prediction blocks follow the layers: the parameters of block model.layers + k are called "layers.{L}" here,
+/// and "prediction.k" in a checkpoint.
+///
 /// `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
-/// rearrangement, the foreign tensor is the concatenation of equal parts, one for each target. `when` lists conditions
-/// that must all hold (Sizes::holds); no conditions: always.
+/// rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all conditions in
+/// `when` hold (Sizes::hold); an empty `when` always holds.
 struct TensorRow {
   std::string_view theirs;
   std::string_view shape;
-  Target ours[3];  // unused ones have no name
+  Target ours[3];  // unused entries have an empty name
   std::string_view when{};
   Rearrangement rearrangement = Rearrangement::none;
 };
 
-/// A parameter or state of Hexad.
+/// A parameter or state tensor of Hexad.
 struct OwnRow {
   std::string_view name;
   std::string_view shape;
@@ -82,36 +94,43 @@ struct OwnRow {
 
 struct Family {
   std::string_view model_type;    // as in config.json
-  std::string_view architecture;  // name of the class for language models
+  std::string_view architecture;  // name of the Hugging Face class for language models
   std::vector<std::span<const TensorRow>> names;
   std::vector<std::span<const ConfigKey>> keys;
   std::vector<FixedKey> fixed;
   std::vector<Constant> constants;
-  std::vector<std::string_view> neutral;   // further keys that do not change what Hexad computes
-  std::vector<std::string_view> training;  // keys whose effect on training is not taken over
-  std::vector<std::string_view> ignored;   // names of tensors that are not read; * stands for any text, {N} for the
-                                           // number of a block that predicts further tokens
+  std::vector<std::string_view> neutral;   // further config keys that do not change what Hexad computes
+  std::vector<std::string_view> training;  // config keys that affect training and are not imported
+  std::vector<std::string_view> ignored;  // names of tensors that are not read; * matches any text, {N} the number of a
+                                          // block that predicts further tokens
+  std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
+                                          // only compares them, an export writes them
   LayerPattern pattern = LayerPattern::none;
-  double rotary_theta = 10000;  // base if config.json has none; 0: the family has no rotary positions
-  double rotary_share = 1;      // share of each head that rotates if config.json has none
-  bool pairs = false;           // true if rotary pairs are neighbours
+  // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.
+  double rotary_theta = 10000;
+  double rotary_share = 1;     // share of each head that rotates if config.json does not give it
+  bool pairs = false;          // true if each rotary pair consists of neighbouring elements
+  bool windows = false;        // true if layer_types may name blocks with sliding windows
+  bool mxfp4 = false;          // true if experts may be stored in MXFP4
+  bool scaled_rotary = false;  // true if config.json must name the scaling of rotary frequencies
 };
 
 /// Returns all families, in the order of the documentation.
 std::span<const Family> families();
-/// Returns the family of a model_type. Throws Error(data) beginning with `where` that lists the families if there is
-/// none.
+/// Returns the family of a model_type. Throws Error(data) if there is no such family. The message begins with `where`
+/// and lists the families.
 const Family& find_family(std::string_view model_type, const std::string& where);
 
-/// Returns the parameters and states of Hexad that a foreign checkpoint can hold.
+/// Returns Hexad's parameters and states that a foreign checkpoint can hold.
 std::span<const OwnRow> own_rows();
 
-/// Config keys that do not change what a model computes, in all families.
+/// Returns the config keys, common to all families, that do not change what a model computes.
 std::span<const std::string_view> neutral_keys();
 
-// Tables of names, one for each naming class:
+// Tables of tensor names, one for each naming scheme:
 
-std::span<const TensorRow> llama_names();          // everything but experts, in all families but GPT-2
+std::span<const TensorRow> llama_names();          // everything except experts, for all families but GPT-2
+std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts
@@ -119,6 +138,9 @@ std::span<const TensorRow> gated_shared_names();   // mlp.shared_expert with a g
 std::span<const TensorRow> gate_bias_names();      // mlp.gate.e_score_correction_bias
 std::span<const TensorRow> statics_bias_names();   // mlp.moe_statics.e_score_correction_bias
 std::span<const TensorRow> block_bias_names();     // block_sparse_moe.e_score_correction_bias
+std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, shared_head.norm of prediction blocks
+std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
+std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
 
 }  // namespace hexad::interop

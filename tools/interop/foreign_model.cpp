@@ -9,6 +9,8 @@
 #include "framework/config/words.h"
 #include "framework/data/file.h"
 #include "layers/base/model_config.h"
+#include "tools/interop/fp8_blocks.h"
+#include "tools/interop/mxfp4.h"
 
 namespace hexad::interop {
 
@@ -17,8 +19,9 @@ using namespace base;
 namespace {
 
 constexpr int64_t window_bytes = 8 << 20;
+constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
-/// True if `name` matches `pattern`, in which * stands for any text.
+/// True if `name` matches `pattern`, in which * matches any text.
 bool matches(std::string_view pattern, std::string_view name) {
   const size_t star = pattern.find('*');
   if (star == pattern.npos) return pattern == name;
@@ -40,6 +43,10 @@ std::string listed(std::string_view what, const std::vector<std::string>& names)
   return text;
 }
 
+std::string mxfp4_scales_name(const std::string& blocks) {
+  return blocks.substr(0, blocks.size() - blocks_suffix.size()) + std::string(scales_suffix);
+}
+
 bool equal(const SourceTensor& a, const SourceTensor& b) {
   std::vector<std::byte> left(window_bytes), right(window_bytes);
   for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += window_bytes) {
@@ -50,13 +57,33 @@ bool equal(const SourceTensor& a, const SourceTensor& b) {
   return true;
 }
 
-ExpertLayout layout_of(const SourceFolder& source) {
-  const bool fused = std::ranges::any_of(
-      source.tensors(), [](const auto& t) { return std::string_view(t.first).ends_with(".mlp.experts.gate_up_proj"); });
-  return fused ? ExpertLayout::fused : ExpertLayout::separate;
+bool has_suffix(const SourceFolder& source, std::string_view suffix) {
+  return std::ranges::any_of(source.tensors(),
+                             [&](const auto& t) { return std::string_view(t.first).ends_with(suffix); });
 }
 
-/// The part of a recipe that an import writes.
+ExpertLayout layout_of(const SourceFolder& source, const Family& family) {
+  if (family.mxfp4 && has_suffix(source, std::string(".mlp.experts.gate_up_proj") + std::string(blocks_suffix)))
+    return ExpertLayout::mxfp4;
+  return has_suffix(source, ".mlp.experts.gate_up_proj") ? ExpertLayout::fused : ExpertLayout::separate;
+}
+
+/// Returns `config` without prediction blocks if none is stored. Some programs do not read prediction blocks: they save
+/// a model without these blocks, but keep their number in config.json.
+ForeignConfig stored_config(ForeignConfig config, const SourceFolder& source, const std::string& where) {
+  const int64_t blocks = config.keys.integer("model.prediction_blocks");
+  const std::string bare = cat("layers.", config.keys.integer("model.layers"), "."), first = cat("model.", bare);
+  const auto is_of_first = [&](const auto& tensor) {
+    return tensor.first.starts_with(first) || tensor.first.starts_with(bare);
+  };
+  if (blocks == 0 || std::ranges::any_of(source.tensors(), is_of_first)) return config;
+  config.keys.set("model.prediction_blocks", 0, where);
+  config.notes.push_back(
+      cat("num_nextn_predict_layers (", blocks, ") is not imported, because no tensor is called '", first, "*'"));
+  return config;
+}
+
+/// The part of a recipe that an import writes: the section `model`.
 struct ModelSection {
   layers::ModelConfig model;
 
@@ -66,14 +93,14 @@ struct ModelSection {
   }
 };
 
-/// Throws Error(data) if the recipe would be refused.
+/// Throws Error(data) if the recipe is not accepted.
 void require_accepted(const std::string& recipe, const std::string& where) {
   try {
     config::Problems problems;
     config::read<ModelSection>(config::parse(recipe, "recipe.yaml"), problems);
     problems.throw_if_any();
   } catch (const Error& error) {
-    fail(ExitCode::data, where, ": describes a model that Hexad refuses: ", error.what());
+    fail(ExitCode::data, where, ": describes a model that Hexad does not accept: ", error.what());
   }
 }
 
@@ -83,9 +110,10 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
     : source_(SourceFolder::open(folder, work)),
       config_path_(checked_path(folder, "config.json")),
       config_text_(data::read_file(config_path_, max_config_bytes)),
-      config_(read_config(config_text_, config_path_)),
-      experts_(layout_of(source_)),
-      sizes_(config_.keys, *config_.family, experts_),
+      config_(stored_config(read_config(config_text_, config_path_), source_, config_path_)),
+      layout_(layout_of(source_, *config_.family)),
+      quantized_(layout_ == ExpertLayout::mxfp4),
+      sizes_(config_.keys, *config_.family, layout_),
       map_((check_config(), map_tensors(*config_.family, sizes_))),
       bare_(false),
       notes_(config_.notes) {
@@ -93,17 +121,63 @@ ForeignModel::ForeignModel(const std::string& folder, const FileWork& work)
   bare_ = !source_.find(first) && source_.find(without_first_word(first));
   check_names();
   for (const Link& link : map_.links) check_tensor(link);
+  note_quantised();
 }
 
-std::string ForeignModel::name_of(const Link& link) const {
-  return bare_ && link.theirs != "lm_head.weight" ? without_first_word(link.theirs) : link.theirs;
+bool ForeignModel::is_mxfp4(const Link& link) const { return quantized_ && link.theirs.ends_with(blocks_suffix); }
+
+const SourceTensor& ForeignModel::mxfp4_scales_of(const Link& link) const {
+  return *source_.find(mxfp4_scales_name(name_of(link)));
+}
+
+// Returns the name that a tensor of the family has in this folder.
+std::string ForeignModel::stored_name(const std::string& name) const {
+  return bare_ && name != "lm_head.weight" ? without_first_word(name) : name;
 }
 
 std::string ForeignModel::where(const Link& link) const {
   return cat(source_.folder(), "/", tensor(link).file, ": tensor '", name_of(link), "'");
 }
 
-// Checks the conditions that the tensor tables assume.
+Element ForeignModel::element(const Link& link) const {
+  const SourceTensor& stored = tensor(link);
+  return is_mxfp4(link) || stored.dtype == fp8_dtype ? Element::bf16 : *element_of(stored.dtype);
+}
+
+void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+  if (is_mxfp4(link)) return read_mxfp4(link, first, count, to);
+  const SourceTensor& stored = tensor(link);
+  if (stored.dtype != fp8_dtype) {
+    const int64_t bytes = bytes_of(element(link));
+    return stored.read(first * bytes, to, count * bytes);
+  }
+  const SourceTensor& of_blocks = *source_.find(scales_of(name_of(link)));
+  std::vector<float> scales(of_blocks.shape.numel());
+  std::vector<std::byte> codes(count);
+  of_blocks.read(0, reinterpret_cast<std::byte*>(scales.data()), of_blocks.end - of_blocks.begin);
+  stored.read(first, codes.data(), count);
+  dequantise(to, codes, scales, first, link.shape[1]);
+}
+
+void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const {
+  require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
+          " are not whole MXFP4 blocks");
+  const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
+  std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
+  tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
+  mxfp4_scales_of(link).read(block, scales.data(), blocks);
+  mxfp4::to_bf16(to, packed.data(), scales.data(), blocks);
+}
+
+void ForeignModel::note_quantised() {
+  const int64_t weights =
+      std::ranges::count_if(map_.links, [&](const Link& l) { return tensor(l).dtype == fp8_dtype; });
+  if (weights > 0) notes_.push_back(cat(counted(weights, "tensor"), " dequantised from fp8 blocks to bf16"));
+  if (quantized_)
+    notes_.emplace_back("experts in MXFP4 were converted to bf16, with the same values; an export will have bf16");
+}
+
+// Checks the conditions on config.json that the tensor tables assume.
 void ForeignModel::check_config() const {
   require_accepted(config_.keys.yaml(), config_path_);
   if (config_.keys.text("model.position") != "rotary") return;
@@ -120,8 +194,17 @@ void ForeignModel::check_names() {
   for (const Link& link : map_.links) {
     const std::string name = name_of(link);
     expected.insert(name);
-    if (!source_.find(name)) missing.push_back(name);
+    const SourceTensor* found = source_.find(name);
+    if (!found) missing.push_back(name);
+    if (found && found->dtype == fp8_dtype) expected.insert(scales_of(name));
+    if (!is_mxfp4(link)) continue;
+    const std::string scales = mxfp4_scales_name(name);
+    expected.insert(scales);
+    if (!source_.find(scales)) missing.push_back(scales);
   }
+  if (missing.empty())
+    for (const Link& copy : map_.copies)
+      if (has_copy(copy)) expected.insert(name_of(copy));
   int64_t ignored = 0;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (expected.contains(name)) continue;
@@ -139,11 +222,52 @@ void ForeignModel::check_names() {
                          ignored == 1 ? "was" : "were", " not read"));
 }
 
+// True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.
+bool ForeignModel::has_copy(const Link& copy) const {
+  const SourceTensor *stored = source_.find(name_of(copy)), *original = source_.find(stored_name(copy.original));
+  if (!stored) return false;
+  if (stored->dtype == original->dtype && stored->shape == original->shape && equal(*stored, *original)) return true;
+  fail(ExitCode::data, folder(), "/", stored->file, ": tensor '", name_of(copy), "' differs from '",
+       stored_name(copy.original),
+       "'; expected equal tensors, because prediction blocks share the embedding and the head of the model");
+}
+
 void ForeignModel::check_tensor(const Link& link) const {
+  if (is_mxfp4(link)) return check_mxfp4(link);
   const SourceTensor& found = tensor(link);
   if (!(found.shape == link.shape))
     fail(ExitCode::data, where(link), " is ", found.shape, ", expected ", link.shape, " by config.json");
+  if (found.dtype == fp8_dtype && config_.fp8_blocks) return check_scales(link);
   if (!element_of(found.dtype)) fail(ExitCode::data, where(link), " is ", found.dtype, ", expected F32, BF16 or F16");
+}
+
+void ForeignModel::check_scales(const Link& link) const {
+  const std::string name = scales_of(name_of(link));
+  const SourceTensor* scales = source_.find(name);
+  if (link.shape.rank() != 2) fail(ExitCode::data, where(link), " is fp8, expected a matrix");
+  if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "'");
+  const Shape expected = shape_of_scales(link.shape);
+  if (scales->dtype != "F32" || !(scales->shape == expected))
+    fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,
+         ", expected F32 ", expected);
+}
+
+// Checks the two tensors of a matrix in MXFP4: blocks [E, outputs, inputs / 32, 16] and scales [E, outputs, inputs /
+// 32].
+void ForeignModel::check_mxfp4(const Link& link) const {
+  const Shape& matrix = link.shape;
+  if (matrix[2] % mxfp4::block != 0)
+    fail(ExitCode::data, where(link), " is in MXFP4, but its matrices have ", matrix[2],
+         " inputs by config.json, expected a multiple of ", mxfp4::block);
+  const Shape scales{matrix[0], matrix[1], matrix[2] / mxfp4::block},
+      blocks{matrix[0], matrix[1], matrix[2] / mxfp4::block, mxfp4::block_bytes};
+  const auto check = [&](const SourceTensor& found, const Shape& expected, std::string_view what) {
+    if (found.dtype != "U8" || !(found.shape == expected))
+      fail(ExitCode::data, where(link), " or its scales: the ", what, " are ", found.dtype, " ", found.shape,
+           ", expected U8 ", expected, " by config.json");
+  };
+  check(tensor(link), blocks, "blocks");
+  check(mxfp4_scales_of(link), scales, "scales");
 }
 
 bool ForeignModel::is_ignored(const std::string& name) const {
@@ -158,16 +282,16 @@ bool ForeignModel::is_ignored(const std::string& name) const {
   });
 }
 
-// True for a stored head that equals the embedding to which it is tied. Throws Error(data) if they differ.
+// True for a stored head that equals the embedding to which it is tied. Throws Error(data) if the two tensors differ.
 bool ForeignModel::is_tied_head(const std::string& name) const {
   if (name != "lm_head.weight" || !config_.keys.flag("model.tied_embedding")) return false;
-  const Link& embedding = map_.links.front();  // the first row of every table
+  const Link& embedding = map_.links.front();  // the first row of every table is the embedding
   const SourceTensor* tied = source_.find(name_of(embedding));
-  if (!tied) return true;  // the embedding is reported as missing
+  if (!tied) return true;  // check_names() reports the embedding as missing
   const SourceTensor& head = *source_.find(name);
   if (tied->dtype == head.dtype && tied->shape == head.shape && equal(head, *tied)) return true;
   fail(ExitCode::data, folder(), "/", head.file, ": tensor '", name, "' differs from '", name_of(embedding),
-       "', but tie_word_embeddings says that they are the same; set it to false in config.json");
+       "', but tie_word_embeddings in config.json is true; set it to false");
 }
 
 }  // namespace hexad::interop

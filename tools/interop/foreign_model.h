@@ -1,4 +1,4 @@
-// A model in a folder of the Hugging Face library, whose config and tensors have been checked against each other.
+// A model in a folder of the Hugging Face library. Its config and its tensors have been checked against each other.
 #pragma once
 
 #include <string>
@@ -13,40 +13,55 @@ namespace hexad::interop {
 
 class ForeignModel {
  public:
-  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) that names the file and the
-  /// key or tensor if a tensor is missing, unknown, or of another shape or type than config.json and the family say.
+  /// Opens a folder and reads config.json and the headers of the shards. Throws Error(data) if a tensor is missing, is
+  /// unknown, or has another shape or type than config.json and the family require. The message names the file and the
+  /// key or tensor.
   explicit ForeignModel(const std::string& folder, const FileWork& work = {});
   ForeignModel(const ForeignModel&) = delete;
 
   const std::string& folder() const { return source_.folder(); }
   const ForeignConfig& config() const { return config_; }
   const std::string& config_text() const { return config_text_; }
-  ExpertLayout experts() const { return experts_; }
+  /// Returns the layout of the experts in an export of this model.
+  ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }
   const Sizes& sizes() const { return sizes_; }
   const TensorMap& map() const { return map_; }
-  /// Facts for the user: keys and tensors that are not taken over.
+  /// Notes for the user: keys and tensors that are not imported.
   const std::vector<std::string>& notes() const { return notes_; }
 
   const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }
-  Element element(const Link& link) const { return *element_of(tensor(link).dtype); }
+  /// Returns the type of the elements that read() writes: bf16 for weights in fp8 blocks and in MXFP4.
+  Element element(const Link& link) const;
+  /// Reads `count` elements of a tensor, from element `first` on. For a tensor in MXFP4, both numbers must be multiples
+  /// of mxfp4::block.
+  void read(const Link& link, int64_t first, int64_t count, std::byte* to) const;
   /// Returns a text such as "DIR/model.safetensors: tensor 'lm_head.weight'".
   std::string where(const Link& link) const;
 
  private:
-  std::string name_of(const Link& link) const;
+  std::string name_of(const Link& link) const { return stored_name(link.theirs); }
+  std::string stored_name(const std::string& name) const;
   void check_config() const;
   void check_names();
   void check_tensor(const Link& link) const;
+  bool has_copy(const Link& copy) const;
+  void check_scales(const Link& link) const;
+  void check_mxfp4(const Link& link) const;
+  bool is_mxfp4(const Link& link) const;
+  const SourceTensor& mxfp4_scales_of(const Link& link) const;
+  void read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const;
+  void note_quantised();
   bool is_ignored(const std::string& name) const;
   bool is_tied_head(const std::string& name) const;
 
   SourceFolder source_;
   std::string config_path_, config_text_;
   ForeignConfig config_;
-  ExpertLayout experts_;
+  ExpertLayout layout_;
+  bool quantized_;
   Sizes sizes_;
   TensorMap map_;
-  bool bare_;  // true if names have no first word: the checkpoint is of a model without its head
+  bool bare_;  // true if names lack their first word, because the checkpoint is of a model without its head
   std::vector<std::string> notes_;
 };
 

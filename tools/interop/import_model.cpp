@@ -9,6 +9,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/foreign_model.h"
+#include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int64_t window_bytes = 8 << 20;
 
-/// A part of a parameter: part `index` of the parts of a link.
+/// A part of a parameter: part number `index` of a link.
 struct Slot {
   const Link* link;
   size_t index;
@@ -36,7 +37,7 @@ class ParameterWriter {
       std::ranges::sort(slots, {}, [](const Slot& s) { return s.link->parts[s.index].first; });
   }
 
-  /// Returns the type in which a parameter is stored: bf16 if all of its parts are, otherwise f32.
+  /// Returns the dtype in which a parameter is stored: bf16 if all of its parts are bf16, otherwise f32.
   Dtype dtype_of(size_t own) const {
     const bool all = std::ranges::all_of(slots_[own], [&](const Slot& s) { return element(s) == Element::bf16; });
     return all ? Dtype::bf16 : Dtype::f32;
@@ -48,6 +49,8 @@ class ParameterWriter {
     for (const Slot& slot : slots_[own])
       if (slot.link->rearrangement == Rearrangement::none)
         write_in_windows(slot, target, out);
+      else if (is_by_expert(slot.link->rearrangement))
+        write_by_expert(slot, target, out);
       else
         write_rearranged(slot, target, out);
   }
@@ -56,14 +59,13 @@ class ParameterWriter {
   Element element(const Slot& slot) const { return model_.element(*slot.link); }
 
   void write_in_windows(const Slot& slot, Element target, io::SafetensorsStream& out) {
-    const SourceTensor& tensor = model_.tensor(*slot.link);
     const Element type = element(slot);
-    const int64_t part = slot.link->shape.numel() / static_cast<int64_t>(slot.link->parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index), most = window_bytes / bytes_of(type);
+    const int64_t part = slot.link->parts[slot.index].region.size.numel();
+    const int64_t begin = slot.link->begin_of(slot.index), most = window_bytes / bytes_of(type);
     for (int64_t done = 0; done < part;) {
       const int64_t count = std::min(most, part - done);
       from_.resize(count * bytes_of(type));
-      tensor.read((begin + done) * bytes_of(type), from_.data(), count * bytes_of(type));
+      model_.read(*slot.link, begin + done, count, from_.data());
       append(slot, from_.data(), count, begin + done, target, out);
       done += count;
     }
@@ -74,20 +76,31 @@ class ParameterWriter {
     const Element type = element(slot);
     const int64_t elements = link.shape.numel(), bytes = bytes_of(type);
     from_.resize(elements * bytes), whole_.resize(elements * bytes);
-    model_.tensor(link).read(0, from_.data(), elements * bytes);
+    model_.read(link, 0, elements, from_.data());
     if (link.rearrangement == Rearrangement::transposed) {
       transpose(whole_.data(), from_.data(), link.shape[0], link.shape[1], bytes);
     } else {
-      const int64_t row = elements / link.shape[0] * bytes;
-      pairs_to_halves(whole_.data(), from_.data(),
-                      {link.shape[0] / model_.sizes().head(), model_.sizes().head(), model_.sizes().rotary(), row});
+      const std::vector<int64_t> order = model_.sizes().moved_rows(link.rearrangement, link.shape[0]);
+      gather_rows(whole_.data(), from_.data(), order, elements / link.shape[0] * bytes);
     }
-    const int64_t part = elements / static_cast<int64_t>(link.parts.size());
-    const int64_t begin = part * static_cast<int64_t>(slot.index);
+    const int64_t part = link.parts[slot.index].region.size.numel(), begin = link.begin_of(slot.index);
     append(slot, whole_.data() + begin * bytes, part, begin, target, out);
   }
 
-  /// Converts and appends elements of a foreign tensor, from element `first` on.
+  /// Writes a link whose only part is a whole parameter. Reads one expert at a time.
+  void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
+    const Link& link = *slot.link;
+    const Element type = element(slot);
+    const int64_t bytes = bytes_of(type), experts = link.shape[0], elements = link.shape.numel() / experts;
+    from_.resize(elements * bytes), whole_.resize(elements * bytes);
+    for (int64_t e = 0; e < experts; ++e) {
+      model_.read(link, e * elements, elements, from_.data());
+      expert_to_own(whole_, from_, link, bytes);
+      append(slot, whole_.data(), elements, e * elements, target, out);
+    }
+  }
+
+  /// Converts and appends elements of a foreign tensor, starting at element `first`.
   void append(const Slot& slot, const std::byte* elements, int64_t count, int64_t first, Element target,
               io::SafetensorsStream& out) {
     const Element type = element(slot);
@@ -101,11 +114,11 @@ class ParameterWriter {
   }
 
   const ForeignModel& model_;
-  std::vector<std::vector<Slot>> slots_;  // by parameter, in the order of their elements
+  std::vector<std::vector<Slot>> slots_;  // by parameter; slots are in the order of their elements
   std::vector<std::byte> from_, whole_, converted_;
 };
 
-/// Divides parameters into shards of at most `most` bytes, except that a larger parameter is a shard by itself.
+/// Divides parameters into shards of at most `most` bytes. A larger parameter gets a shard for itself.
 std::vector<std::vector<size_t>> divided(const TensorMap& map, const ParameterWriter& writer, int64_t most) {
   std::vector<std::vector<size_t>> shards(1);
   int64_t bytes = 0;
@@ -164,8 +177,8 @@ Origin origin_of(const ForeignModel& model) {
 }
 
 std::string recipe_text(const ForeignConfig& config, const std::string& target) {
-  return cat("# A ", config.family->model_type,
-             " model that was imported. Complete it with data.dataset, batch and optim.\n", config.keys.yaml(),
+  return cat("# A ", config.family->model_type, " model, imported. Add data.dataset, batch and optim to train it.\n",
+             config.keys.yaml(),
              "train:\n  init_from: ", io::Json(target).dump(-1, ' ', false, io::Json::error_handler_t::replace), "\n");
 }
 

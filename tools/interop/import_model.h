@@ -1,4 +1,4 @@
-// Import of a model of the Hugging Face library as a checkpoint of Hexad.
+// Import of a Hugging Face model as a Hexad checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 namespace hexad::interop {
 
 struct ImportOptions {
-  int64_t shard_bytes = int64_t{4} << 30;  // largest size of the tensors in a shard; a larger tensor has its own shard
+  int64_t shard_bytes =
+      int64_t{4} << 30;  // largest size of the tensors in a shard; a larger tensor gets a shard for itself
 };
 
 struct ImportReport {
@@ -20,11 +21,13 @@ struct ImportReport {
   std::vector<std::string> notes{};                // facts that the user should know
 };
 
-/// Reads the model in `source` and writes the folder `target`: a checkpoint that train.init_from accepts, recipe.yaml
-/// with the section `model`, and the folder hugging_face with config.json, tokenizer files and facts for the export.
-/// At most one tensor and some buffers are in memory. Runs no code of the source folder. Throws Error(usage) if the
-/// target is not empty, Error(data) that names the file and the key or tensor for any problem of the source, and
-/// Error(resource) if the disk fails. After an error, nothing is left at `target`.
+/// Reads the model in `source` and writes the folder `target`. The folder has a checkpoint that train.init_from
+/// accepts, recipe.yaml with the section `model`, and the folder hugging_face with config.json, tokenizer files and
+/// data for the export. Keeps at most one tensor and some buffers in memory. Runs no code of the source folder. After
+/// an error, nothing is left at `target`. Throws:
+/// - Error(usage) if the target is not empty
+/// - Error(data) naming the file and the key or tensor for any problem of the source
+/// - Error(resource) if writing to the disk fails
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options = {},
                           const base::FileWork& work = {});
 

@@ -84,7 +84,7 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
   if (pattern == LayerPattern::none) return;
   const int64_t layers = keys.integer("model.layers");
   const std::vector<bool> wanted = blocks_with_experts(config, pattern, layers, where);
-  // The first block with experts fixes dense_layers for each value of every.
+  // For each value of `every`, the first block with experts determines dense_layers.
   const int64_t first = std::ranges::find(wanted, true) - wanted.begin();
   for (int64_t every = 1; every <= first + 1; ++every) {
     keys.set("model.moe.dense_layers", first - (every - 1), where);
@@ -96,7 +96,7 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
   std::string names;
   for (const std::string_view key : keys_of(pattern)) names += cat(names.empty() ? "" : ", ", key);
   fail(ExitCode::data, where, ": ", names,
-       " name blocks with experts that do not follow at equal distances after the first dense blocks");
+       " describe blocks with experts at unequal distances, expected equal distances after the first dense blocks");
 }
 
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys) {
@@ -107,7 +107,7 @@ void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& k
   switch (pattern) {
     case LayerPattern::none:
     case LayerPattern::all:
-      return;  // differences are found when the written config is read again
+      return;  // write_config() finds differences when it reads the result again
     case LayerPattern::sparse_step:
       config["decoder_sparse_step"] = 1;
       config["mlp_only_layers"] = dense;

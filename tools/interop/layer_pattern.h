@@ -1,4 +1,4 @@
-// Config keys that say which blocks have experts.
+// Config keys that determine which blocks have experts.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ namespace hexad::interop {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Config keys that the pattern reads.
+/// Returns the config keys that the pattern reads.
 std::vector<std::string_view> keys_of(LayerPattern pattern);
 
-/// Sets model.moe.dense_layers and model.moe.every. Throws Error(data) beginning with `where` if no pair of these keys
-/// gives the blocks of `config`.
+/// Sets model.moe.dense_layers and model.moe.every. Throws Error(data) beginning with `where` if no values of these two
+/// keys describe the MoE blocks of `config`.
 void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, const std::string& where);
-/// Writes the blocks of `keys` to `config`.
+/// Writes the pattern of MoE blocks in `keys` to `config`.
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys);
 
 }  // namespace hexad::interop

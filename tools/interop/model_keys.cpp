@@ -13,7 +13,7 @@ namespace {
 
 enum class Type : uint8_t { integer, real, flag, text };
 
-/// A key with the recipe's default, as JSON. `null` stands for `auto` or `none`. A key that is not `computed` matters
+/// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
 /// only in training, or follows from the other keys.
 struct KnownKey {
   std::string_view path;
@@ -40,24 +40,40 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.rotary_scaling.low_freq_factor", Type::real, "1"},
                                    {"model.rotary_scaling.high_freq_factor", Type::real, "4"},
                                    {"model.rotary_scaling.original_context", Type::integer, "8192"},
+                                   {"model.attention", Type::text, "\"grouped\""},
+                                   {"model.latent.q_rank", Type::integer, "0"},
+                                   {"model.latent.kv_rank", Type::integer, "512"},
+                                   {"model.latent.nope_size", Type::integer, "128"},
+                                   {"model.latent.rope_size", Type::integer, "64"},
+                                   {"model.latent.value_size", Type::integer, "128"},
+                                   {"model.latent.norm_eps", Type::real, "1e-6"},
                                    {"model.yarn.factor", Type::real, "1"},
                                    {"model.yarn.original_context", Type::integer, "4096"},
                                    {"model.yarn.beta_fast", Type::real, "32"},
                                    {"model.yarn.beta_slow", Type::real, "1"},
+                                   {"model.yarn.mscale", Type::real, "1"},
+                                   {"model.yarn.mscale_all_dim", Type::real, "0"},
+                                   {"model.yarn.truncate", Type::flag, "true"},
                                    {"model.mlp", Type::text, "\"swiglu\""},
                                    {"model.mlp_hidden", Type::integer, "null"},
                                    {"model.gelu", Type::text, "\"exact\""},
+                                   {"model.swiglu_limit", Type::real, "null"},
                                    {"model.bias", Type::flag, "false"},
                                    {"model.qkv_bias", Type::flag, "null"},
                                    {"model.o_bias", Type::flag, "null"},
                                    {"model.qk_norm", Type::text, "\"none\""},
                                    {"model.tied_embedding", Type::flag, "false"},
                                    {"model.qkv_clip", Type::real, "null"},
+                                   {"model.window", Type::integer, "null"},
+                                   {"model.full_attention_every", Type::integer, "0"},
+                                   {"model.sinks", Type::flag, "false"},
+                                   {"model.prediction_blocks", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
                                    {"model.moe.experts", Type::integer, "0"},
                                    {"model.moe.top_k", Type::integer, "2"},
                                    {"model.moe.expert_hidden", Type::integer, "1024"},
                                    {"model.moe.expert", Type::text, "\"swiglu\""},
+                                   {"model.moe.expert_bias", Type::flag, "null"},
                                    {"model.moe.shared_experts", Type::integer, "0", false},
                                    {"model.moe.shared_hidden", Type::integer, "null", false},
                                    {"model.moe.shared_gate", Type::flag, "false"},
@@ -66,11 +82,13 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.every", Type::integer, "1", false},
                                    {"model.moe.router", Type::text, "\"top_k\""},
                                    {"model.moe.score", Type::text, "\"softmax\""},
+                                   {"model.moe.router_bias", Type::flag, "false"},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
                                    {"model.moe.groups", Type::integer, "1"},
                                    {"model.moe.top_groups", Type::integer, "1"},
+                                   {"model.moe.group_score", Type::text, "\"best_two\""},
                                    {"model.moe.selection_bias", Type::flag, "null"},
                                    {"model.moe.bias_rate", Type::real, "0", false},
                                    {"model.moe.aux_loss.coefficient", Type::real, "0.01", false}};
@@ -109,7 +127,7 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text; null for `auto` and `none`, nullopt if the text has another type.
+/// Returns the value of a recipe's text: null for `auto` and `none`, nullopt if the text does not have this type.
 std::optional<Json> value_of(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();
@@ -147,7 +165,7 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
     const config::Node* node = find(recipe.root, key.path);
     if (!node || node->kind != config::Node::Kind::scalar) continue;
     std::string text = node->text;
-    // Older recipes have a switch where newer ones name the kind.
+    // Older recipes have true or false where newer recipes name the kind.
     if (key.path == "model.qk_norm" && (text == "true" || text == "false")) text = text == "true" ? "head" : "none";
     std::optional<Json> value = value_of(text, key.type);
     if (!value) fail(ExitCode::data, where, ": ", key.path, " is '", text, "', expected ", article_and_name(key.type));
@@ -181,10 +199,13 @@ void ModelKeys::resolve() {
     if (current.is_null()) current = value;
   };
   usual("model.kv_heads", (*this)["model.heads"]);
+  if (text("model.attention") == "latent")
+    usual("model.head_size", integer("model.latent.rope_size") + integer("model.latent.nope_size"));
   usual("model.head_size", integer("model.hidden") / std::max<int64_t>(1, integer("model.heads")));
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
+  usual("model.moe.expert_bias", (*this)["model.bias"]);
   usual("model.moe.shared_hidden", (*this)["model.moe.expert_hidden"]);
   usual("model.moe.selection_bias", real("model.moe.bias_rate") > 0);
 }
@@ -198,8 +219,8 @@ int64_t ModelKeys::shared_width() const {
   return integer("model.moe.shared_experts") * integer("model.moe.shared_hidden");
 }
 
-// Returns the values that determine the function. Keys without an effect are missing; the keys that make them so are
-// not.
+// Returns the values that determine the function of the model. Omits keys without an effect, but not the keys that
+// disable them.
 std::map<std::string, Json> ModelKeys::meaning() const {
   std::map<std::string, Json> values;
   for (const KnownKey& key : known_keys) {
@@ -211,23 +232,29 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   const auto drop = [&](std::string_view prefix) {
     std::erase_if(values, [&](const auto& entry) { return entry.first.starts_with(prefix); });
   };
-  int64_t moe_layers = 0;
-  std::string pattern;
+  int64_t moe_blocks = 0;
+  std::string of_layers, of_prediction;
   const int64_t layers = integer("model.layers");
-  for (int64_t l = 0; l < layers; ++l) moe_layers += is_moe(l), pattern += is_moe(l) ? 'e' : 'd';
-  values["blocks, dense or with experts"] = pattern;
+  for (int64_t l = 0; l < blocks(); ++l)
+    moe_blocks += is_moe(l), (l < layers ? of_layers : of_prediction) += is_moe(l) ? 'e' : 'd';
+  values["blocks, dense or with experts"] = of_layers;
+  values["prediction blocks, dense or with experts"] = of_prediction;
   values["width of the shared experts"] = shared_width();
-  if (moe_layers == 0) drop("model.moe."), drop("width of the shared experts");
-  if (moe_layers == layers && !flag("model.moe.dense_residual")) drop("model.mlp");
+  if (moe_blocks == 0) drop("model.moe."), drop("width of the shared experts");
+  if (moe_blocks == blocks() && !flag("model.moe.dense_residual")) drop("model.mlp");
   if (text("model.mlp") != "gelu" && text("model.moe.expert") != "gelu") drop("model.gelu");
   if (text("model.position") != "rotary") drop("model.rotary"), drop("model.yarn");
-  if (real("model.yarn.factor") == 1) drop("model.yarn.beta"), drop("model.yarn.original");
+  if (real("model.yarn.factor") == 1)
+    for (const char* part : {"beta", "original", "mscale", "truncate"}) drop(cat("model.yarn.", part));
+  if (text("model.attention") != "latent") drop("model.latent.");
+  if (integer("model.moe.top_groups") >= integer("model.moe.groups")) drop("model.moe.group_score");
   const std::string& scaling = text("model.rotary_scaling.kind");
   for (const char* part : {"low", "high", "original"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
   if (scaling == "none") drop("model.rotary_scaling.factor");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
+  if ((*this)["model.window"].is_null()) drop("model.full_attention_every");
   return values;
 }
 
@@ -242,12 +269,15 @@ std::vector<std::string> ModelKeys::differences(const ModelKeys& before, const M
 
 std::string ModelKeys::yaml() const {
   std::string text;
-  std::vector<std::string> open;  // sections of the previous key
+  std::vector<std::string> open;  // sections that enclose the previous key
   for (const KnownKey& key : known_keys) {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
-    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.');
-    const bool follows = (key.path == "model.qkv_bias" || key.path == "model.o_bias") && value == (*this)["model.bias"];
+    const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
+                      key.path != "model.full_attention_every" && key.path != "model.prediction_blocks";
+    const bool follows =
+        (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
+        value == (*this)["model.bias"];
     const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
     if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
     std::vector<std::string> parts;

@@ -1,4 +1,4 @@
-// Tables of tensor names. See TensorRow for their form.
+// Tables of tensor names. TensorRow describes their form.
 #include "tools/interop/family.h"
 
 namespace hexad::interop {
@@ -7,21 +7,33 @@ namespace {
 
 using enum Rearrangement;
 
-// V vocabulary, P positions, H hidden, Q heads * C, K kv_heads * C, C head size, D dense MLP, E experts, I expert
-// width, S width of the shared experts.
+// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, C head size, D
+// width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A rank of
+// queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W heads *
+// value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
     {"layers.{L}.attention_norm.bias", "H", "norm_bias"},
-    {"layers.{L}.attention.q.weight", "Q H"},
-    {"layers.{L}.attention.k.weight", "K H"},
-    {"layers.{L}.attention.v.weight", "K H"},
-    {"layers.{L}.attention.output.weight", "H Q"},
+    {"layers.{L}.attention.q.weight", "Q H", "direct"},
+    {"layers.{L}.attention.k.weight", "K H", "grouped"},
+    {"layers.{L}.attention.v.weight", "K H", "grouped"},
+    {"layers.{L}.attention.output.weight", "H Q", "grouped"},
+    {"layers.{L}.attention.q_down.weight", "A H", "compressed"},
+    {"layers.{L}.attention.q_norm.weight", "A", "compressed"},
+    {"layers.{L}.attention.q_up.weight", "Q A", "compressed"},
+    {"layers.{L}.attention.kv_down.weight", "L H", "latent"},
+    {"layers.{L}.attention.kv_norm.weight", "L", "latent"},
+    {"layers.{L}.attention.k_rope.weight", "R H", "latent"},
+    {"layers.{L}.attention.k_up.weight", "N L", "latent"},
+    {"layers.{L}.attention.v_up.weight", "W L", "latent"},
+    {"layers.{L}.attention.output.weight", "H W", "latent"},
     {"layers.{L}.attention.q.bias", "Q", "qkv_bias"},
     {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
     {"layers.{L}.attention.output.bias", "H", "o_bias"},
+    {"layers.{L}.attention.sinks", "G", "sinks"},
     {"layers.{L}.attention.q_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.k_norm.weight", "C", "norm_of_heads"},
     {"layers.{L}.attention.q_norm.weight", "Q", "norm_over_heads"},
@@ -35,11 +47,21 @@ constexpr OwnRow own[] = {
     {"layers.{L}.mlp.down.bias", "H", "dense bias"},
     {"layers.{L}.moe.router.weight", "E H", "moe"},
     {"layers.{L}.moe.router.bias", "E", "moe selection_bias", true},
+    {"layers.{L}.moe.router.logit_bias", "E", "moe router_bias"},
     {"layers.{L}.moe.experts.gate_up.weight", "E 2 I H", "moe"},
     {"layers.{L}.moe.experts.down.weight", "E H I", "moe"},
+    {"layers.{L}.moe.experts.gate_up.bias", "E 2 I", "moe expert_bias"},
+    {"layers.{L}.moe.experts.down.bias", "E H", "moe expert_bias"},
     {"layers.{L}.moe.shared.gate_up.weight", "2 S H", "moe shared"},
     {"layers.{L}.moe.shared.down.weight", "H S", "moe shared"},
     {"layers.{L}.moe.shared_gate.weight", "1 H", "moe shared shared_gate"},
+    {"layers.{L}.token_norm.weight", "H", "further"},
+    {"layers.{L}.token_norm.bias", "H", "further norm_bias"},
+    {"layers.{L}.hidden_norm.weight", "H", "further"},
+    {"layers.{L}.hidden_norm.bias", "H", "further norm_bias"},
+    {"layers.{L}.projection.weight", "H 2H", "further"},
+    {"layers.{L}.norm.weight", "H", "further"},
+    {"layers.{L}.norm.bias", "H", "further norm_bias"},
     {"norm.weight", "H"},
     {"norm.bias", "H", "norm_bias"},
     {"head.weight", "V H", "untied"},
@@ -64,6 +86,37 @@ constexpr TensorRow llama[] = {
     {"model.layers.{L}.self_attn.k_norm.weight", "C", {{"layers.{L}.attention.k_norm.weight"}}, "norm_of_heads"},
     {"model.layers.{L}.self_attn.q_norm.weight", "Q", {{"layers.{L}.attention.q_norm.weight"}}, "norm_over_heads"},
     {"model.layers.{L}.self_attn.k_norm.weight", "K", {{"layers.{L}.attention.k_norm.weight"}}, "norm_over_heads"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.mlp.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+constexpr TensorRow latent[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "direct", latent_queries},
+    {"model.layers.{L}.self_attn.q_a_proj.weight", "A H", {{"layers.{L}.attention.q_down.weight"}}, "compressed"},
+    {"model.layers.{L}.self_attn.q_a_layernorm.weight", "A", {{"layers.{L}.attention.q_norm.weight"}}, "compressed"},
+    {"model.layers.{L}.self_attn.q_b_proj.weight",
+     "Q A",
+     {{"layers.{L}.attention.q_up.weight"}},
+     "compressed",
+     latent_queries},
+    {"model.layers.{L}.self_attn.kv_a_proj_with_mqa.weight",
+     "T H",
+     {{"layers.{L}.attention.kv_down.weight"}, {"layers.{L}.attention.k_rope.weight"}},
+     "",
+     latent_down},
+    {"model.layers.{L}.self_attn.kv_a_layernorm.weight", "L", {{"layers.{L}.attention.kv_norm.weight"}}},
+    {"model.layers.{L}.self_attn.kv_b_proj.weight",
+     "U L",
+     {{"layers.{L}.attention.k_up.weight"}, {"layers.{L}.attention.v_up.weight"}},
+     "",
+     latent_up},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H W", {{"layers.{L}.attention.output.weight"}}},
     {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
     {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
     {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
@@ -166,6 +219,51 @@ constexpr TensorRow block_bias[] = {
     {"model.layers.{L}.mlp.e_score_correction_bias", "E", {{"layers.{L}.moe.router.bias"}}, "moe selection_bias fused"},
 };
 
+// Tensors of prediction blocks that other blocks do not have.
+constexpr TensorRow prediction[] = {
+    {"model.layers.{L}.enorm.weight", "H", {{"layers.{L}.token_norm.weight"}}, "further"},
+    {"model.layers.{L}.hnorm.weight", "H", {{"layers.{L}.hidden_norm.weight"}}, "further"},
+    {"model.layers.{L}.eh_proj.weight", "H 2H", {{"layers.{L}.projection.weight"}}, "further"},
+    {"model.layers.{L}.shared_head.norm.weight", "H", {{"layers.{L}.norm.weight"}}, "further"},
+};
+
+// Copies of the embedding and the head in each prediction block.
+constexpr TensorRow copied_for_prediction[] = {
+    {"model.layers.{L}.embed_tokens.weight", "V H", {{"embedding.weight"}}, "further"},
+    {"model.layers.{L}.shared_head.head.weight", "V H", {{"head.weight"}}, "further untied"},
+    {"model.layers.{L}.shared_head.head.weight", "V H", {{"embedding.weight"}}, "further tied"},
+};
+
+// A matrix in MXFP4 has two tensors: NAME_blocks and NAME_scales. A table row has the name of the blocks and the shape
+// of the matrix.
+constexpr TensorRow gpt_oss[] = {
+    {"model.layers.{L}.self_attn.sinks", "G", {{"layers.{L}.attention.sinks"}}},
+    {"model.layers.{L}.mlp.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"model.layers.{L}.mlp.router.bias", "E", {{"layers.{L}.moe.router.logit_bias"}}},
+    {"model.layers.{L}.mlp.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "plain_experts",
+     interleaved_and_input_first},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_blocks",
+     "E 2I H",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "mxfp4",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.gate_up_proj_bias",
+     "E 2I",
+     {{"layers.{L}.moe.experts.gate_up.bias"}},
+     "",
+     interleaved},
+    {"model.layers.{L}.mlp.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "plain_experts",
+     input_first},
+    {"model.layers.{L}.mlp.experts.down_proj_blocks", "E H I", {{"layers.{L}.moe.experts.down.weight"}}, "mxfp4"},
+    {"model.layers.{L}.mlp.experts.down_proj_bias", "E H", {{"layers.{L}.moe.experts.down.bias"}}},
+};
+
 constexpr TensorRow gpt2[] = {
     {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
     {"transformer.wpe.weight", "P H", {{"position_embedding.weight"}}},
@@ -196,6 +294,7 @@ constexpr TensorRow gpt2[] = {
 
 std::span<const OwnRow> own_rows() { return own; }
 std::span<const TensorRow> llama_names() { return llama; }
+std::span<const TensorRow> latent_names() { return latent; }
 std::span<const TensorRow> expert_names() { return experts; }
 std::span<const TensorRow> block_sparse_names() { return block_sparse; }
 std::span<const TensorRow> shared_expert_names() { return shared_experts; }
@@ -203,6 +302,9 @@ std::span<const TensorRow> gated_shared_names() { return gated_shared; }
 std::span<const TensorRow> gate_bias_names() { return gate_bias; }
 std::span<const TensorRow> statics_bias_names() { return statics_bias; }
 std::span<const TensorRow> block_bias_names() { return block_bias; }
+std::span<const TensorRow> prediction_names() { return prediction; }
+std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
+std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
 
 }  // namespace hexad::interop

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Returns a path without slashes at its end, so that a suffix names a neighbour.
+// Returns a path without slashes at its end. Appending a suffix then names a folder in the same parent folder.
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -40,13 +40,13 @@ NewFolder::NewFolder(std::string target)
   error.clear();
   fs::create_directories(parent, error);
   if (!error && !fs::create_directory(temporary_, error) && !error)
-    fail(ExitCode::resource, temporary_, ": exists already, expected a new folder");
+    fail(ExitCode::resource, temporary_, ": exists already; remove it if no other import or export is running");
   if (error) fail(code_of_making(error), temporary_, ": cannot be created: ", error.message());
 }
 
 NewFolder::~NewFolder() {
   if (temporary_.empty()) return;
-  std::error_code error;  // a folder that cannot be removed has a name that tells what it is
+  std::error_code error;  // on failure, the temporary name shows the purpose of the folder
   io::remove_folder(temporary_, FileWork{}, error);
 }
 
@@ -70,7 +70,7 @@ void NewFolder::copy_file(const std::string& from_folder, const std::string& nam
 void NewFolder::commit() {
   sync_folder(temporary_);
   std::error_code error;
-  fs::rename(temporary_, target_, error);  // replaces an empty folder
+  fs::rename(temporary_, target_, error);  // replaces an empty folder at target_
   if (error) fail(ExitCode::resource, temporary_, ": cannot be renamed to ", target_, ": ", error.message());
   temporary_.clear();
   sync_folder(fs::absolute(target_).parent_path().string());

@@ -1,4 +1,4 @@
-// A folder that appears under its name only when it is complete.
+// An output folder that gets its final name only when it is complete.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace hexad::interop {
 
-/// A folder that is filled under a temporary name beside its target. Unless commit() succeeded, the destructor removes
-/// it with its contents.
+/// A folder that is filled under a temporary name in the same parent folder as its target. The destructor removes the
+/// folder and its contents unless commit() succeeded.
 class NewFolder {
  public:
   /// Creates the temporary folder. Throws Error(usage) if `target` exists and is not an empty folder, and
@@ -20,9 +20,9 @@ class NewFolder {
 
   /// Returns the path of the temporary folder.
   const std::string& path() const { return temporary_; }
-  /// Creates a folder in this one.
+  /// Creates a subfolder.
   void add_folder(const std::string& name) const;
-  /// Writes and fsyncs a file in this folder.
+  /// Writes a file in this folder and flushes it to the disk (fsync).
   void add_file(const std::string& name, std::string_view contents) const;
   /// Copies a file of at most max_copied_bytes into this folder, under the same name.
   void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;

@@ -1,4 +1,4 @@
-// Facts about an imported checkpoint that its export needs. They are kept beside the imported weights.
+// Facts about an imported checkpoint that its export needs. They are stored next to the imported weights.
 #pragma once
 
 #include <map>
@@ -18,14 +18,14 @@ struct Origin {
   std::string folder;  // folder with config.json and the tokenizer files
   std::string config;  // text of config.json
   ExpertLayout experts = ExpertLayout::separate;
-  std::optional<Element> element;             // type of most tensors; nullopt: not known
+  std::optional<Element> element;             // type of most tensors; nullopt: unknown
   std::map<std::string, Element> exceptions;  // types of the other tensors, by foreign name
 };
 
 /// Returns the text of origin.json.
 std::string origin_json(const Origin& origin);
-/// Reads a folder: that of an import, with origin.json, or any other one with a config.json. Throws Error(data) that
-/// names the file and the member if one of them is damaged.
+/// Reads a folder: an import with origin.json, or any other folder with a config.json. Throws Error(data) that names
+/// the file and the member if a file is damaged.
 Origin read_origin(const std::string& folder);
 /// True if the folder has a config.json.
 bool has_config(const std::string& folder);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "layers/base/model_config.h"
+
 namespace hexad::interop {
 
 using namespace base;
@@ -15,7 +17,7 @@ bool present(const Json& object, const char* key) {
   return found != object.end() && !found->is_null();
 }
 
-/// Returns all rotary parameters as one object, from either form of `config`.
+/// Returns all rotary parameters as one object, from the form of Transformers 4 or 5.
 Json parameters_of(const Json& config, const std::string& where) {
   Json all = Json::object();
   std::string from;
@@ -24,7 +26,7 @@ Json parameters_of(const Json& config, const std::string& where) {
     if (!config[key].is_object())
       fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", expected an object");
     if (!from.empty() && config[key] != all)
-      fail(ExitCode::data, where, ": ", key, " differs from ", from, ", expected one of the two");
+      fail(ExitCode::data, where, ": ", key, " differs from ", from, ", expected only one of them, or equal values");
     all = config[key], from = key;
   }
   for (const char* key : {"rope_theta", "partial_rotary_factor"}) {
@@ -44,7 +46,7 @@ double number(const Json& all, const char* key, double usual, const std::string&
   return all[key].get<double>();
 }
 
-/// Like number(), for a parameter that rope_type needs.
+/// Like number(), but for a parameter that rope_type requires.
 double required(const Json& all, const char* key, std::string_view kind, const std::string& where) {
   if (!present(all, key))
     fail(ExitCode::data, where, ": rotary ", key, " is missing, expected a number for rope_type '", kind, "'");
@@ -57,7 +59,7 @@ void require_only(const Json& all, std::vector<std::string_view> known, std::str
   for (const auto& [key, value] : all.items())
     if (std::ranges::find(known, key) == known.end() && !value.is_null())
       fail(ExitCode::data, where, ": the rotary parameter ", key, " (", value.dump(),
-           ") changes the model, and Hexad does not know it for rope_type '", kind, "'");
+           ") may change the model, and Hexad does not support it for rope_type '", kind, "'");
 }
 
 int64_t original_context(const Json& all, const Json& config, const ModelKeys& keys, const std::string& where) {
@@ -68,17 +70,36 @@ int64_t original_context(const Json& all, const Json& config, const ModelKeys& k
   return std::llround(value);
 }
 
+/// Reads mscale and mscale_all_dim of latent attention. Both must be given, because implementations differ if one is
+/// missing.
+void read_magnitudes(const Json& all, ModelKeys& keys, const std::string& where) {
+  const double turned = number(all, "mscale", 0, where), whole = number(all, "mscale_all_dim", 0, where);
+  if (turned == 0 && whole == 0) return;
+  if (turned <= 0 || whole <= 0)
+    fail(ExitCode::data, where, ": rotary mscale is ", turned, " and mscale_all_dim is ", whole,
+         ", expected both above 0, or neither");
+  keys.set("model.yarn.mscale", turned, where);
+  keys.set("model.yarn.mscale_all_dim", whole, where);
+}
+
 void read_yarn(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
-  require_only(all,
-               {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"},
-               "yarn", where);
+  std::vector<std::string_view> known{
+      "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "truncate"};
+  const bool latent = keys.text("model.attention") == "latent";
+  if (latent) known.insert(known.end(), {"mscale", "mscale_all_dim"});
+  require_only(all, known, "yarn", where);
   const double factor = required(all, "factor", "yarn", where);
-  const double attention = 0.1 * std::log(factor) + 1;
+  if (latent) read_magnitudes(all, keys, where);
+  const layers::YarnConfig yarn{.factor = factor,
+                                .mscale = keys.real("model.yarn.mscale"),
+                                .mscale_all_dim = keys.real("model.yarn.mscale_all_dim")};
+  const double attention = yarn.table_magnitude();
   if (std::abs(number(all, "attention_factor", attention, where) - attention) > 1e-9)
-    fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(),
-         ", expected 0.1 ln(factor) + 1 = ", attention);
-  if (present(all, "truncate") && all["truncate"] != true)
-    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true");
+    fail(ExitCode::data, where, ": rotary attention_factor is ", all["attention_factor"].dump(), ", expected ",
+         attention, ", the value that factor and mscale give");
+  if (present(all, "truncate") && !all["truncate"].is_boolean())
+    fail(ExitCode::data, where, ": rotary truncate is ", all["truncate"].dump(), ", expected true or false");
+  keys.set("model.yarn.truncate", !present(all, "truncate") || all["truncate"].get<bool>(), where);
   keys.set("model.yarn.factor", factor, where);
   keys.set("model.yarn.original_context", original_context(all, config, keys, where), where);
   keys.set("model.yarn.beta_fast", number(all, "beta_fast", 32, where), where);
@@ -95,7 +116,7 @@ void read_llama3(const Json& all, const Json& config, ModelKeys& keys, const std
   keys.set("model.rotary_scaling.original_context", original_context(all, config, keys, where), where);
 }
 
-/// Returns the parameters in the form of Transformers 5, without the base and the share.
+/// Returns the parameters in the form of Transformers 5, without rope_theta and partial_rotary_factor.
 OrderedJson scaling_of(const ModelKeys& keys) {
   OrderedJson scaling;
   const std::string& kind = keys.text("model.rotary_scaling.kind");
@@ -105,6 +126,11 @@ OrderedJson scaling_of(const ModelKeys& keys) {
     scaling["original_max_position_embeddings"] = keys.integer("model.yarn.original_context");
     scaling["beta_fast"] = keys.real("model.yarn.beta_fast");
     scaling["beta_slow"] = keys.real("model.yarn.beta_slow");
+    if (keys.real("model.yarn.mscale_all_dim") != 0) {
+      scaling["mscale"] = keys.real("model.yarn.mscale");
+      scaling["mscale_all_dim"] = keys.real("model.yarn.mscale_all_dim");
+    }
+    if (!keys.flag("model.yarn.truncate")) scaling["truncate"] = false;
   } else if (kind == "linear") {
     scaling["rope_type"] = "linear";
     scaling["factor"] = keys.real("model.rotary_scaling.factor");
@@ -133,6 +159,10 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     return;
   }
   const Json all = parameters_of(config, where);
+  if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
+    fail(ExitCode::data, where,
+         ": rope_parameters.rope_type is missing, expected default, linear, yarn or llama3, because ",
+         family.model_type, " has no default");
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);
   if (!(share > 0 && share <= 1))
@@ -159,6 +189,7 @@ void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& ke
   if (family.rotary_theta == 0) return;
   const double theta = keys.real("model.rotary_theta"), share = keys.real("model.rotary_share");
   OrderedJson scaling = scaling_of(keys);
+  if (scaling.empty() && family.scaled_rotary) scaling["rope_type"] = "default";
   const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();
   if (is_new_form) {
     if (scaling.empty()) scaling["rope_type"] = "default";

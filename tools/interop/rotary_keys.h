@@ -1,5 +1,5 @@
-// Config keys of the rotary positions. Transformers 4 writes rope_theta, rope_scaling and partial_rotary_factor.
-// Transformers 5 writes rope_parameters, which has all three.
+// Config keys of the rotary positions. Version 4 of the Transformers library writes rope_theta, rope_scaling and
+// partial_rotary_factor. Version 5 writes rope_parameters, which contains all three.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ namespace hexad::interop {
 /// Config keys that read_rotary() reads.
 std::vector<std::string_view> rotary_config_keys();
 
-/// Sets the recipe's keys of rotary positions. model.context must be set. Throws Error(data) beginning with `where`
-/// that names a key which Hexad cannot represent.
+/// Sets the recipe's keys of rotary positions. model.context must already be set. Throws Error(data) if Hexad cannot
+/// represent a key. The message begins with `where` and names this key.
 void read_rotary(const Json& config, const Family& family, ModelKeys& keys, const std::string& where);
-/// Writes the keys, in the form that `config` has already. Transformers 4 and 5 both read the form of a new config.
+/// Writes the keys in the form that `config` already uses. Transformers 4 and 5 both read the form of a new config.
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys);
 
 }  // namespace hexad::interop

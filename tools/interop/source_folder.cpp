@@ -21,7 +21,7 @@ namespace {
 constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* single_name = "model.safetensors";
 
-// All dtypes of the format, so that a message can name a tensor whose dtype is not accepted.
+// All dtypes of the safetensors format, so that messages can name the dtype of a tensor that is not accepted.
 constexpr io::StoredDtype known_dtypes[] = {
     {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"I64", 8},
     {"I32", 4}, {"I16", 2},  {"I8", 1},  {"U64", 8}, {"U32", 4},     {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
@@ -48,7 +48,7 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
   const auto pickle = std::ranges::find_if(names, is_pickle);
   if (pickle != names.end())
     fail(ExitCode::data, folder, ": ", *pickle,
-         " is a pickle, which can run any program when it is read, so it is refused; expected ", single_name,
+         " is a pickle file, which can run arbitrary code when it is read; expected ", single_name,
          " (save_pretrained writes it)");
   const auto shard = std::ranges::find_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
   if (shard != names.end())
@@ -92,7 +92,7 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
     for (const auto& [tensor, file] : index) {
       if (!file.ends_with(".safetensors"))
         fail(ExitCode::data, path, ": '", config::shown(tensor), "' is in '", config::shown(file),
-             "', expected a file .safetensors", is_pickle(file) ? "; pickles are refused" : "");
+             "', expected the name of a .safetensors file", is_pickle(file) ? "; pickle files are not accepted" : "");
       files.insert(file);
     }
     for (const std::string& file : files) source.add_shard(file, work);

@@ -1,4 +1,4 @@
-// A folder of the Hugging Face library: config.json, safetensors shards, tokenizer files. The folder is not trusted.
+// A folder of the Hugging Face library: config.json, safetensors shards, tokenizer files. Its contents are not trusted.
 #pragma once
 
 #include <map>
@@ -18,19 +18,19 @@ namespace hexad::interop {
 using base::FileWork;
 using base::Shape;
 
-/// A tensor of the folder, whose size and range have been checked.
+/// A tensor of the folder. Its size and its byte range have been checked.
 struct SourceTensor {
   std::string file;        // name of the shard
-  std::string_view dtype;  // as in the format, for example "BF16" or "BOOL"
+  std::string_view dtype;  // as in the safetensors format, for example "BF16" or "BOOL"
   Shape shape;
   int64_t begin, end;  // byte offsets in the shard
   const data::ReadFile* shard;
 
-  /// Reads `count` bytes from byte `offset` of the tensor. Throws Error(data) if the file has become shorter.
+  /// Reads `count` bytes, starting at byte `offset` of the tensor. Throws Error(data) if the file has become shorter.
   void read(int64_t offset, std::byte* out, int64_t count) const { shard->read_at(begin + offset, out, count); }
 };
 
-/// Returns the path of a file in a folder. Throws Error(data) if the name has a folder in it, or if the file is a link
+/// Returns the path of a file in a folder. Throws Error(data) if the name contains a folder, or if the file is a link
 /// that leads out of the folder or is not a regular file.
 std::string checked_path(const std::string& folder, const std::string& name);
 
@@ -38,8 +38,11 @@ std::string checked_path(const std::string& folder, const std::string& name);
 class SourceFolder {
  public:
   /// Opens the shards that model.safetensors.index.json lists, or model.safetensors. Reads headers only. Throws
-  /// Error(data) that names the file and the tensor if a file is missing, damaged or outside of the folder, if two
-  /// shards have a tensor of the same name, if index and shards disagree, or if there are only pickles.
+  /// Error(data) naming the file and the tensor in these cases:
+  /// - a file is missing, damaged or outside the folder
+  /// - two shards have a tensor of the same name
+  /// - the index and the shards disagree
+  /// - the folder has only pickle files
   static SourceFolder open(const std::string& folder, FileWork work = {});
 
   const std::string& folder() const { return folder_; }
@@ -55,8 +58,8 @@ class SourceFolder {
   std::map<std::string, SourceTensor, std::less<>> tensors_;
 };
 
-/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. They are copied
-/// without being read. No program code is among them.
+/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. Imports copy these
+/// files without reading them. The list contains no program code.
 std::vector<std::string> companion_files(const std::string& folder);
 
 inline constexpr int64_t max_config_bytes = int64_t{16} << 20;

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "tools/interop/elements.h"
+#include "tools/interop/latent_rows.h"
+
 namespace hexad::interop {
 
 using namespace base;
@@ -26,7 +29,7 @@ std::string replaced(std::string_view pattern, std::string_view mark, int64_t nu
   return text;
 }
 
-/// Makes the map. Rows whose name has {L} are repeated for each block, those with {E} for each expert.
+/// Makes the map. Repeats rows whose name has {L} for each block, and rows whose name has {E} for each expert.
 class Mapper {
  public:
   Mapper(const Family& family, const Sizes& sizes) : family_(family), sizes_(sizes) {}
@@ -38,6 +41,8 @@ class Mapper {
       for (const TensorRow& row : table)
         for_each_block(row.theirs, row.when, [&](int64_t layer) { add_links(row, layer); });
     require_complete();
+    for (const TensorRow& row : family_.copies)
+      for_each_block(row.theirs, row.when, [&](int64_t layer) { add_copy(row, layer); });
     return std::move(map_);
   }
 
@@ -45,13 +50,19 @@ class Mapper {
   template <class F>
   void for_each_block(std::string_view name, std::string_view when, F&& f) const {
     const bool repeated = name.find("{L}") != name.npos;
-    for (int64_t layer = 0; layer < (repeated ? sizes_.layers() : 1); ++layer)
+    for (int64_t layer = 0; layer < (repeated ? sizes_.blocks() : 1); ++layer)
       if (sizes_.hold(when, layer)) f(layer);
   }
 
+  /// Returns the name of a parameter of block `layer`, given its name in the tables.
+  std::string own_name(std::string_view pattern, int64_t layer) const {
+    constexpr std::string_view of_block = "layers.{L}";
+    if (layer < sizes_.layers() || !pattern.starts_with(of_block)) return replaced(pattern, "{L}", layer);
+    return cat("prediction.", layer - sizes_.layers(), pattern.substr(of_block.size()));
+  }
+
   void add_own(const OwnRow& row, int64_t layer) {
-    OwnTensor own{replaced(row.name, "{L}", layer), row.state ? io::Kind::state : io::Kind::main,
-                  sizes_.shape(row.shape)};
+    OwnTensor own{own_name(row.name, layer), row.state ? io::Kind::state : io::Kind::main, sizes_.shape(row.shape)};
     index_[own.name] = map_.own.size();
     map_.own.push_back(std::move(own));
   }
@@ -67,8 +78,22 @@ class Mapper {
     }
   }
 
+  /// Adds a copy: a foreign tensor that repeats the foreign tensor with the same only target.
+  void add_copy(const TensorRow& row, int64_t layer) {
+    Link link{replaced(row.theirs, "{L}", layer), sizes_.shape(row.shape), row.rearrangement, {}};
+    link.parts.push_back(part_of(row.ours[0], layer, 0));
+    const auto same = [&](const Link& other) {
+      return other.parts.size() == 1 && other.parts[0].own == link.parts[0].own && other.shape == link.shape;
+    };
+    const auto original = std::ranges::find_if(map_.links, same);
+    require(original != map_.links.end(), "[interop] no tensor of ", family_.model_type, " equals its copy ",
+            link.theirs);
+    link.original = original->theirs;
+    map_.copies.push_back(std::move(link));
+  }
+
   Link::Part part_of(const Target& target, int64_t layer, int64_t expert) const {
-    const std::string name = replaced(target.name, "{L}", layer);
+    const std::string name = own_name(target.name, layer);
     const auto found = index_.find(name);
     require(found != index_.end(), "[interop] the tables of ", family_.model_type, " name the parameter ", name,
             ", which the model does not have");
@@ -86,13 +111,13 @@ class Mapper {
 
   /// Checks that the parts of all links cover every parameter exactly once.
   void require_complete() const {
-    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // first element and number of elements
+    std::vector<std::map<int64_t, int64_t>> covered(map_.own.size());  // number of elements by first element
     for (const Link& link : map_.links) {
       int64_t elements = 0;
       for (const Link::Part& part : link.parts) {
         elements += part.region.size.numel();
         const bool is_new = covered[part.own].emplace(part.first, part.region.size.numel()).second;
-        require(is_new, "[interop] two tensors of ", family_.model_type, " are the same part of ",
+        require(is_new, "[interop] two tensors of ", family_.model_type, " map to the same part of ",
                 map_.own[part.own].name);
       }
       require(elements == link.shape.numel(), "[interop] ", link.theirs, " has ", link.shape.numel(),
@@ -117,7 +142,43 @@ class Mapper {
 Sizes::Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout)
     : keys_(keys), pairs_(family.pairs), layout_(layout) {}
 
-int64_t Sizes::rotary() const { return std::llround(static_cast<double>(head()) * keys_.real("model.rotary_share")); }
+int64_t Link::begin_of(size_t part) const {
+  int64_t begin = 0;
+  for (size_t i = 0; i < part; ++i) begin += parts[i].region.size.numel();
+  return begin;
+}
+
+bool Sizes::is_latent() const { return keys_.text("model.attention") == "latent"; }
+
+int64_t Sizes::rotary() const {
+  if (is_latent()) return keys_.integer("model.latent.rope_size");
+  return std::llround(static_cast<double>(head()) * keys_.real("model.rotary_share"));
+}
+
+std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows) const {
+  const LatentRows latent{.heads = keys_.integer("model.heads"),
+                          .kv_rank = keys_.integer("model.latent.kv_rank"),
+                          .nope = keys_.integer("model.latent.nope_size"),
+                          .rope = keys_.integer("model.latent.rope_size"),
+                          .value = keys_.integer("model.latent.value_size")};
+  switch (rearrangement) {
+    case Rearrangement::pairs:
+      return halves_of_pairs(rows / head(), head(), rotary());
+    case Rearrangement::latent_queries:
+      return latent.queries();
+    case Rearrangement::latent_down:
+      return latent.down();
+    case Rearrangement::latent_up:
+      return latent.up();
+    case Rearrangement::none:
+    case Rearrangement::transposed:
+    case Rearrangement::input_first:
+    case Rearrangement::interleaved:
+    case Rearrangement::interleaved_and_input_first:
+      break;
+  }
+  fail_invariant("[interop] this rearrangement does not move rows");
+}
 
 int64_t Sizes::size(char letter) const {
   switch (letter) {
@@ -129,6 +190,8 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.hidden");
     case 'C':
       return head();
+    case 'G':
+      return keys_.integer("model.heads");
     case 'Q':
       return keys_.integer("model.heads") * head();
     case 'K':
@@ -141,6 +204,20 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.moe.expert_hidden");
     case 'S':
       return keys_.shared_width();
+    case 'A':
+      return keys_.integer("model.latent.q_rank");
+    case 'L':
+      return keys_.integer("model.latent.kv_rank");
+    case 'R':
+      return keys_.integer("model.latent.rope_size");
+    case 'T':
+      return size('L') + size('R');
+    case 'N':
+      return keys_.integer("model.heads") * keys_.integer("model.latent.nope_size");
+    case 'W':
+      return keys_.integer("model.heads") * keys_.integer("model.latent.value_size");
+    case 'U':
+      return size('N') + size('W');
     default:
       fail_invariant(cat("[interop] there is no size '", letter, "'"));
   }
@@ -163,8 +240,13 @@ bool Sizes::hold(std::string_view words, int64_t layer) const {
 }
 
 bool Sizes::holds(std::string_view word, int64_t layer) const {
+  if (word == "grouped") return !is_latent();
+  if (word == "latent") return is_latent();
+  if (word == "direct") return !is_latent() || size('A') == 0;
+  if (word == "compressed") return is_latent() && size('A') > 0;
   if (word == "moe") return keys_.is_moe(layer);
   if (word == "dense") return !keys_.is_moe(layer);
+  if (word == "further") return layer >= layers();
   if (word == "gated") return keys_.text("model.mlp") == "swiglu";
   if (word == "plain") return keys_.text("model.mlp") == "gelu";
   if (word == "bias") return keys_.flag("model.bias");
@@ -173,16 +255,48 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
+  if (word == "sinks") return keys_.flag("model.sinks");
   if (word == "learned") return keys_.text("model.position") == "learned";
   if (word == "untied") return !keys_.flag("model.tied_embedding");
+  if (word == "tied") return keys_.flag("model.tied_embedding");
   if (word == "shared") return keys_.shared_width() > 0;
   if (word == "shared_gate") return keys_.flag("model.moe.shared_gate");
+  if (word == "expert_bias") return keys_.flag("model.moe.expert_bias");
+  if (word == "router_bias") return keys_.flag("model.moe.router_bias");
   if (word == "selection_bias") return keys_.flag("model.moe.selection_bias");
   if (word == "separate") return layout_ == ExpertLayout::separate;
   if (word == "fused") return layout_ == ExpertLayout::fused;
+  if (word == "mxfp4") return layout_ == ExpertLayout::mxfp4;
+  if (word == "plain_experts") return layout_ != ExpertLayout::mxfp4;
   if (word == "pairs") return pairs_;
   if (word == "halves") return !pairs_;
   fail_invariant(cat("[interop] there is no condition '", word, "'"));
+}
+
+bool is_by_expert(Rearrangement rearrangement) {
+  return rearrangement == Rearrangement::input_first || rearrangement == Rearrangement::interleaved ||
+         rearrangement == Rearrangement::interleaved_and_input_first;
+}
+
+void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return separate_interleaved(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  transpose(to.data(), from.data(), shape[1], shape[2], bytes);
+  if (link.rearrangement == Rearrangement::input_first) return;
+  from.swap(to);
+  separate_interleaved(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+}
+
+void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
+  const Shape& shape = link.shape;
+  if (link.rearrangement == Rearrangement::interleaved)
+    return interleave(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
+  if (link.rearrangement == Rearrangement::interleaved_and_input_first) {
+    interleave(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
+    from.swap(to);
+  }
+  transpose(to.data(), from.data(), shape[2], shape[1], bytes);
 }
 
 TensorMap map_tensors(const Family& family, const Sizes& sizes) { return Mapper(family, sizes).map(); }

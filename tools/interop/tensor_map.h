@@ -1,6 +1,7 @@
-// The tensors of one foreign checkpoint, and the parameters of Hexad to which they correspond.
+// The tensors of one foreign checkpoint, and the Hexad parameters to which they correspond.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,25 +14,32 @@ namespace hexad::interop {
 
 using base::Shape;
 
-/// Form in which a checkpoint stores the experts of a block: one tensor for each expert, or one for all experts.
-enum class ExpertLayout : uint8_t { separate, fused };
+/// Layout of the experts of a block in a checkpoint: one tensor for each expert, one tensor for all experts, or one
+/// tensor for all experts in MXFP4. MXFP4 is supported only for reading.
+enum class ExpertLayout : uint8_t { separate, fused, mxfp4 };
 
-/// Sizes of a model, by the letters that the tables use, and the conditions of the tables.
+/// Sizes of a model by the letters that the tables use, and evaluation of the tables' conditions.
 class Sizes {
  public:
   Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout);
 
   int64_t layers() const { return keys_.integer("model.layers"); }
+  /// Returns the number of layers and prediction blocks.
+  int64_t blocks() const { return keys_.blocks(); }
   int64_t experts() const { return keys_.integer("model.moe.experts"); }
   int64_t head() const { return keys_.integer("model.head_size"); }
   /// Returns the number of dimensions of each head that rotate.
   int64_t rotary() const;
+  /// Returns the row of the foreign tensor for each of `rows` rows of the parameters. Requires a `rearrangement` that
+  /// moves rows.
+  std::vector<int64_t> moved_rows(Rearrangement rearrangement, int64_t rows) const;
   /// Returns the shape that a text such as "E 2I H" describes.
   Shape shape(std::string_view text) const;
   /// True if all conditions in `words` hold for block `layer`.
   bool hold(std::string_view words, int64_t layer) const;
 
  private:
+  bool is_latent() const;
   int64_t size(char letter) const;
   bool holds(std::string_view word, int64_t layer) const;
 
@@ -40,30 +48,42 @@ class Sizes {
   ExpertLayout layout_;
 };
 
-/// A parameter or state of Hexad.
+/// A parameter or state tensor of Hexad.
 struct OwnTensor {
   std::string name;
   io::Kind kind;  // main or state
   Shape shape;
 };
 
-/// A foreign tensor. After the rearrangement, it is the concatenation of `parts`, which have equal sizes.
+/// A foreign tensor. After the rearrangement, it is the concatenation of `parts`.
 struct Link {
   struct Part {
     size_t own;         // index into TensorMap::own
-    io::Region region;  // of this parameter
-    int64_t first;      // index of the first element of the region, in row-major order
+    io::Region region;  // region of the parameter own[own]
+    int64_t first;      // index of the region's first element in the parameter, in row-major order
   };
   std::string theirs;
   Shape shape;
   Rearrangement rearrangement;
   std::vector<Part> parts;
+  std::string original{};  // name of the foreign tensor that this copy repeats; empty: this is no copy
+
+  /// Returns the index at which part `part` begins in the rearranged tensor.
+  int64_t begin_of(size_t part) const;
 };
 
 struct TensorMap {
   std::vector<OwnTensor> own;
   std::vector<Link> links;
+  std::vector<Link> copies;  // foreign tensors that repeat a tensor of `links`
 };
+
+/// True if the rearrangement works on each expert separately.
+bool is_by_expert(Rearrangement rearrangement);
+/// Rearrange the elements of one expert of a link: from the foreign form to Hexad's, and back. Each element has `bytes`
+/// bytes. `to` has the size of `from`. The contents of `from` may change.
+void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
+void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes);
 
 /// Returns the tensors of a model. Throws std::logic_error if the tables do not cover every parameter exactly once.
 TensorMap map_tensors(const Family& family, const Sizes& sizes);

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/name_pattern.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/metrics_json.h"
 #include "layers/model_size.h"
@@ -34,7 +35,7 @@ fs::path nearest_folder(const fs::path& path) {
   return folder;
 }
 
-// A scratch file without a name. No other process can open the file, and the system deletes it on closing.
+// A temporary file without a name. No other process can open the file, and the system deletes it on closing.
 class ScratchFile {
  public:
   explicit ScratchFile(const fs::path& folder) {
@@ -81,7 +82,7 @@ DiskSpeed measured(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Returns the range of seconds per byte over the last saves of a run.
+// Returns the range of seconds per byte of the last saves of a run.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};
@@ -98,9 +99,15 @@ Range last_saves(const fs::path& run_dir) {
 }  // namespace
 
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions) {
-  const base::Dtype acc = accumulator_dtype(train::dtype_of(recipe.train.precision));
-  const int64_t element = size_of(acc) + recipe.optim.states * size_of(recipe.optim.state_dtype(acc));
-  return static_cast<double>(layers::parameter_counts(recipe.model, extensions).parameters * element);
+  const base::Dtype dtype = train::dtype_of(recipe.train.precision), acc = accumulator_dtype(dtype);
+  const auto rule = extensions.optimizers.make(recipe.optim);
+  int64_t bytes = 0;
+  for (const auto& p : layers::parameter_sizes(recipe.model, extensions)) {
+    const int64_t states = std::ssize(rule->states_of(p.spec));
+    const int64_t trained = size_of(acc) + states * size_of(recipe.optim.state_dtype(acc));
+    bytes += p.elements * (base::matches_any(recipe.optim.freeze, p.name) ? size_of(dtype) : trained);
+  }
+  return static_cast<double>(bytes);
 }
 
 std::string WriteTime::text() const {
@@ -110,8 +117,8 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save waits for the disk five times in a row: for the shard, the manifest, the pointer to the newest checkpoint,
-  // and two folders.
+  // A save flushes five times, one after the other: the shard, the manifest, the pointer to the newest checkpoint, and
+  // two folders.
   constexpr int syncs = 5;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;

@@ -7,14 +7,14 @@
 
 namespace hexad::plan {
 
-/// Returns the bytes of the weights and optimizer states in a checkpoint, for all ranks together.
+/// Returns the bytes of the weights and optimizer states in a checkpoint, summed over all ranks.
 double checkpoint_bytes(const train::Recipe& recipe, const train::Extensions& extensions);
 
-/// Time of a write as a range, with the source of the estimate.
+/// Duration of a write as a range, with the source of the estimate.
 struct WriteTime {
   double least = 0, most = 0;  // seconds; 0 if unknown
   double ample = 0;            // seconds that should suffice for a save; 0 if unknown
-  std::string source;          // such as "like the last saves of runs/a"; the reason if the time is unknown
+  std::string source;          // such as "like the last saves of runs/a"; if the time is unknown, the reason
 
   /// Returns "about 1.2 s", or "about 1.2 s to 8.0 s"; empty if the time is unknown.
   std::string text() const;
@@ -30,13 +30,13 @@ struct DiskSpeed {
   Range seconds_per_byte;  // time per byte of larger writes
 };
 
-/// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` names the measured rates and
-/// times. `ample` is twice `most`, because other load on the disk varies.
+/// Returns the time of a save of `bytes` into `folder` at the measured speed. `source` lists the measured rates and
+/// times. `ample` is twice `most`, because the load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
 /// Estimates the time of a write of `bytes` from the fastest and the slowest of the last saves in `run_dir`. If
-/// `run_dir` has no saves, this process writes a temporary file in pieces for about a second, in `run_dir` or in its
-/// nearest existing parent. The range is then that of the quartiles of these pieces' times.
+/// `run_dir` has no saves, writes a temporary file in pieces for about a second, in `run_dir` or in its nearest
+/// existing parent. The range is then between the quartiles of these pieces' times.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

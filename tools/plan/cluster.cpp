@@ -18,7 +18,7 @@ using base::enum_name;
 void check_points(const Curve& points, const std::string& path, config::Problems& problems) {
   if (!problems.good({path})) return;
   if (points.is_constant())
-    problems.add(path, "must be a list of points [size, seconds]");
+    problems.add(path, "must be a list of points [[size, seconds], ...]");
   else if (!(points.points.front().x > 0))
     problems.add(path, "must have sizes above 0");
 }
@@ -33,7 +33,7 @@ void check_link(const MeasuredLink& link, const std::string& path, config::Probl
   if (link.group == GroupKind::all && link.nodes == 1)
     problems.add(path + ".nodes", "must be at least 2 for the group all; ranks of one node are the group intra");
   if (link.group == GroupKind::inter && link.nodes != link.ranks)
-    problems.add(path + ".nodes", cat("must be ranks (", link.ranks, ") for the group inter"));
+    problems.add(path + ".nodes", cat("must be equal to ranks (", link.ranks, ") for the group inter"));
 }
 
 void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, config::Problems& problems) {
@@ -45,21 +45,29 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
 }
 
+void check_operation(const Cluster& cluster, config::Problems& problems) {
+  if (!cluster.operation || !problems.good({"operation"}) || *cluster.operation <= longest_operation) return;
+  problems.add("operation", cat("must be at most ", longest_operation, " s; nearest: ", longest_operation,
+                                "; if the value is in microseconds, write ", *cluster.operation, "e-6"));
+}
+
 // Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
-  if (cluster.links.empty() && cluster.products.empty() && cluster.copies.empty()) return;
+  if (cluster.links.empty() && cluster.products.empty() && cluster.attention.empty() && cluster.kernels.empty() &&
+      cluster.copies.empty())
+    return;
   const auto check = [&](const std::string& key, int64_t measured, int64_t described) {
     if (!problems.good({"machine." + key, "measured." + key}) || measured == described) return;
-    problems.add("machine." + key, cat("must be measured.", key, " (", measured, "); nearest: ", measured));
+    problems.add("machine." + key, cat("must be equal to measured.", key, " (", measured, "); nearest: ", measured));
   };
   check("nodes", cluster.measured.nodes, cluster.machine->nodes);
   check("ranks_per_node", cluster.measured.ranks_per_node, cluster.machine->ranks_per_node);
 }
 
-// Returns the distance between two sizes, in octaves.
+// Returns the distance between two sizes in octaves (factors of two).
 double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
-// Returns 0 if `measured` is the wanted kind of group, 1 if it is an acceptable substitute, none otherwise.
+// Returns 0 if `measured` is the wanted kind of group, 1 if it is an acceptable substitute, and none otherwise.
 std::optional<int> strangeness(GroupKind measured, const GroupShape& wanted) {
   if (wanted.nodes == 1) return measured == GroupKind::intra ? std::optional(0) : std::nullopt;
   if (measured == GroupKind::intra) return {};
@@ -72,7 +80,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns `curve`, extended by steady_curve().
+// Returns `curve`, continued at a constant rate as by steady_curve().
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -83,9 +91,9 @@ schedule::TimeCurve steady(schedule::TimeCurve curve) {
 
 double area(const MeasuredProduct& p) { return static_cast<double>(p.inputs) * static_cast<double>(p.outputs); }
 
-// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Scales measured
-// times at the same number of rows by the size of the weight. With few rows, a product takes as long as reading the
-// weight.
+// Returns the curve of seconds over FLOPs of one expert's product with a weight of `wanted` elements. Measured times at
+// the same number of rows are scaled by the size of the weight, because with few rows, a product takes as long as
+// reading the weight.
 schedule::TimeCurve curve_of(const MeasuredProduct& p, double wanted) {
   const auto experts = static_cast<double>(p.experts);
   schedule::TimeCurve curve;
@@ -130,7 +138,7 @@ schedule::TaskKind kind_of(Collective c) {
   base::fail_invariant("[cluster] a collective without a kind");
 }
 
-// Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the size before it.
+// Samples a curve at sizes from 4 KiB to 16 MiB. Each size is four times the previous size.
 Curve sampled(const schedule::TimeCurve& curve) {
   std::vector<Curve::Point> points;
   for (double size = 4096; size <= 16 << 20; size *= 4) points.push_back({size, curve.seconds(size)});
@@ -145,10 +153,17 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   for (size_t i = 0; i < cluster.links.size(); ++i) check_link(cluster.links[i], cat("links.", i), problems);
   for (size_t i = 0; i < cluster.products.size(); ++i)
     check_points(cluster.products[i].points, cat("products.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.dense_products.size(); ++i)
+    check_points(cluster.dense_products[i].points, cat("dense_products.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.attention.size(); ++i)
+    check_points(cluster.attention[i].points, cat("attention.", i, ".points"), problems);
+  for (size_t i = 0; i < cluster.kernels.size(); ++i)
+    check_points(cluster.kernels[i].points, cat("kernels.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.copies.size(); ++i)
     check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  check_operation(cluster, problems);
   if (cluster.machine) {
     check_machine(*cluster.machine, "machine", problems);
     check_same_size(cluster, problems);
@@ -159,7 +174,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 
 std::string to_yaml(const Cluster& cluster) {
   std::string text = config::write(cluster);
-  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // a profile omits the key
+  if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // measured profiles omit the key
   return text;
 }
 
@@ -192,7 +207,7 @@ Cluster default_cluster(int64_t nodes, int64_t ranks_per_node) {
 
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group) {
   const MeasuredLink* best = nullptr;
-  std::array<double, 3> least{};  // strangeness, octaves between numbers of ranks, negated number of ranks
+  std::array<double, 3> least{};  // strangeness, octaves between the numbers of ranks, negated number of ranks
   for (const MeasuredLink& link : cluster.links) {
     const auto strange = strangeness(link.group, group);
     if (link.operation != operation || !strange) continue;

@@ -1,6 +1,6 @@
-// Speeds of a job's machines: links, kernels, and the slowdown of concurrent work. `hexad profile` measures them and
-// writes a YAML file (docs/profile.md). The file may contain measurements, a description of machines that were not
-// measured (docs/planning.md), or both. The planner and the simulator read the file.
+// Speeds of a job's machines: links, kernels, and the slowdown of work that runs at the same time. `hexad profile`
+// measures these speeds and writes a YAML file (docs/profile.md). The file may contain measurements, a description of
+// machines that were not measured (docs/planning.md), or both. The planner and the simulator read the file.
 #pragma once
 
 #include <array>
@@ -57,12 +57,32 @@ constexpr auto enum_names(CopyKind) {
                                                                {CopyKind::restore, "restore"}});
 }
 
+/// Pass of attention.
+enum class AttentionPass : uint8_t { forward, backward };
+constexpr auto enum_names(AttentionPass) {
+  return std::to_array<std::pair<AttentionPass, std::string_view>>(
+      {{AttentionPass::forward, "forward"}, {AttentionPass::backward, "backward"}});
+}
+
+/// Kind of a kernel that is neither a product nor attention. Kernels of a kind take about the same time per byte.
+enum class KernelClass : uint8_t { pointwise, activation, norm, permute, router, loss, optimizer };
+constexpr auto enum_names(KernelClass) {
+  return std::to_array<std::pair<KernelClass, std::string_view>>({{KernelClass::pointwise, "pointwise"},
+                                                                  {KernelClass::activation, "activation"},
+                                                                  {KernelClass::norm, "norm"},
+                                                                  {KernelClass::permute, "permute"},
+                                                                  {KernelClass::router, "router"},
+                                                                  {KernelClass::loss, "loss"},
+                                                                  {KernelClass::optimizer, "optimizer"}});
+}
+
 using schedule::Lane;
 
-/// Curve of seconds (y) over sizes (x, ascending), in the unit that its owner states.
+/// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
-/// Time and machine of the measurement. The program uses only the sizes of the machine. The texts are informative.
+/// Date and machine of the measurement. The program uses only the sizes of the machine. The other members are for the
+/// reader.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
@@ -75,16 +95,16 @@ struct Origin {
     v("seconds", seconds, "duration of the measurement", at_least(0));
     v("hexad", hexad, "version of the program");
     v("processor", processor, "processor of the first node");
-    v("instructions", instructions, "instruction set of the kernels' loops");
-    v("products", products, "library of the matrix products");
-    v("nodes", nodes, "machines", config::between(1, 1 << 20));
-    v("ranks_per_node", ranks_per_node, "ranks on each node", config::between(1, 1 << 12));
+    v("instructions", instructions, "instruction set of the kernels");
+    v("products", products, "library that computes the matrix products");
+    v("nodes", nodes, "number of nodes", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "number of ranks on each node", config::between(1, 1 << 12));
     v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
-    v("threads", threads, "threads of a rank's kernels", at_least(1));
+    v("threads", threads, "number of threads of each rank's kernels", at_least(1));
   }
 };
 
-/// Measured times of a collective. All groups of the kind run the collective at the same time, without any other work.
+/// Measured times of a collective. All groups of this kind run the collective at the same time, without other work.
 struct MeasuredLink {
   Collective operation = Collective::all_to_all;
   GroupKind group = GroupKind::all;
@@ -93,11 +113,12 @@ struct MeasuredLink {
 
   template <class V>
   void fields(V& v) {
-    v("operation", operation, "operation on f32; send: all ranks send to the next rank at the same time");
+    v("operation", operation,
+      "operation on f32 elements; send: each rank sends to the next rank, all at the same time");
     v("group", group, "intra: ranks of one node; inter: one rank per node; all: every rank");
-    v("ranks", ranks, "ranks of a group", config::at_least(2));
-    v("nodes", nodes, "nodes of a group", config::at_least(1));
-    v("points", points, "[bytes that a rank sends to others, seconds], ascending", config::positive());
+    v("ranks", ranks, "number of ranks in a group", config::at_least(2));
+    v("nodes", nodes, "number of nodes of a group", config::at_least(1));
+    v("points", points, "[bytes that a rank sends to other ranks, seconds], ascending", config::positive());
   }
 };
 
@@ -112,11 +133,43 @@ struct MeasuredProduct {
   void fields(V& v) {
     using config::at_least;
     v("element", element, "type of the operands");
-    v("pass", pass, "forward, or a gradient");
-    v("experts", experts, "experts in the grouped product", at_least(1));
-    v("inputs", inputs, "columns of a row", at_least(1));
-    v("outputs", outputs, "columns of a row of the result", at_least(1));
-    v("points", points, "[rows of all experts together, seconds], ascending", config::positive());
+    v("pass", pass, "forward, or one of the gradients");
+    v("experts", experts, "number of experts in the grouped product", at_least(1));
+    v("inputs", inputs, "number of columns of the input", at_least(1));
+    v("outputs", outputs, "number of columns of the result", at_least(1));
+    v("points", points, "[total rows of all experts, seconds], ascending", config::positive());
+  }
+};
+
+/// Measured times of causal attention in one sequence. All ranks compute at the same time.
+struct MeasuredAttention {
+  Element element = Element::f32;
+  AttentionPass pass = AttentionPass::forward;
+  int64_t heads = 1, head_size = 1;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    using config::at_least;
+    v("element", element, "type of queries, keys and values");
+    v("pass", pass, "forward or backward");
+    v("heads", heads, "number of query heads, equal to the number of key heads", at_least(1));
+    v("head_size", head_size, "number of elements of a head", at_least(1));
+    v("points", points, "[positions of the sequence, seconds for all heads], ascending", config::positive());
+  }
+};
+
+/// Measured times of the kernels of a class. All ranks compute at the same time.
+struct MeasuredKernels {
+  KernelClass of = KernelClass::pointwise;
+  Element element = Element::f32;
+  Curve points;
+
+  template <class V>
+  void fields(V& v) {
+    v("class", of, "pointwise, activation, norm, permute, router, loss or optimizer");
+    v("element", element, "element type of the first result");
+    v("points", points, "[bytes read and written, seconds], ascending", config::positive());
   }
 };
 
@@ -132,7 +185,7 @@ struct MeasuredCopy {
   }
 };
 
-/// Measured slowdown: MPMoE's alpha(y, x), Fig. 3.
+/// Measured slowdown: alpha(y, x) of MPMoE, Fig. 3.
 struct MeasuredSlowdown {
   Lane of = Lane::compute;
   std::vector<Lane> beside;
@@ -140,42 +193,55 @@ struct MeasuredSlowdown {
 
   template <class V>
   void fields(V& v) {
-    v("of", of, "y: inter and intra are communication between nodes and inside them");
+    v("of", of, "y: the slowed work; inter and intra are communication between nodes and inside a node");
     v("beside", beside, "x: work that runs at the same time", config::non_empty());
     v("speed", speed, "speed of y while x runs, relative to its speed alone; about 1 if x does not slow it down",
       config::positive());
   }
 };
 
+/// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
+inline constexpr double longest_operation = 0.01;
+
 struct Cluster {
   Origin measured;
   std::vector<MeasuredLink> links;
-  std::vector<MeasuredProduct> products;
+  std::vector<MeasuredProduct> products, dense_products;
+  std::vector<MeasuredAttention> attention;
+  std::vector<MeasuredKernels> kernels;
   std::vector<MeasuredCopy> copies;
+  std::optional<double> operation;
   std::vector<MeasuredSlowdown> slowdowns;
   std::optional<Machine> machine;
 
   template <class V>
   void fields(V& v) {
     v("measured", measured, "date and machine of the measurement");
-    v("links", links, "communication without other work");
-    v("products", products, "grouped matrix products without other work");
-    v("copies", copies, "copies without other work");
+    v("links", links, "communication while no other work runs");
+    v("products", products, "grouped matrix products while no other work runs");
+    v("dense_products", dense_products,
+      "forward products with one kernel call for each expert, as with schedule.moe.gemms: dense");
+    v("attention", attention, "attention while no other work runs");
+    v("kernels", kernels, "all other kernels while no other work runs");
+    v("copies", copies, "copies while no other work runs");
+    v("operation", operation, "[s] host time of an operation in addition to its kernel; none: not measured",
+      config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
 
-/// Reads a cluster file. Throws Error(usage) with every problem of the file, each with its line.
+/// Reads a cluster file. Throws Error(usage) that lists every problem of the file with its line.
 Cluster load_cluster(const std::string& path, const std::vector<std::string>& overrides = {});
-/// Returns the text of a file that load_cluster() reads. All numbers are exact.
+/// Returns the text of a file that load_cluster() reads. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 
-/// Returns the cluster that is assumed if none was measured: the curves of schedule::Rates::defaults() for every group
-/// of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user that they use it.
+/// Returns the cluster that is assumed if no measurement exists: the curves of schedule::Rates::defaults() for every
+/// group of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user about this
+/// assumption.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
-/// A process group. Its name is the Cost::group of a schedule's tasks.
+/// A process group. Cost::group of a schedule's tasks refers to it by name.
 struct GroupShape {
   std::string name;
   int64_t ranks, nodes;
@@ -189,21 +255,24 @@ struct RatesQuery {
   CopyKind copy = CopyKind::copy;
 };
 
-/// Returns the measured link that prices `operation` of `group`; null if there is none. A group on one node uses intra
-/// links. A group with one rank per node prefers inter links to links of all ranks. Other groups prefer links of all
-/// ranks to inter links. Among equally preferred links, chooses the nearest number of ranks (as a ratio), and the
-/// larger of two equally near numbers.
+/// Returns the measured link that prices `operation` of `group`; null if there is none. Preferences by group:
+/// - a group on one node uses only intra links
+/// - a group with one rank per node prefers inter links to links of all ranks
+/// - other groups prefer links of all ranks to inter links
+///
+/// Among equally preferred links, chooses the nearest number of ranks (as a ratio), and the larger of two equally near
+/// numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
-/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but links and
-/// kernels keep their rate.
+/// Returns the curve of `points`, continued at a constant rate. If the last point has a lower rate than the point
+/// before it, the curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower
+/// the rate further, but real links and kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
 
-/// Returns the rates for the simulator. Each collective of every group comes from nearest_link(). Products come from
-/// the measured products of the element type with the nearest inputs x outputs (as a ratio), scaled by the size of the
-/// weight. A pass that was not measured gets the times of the first measured pass of the same shape. Slowdowns are at
-/// most 1. Throws Error(usage) naming the missing entries of the cluster.
+/// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
+/// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
+/// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
+/// shape. Slowdowns are at most 1. Throws Error(usage) naming the missing entries of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

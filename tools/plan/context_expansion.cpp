@@ -36,13 +36,13 @@ std::vector<int64_t> context_lengths(std::string_view text) {
   const std::optional<int64_t> first = length_of(text.substr(0, dots));
   const std::optional<int64_t> last = dots == text.npos ? first : length_of(text.substr(dots + 2));
   if (!first || !last)
-    base::fail(base::ExitCode::usage, "'", text, "' given, expected tokens of a sequence, 1 .. ",
+    base::fail(base::ExitCode::usage, "'", text, "' given, expected a sequence length in tokens, 1 .. ",
                context_text(most_tokens), ", such as 4096 or 4K, or a range such as 4K..1M");
   std::vector<int64_t> lengths{*first};
   while (2 * lengths.back() <= *last) lengths.push_back(2 * lengths.back());
   if (lengths.back() != *last) {
     const auto range = [&](int64_t end) { return base::cat(context_text(*first), "..", context_text(end)); };
-    base::fail(base::ExitCode::usage, "'", text, "' given, expected an end that is ", context_text(*first),
+    base::fail(base::ExitCode::usage, "'", text, "' given, expected a last length that is ", context_text(*first),
                " times a power of two; nearest: ", range(lengths.back()),
                2 * lengths.back() <= most_tokens && *last > *first ? base::cat(", ", range(2 * lengths.back())) : "");
   }
@@ -56,11 +56,12 @@ std::string context_text(int64_t tokens) {
 }
 
 ContextExpansion expansion_of(const mesh::Layout& layout) {
-  base::require(layout.order().empty(), "[plan] an order of axes (", layout.order(), ") has no expansion");
+  base::require(layout.order().empty(), "[plan] an order of axes (", layout.order(),
+                ") is not supported; expected a layout without an order");
   using base::Axis;
   const int64_t tp = layout.size(Axis::tp), cp = layout.size(Axis::cp), pp = layout.size(Axis::pp);
   const int64_t experts = int64_t{layout.size(Axis::ep)} * layout.size(Axis::etp);
-  const int64_t ep = (experts + tp - 1) / tp;  // tensor coordinates that an EP group spans
+  const int64_t ep = (experts + tp - 1) / tp;  // number of tensor coordinates over which an EP group extends
   std::set<int> sequences;
   for (const int rank : layout.expert_sharers(0)) sequences.insert(layout.coordinate(Axis::dp, rank));
 

@@ -12,23 +12,24 @@
 
 namespace hexad::plan {
 
-/// Reads sequence lengths. "4096" and "4K" are a single length; "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
-/// is 1024 K. Throws Error(usage) if the text has another form, if a length is not in 1 .. 4M (most_micro_batch_tokens,
-/// the limit of predictions), or if the last length is not the first one times a power of two. The error begins with
-/// the text and gives the nearest legal range.
+/// Reads sequence lengths. "4096" and "4K" are a single length. "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
+/// is 1024 K. The error begins with the text and gives the nearest legal range. Throws Error(usage) in these cases:
+/// - the text has another form
+/// - a length is not in 1 .. 4M (most_micro_batch_tokens, the limit of predictions)
+/// - the last length is not the first length times a power of two
 std::vector<int64_t> context_lengths(std::string_view text);
 
-/// Returns "4K", "1M", or the plain number if it is not a multiple of 1024.
+/// Returns "4K" or "1M", or the plain number if `tokens` is not a multiple of 1024.
 std::string context_text(int64_t tokens);
 
-/// Placement of a layout's experts relative to context parallelism.
+/// Placement of a layout's expert groups relative to its context-parallel groups.
 struct ContextExpansion {
   /// Kind of expansion. none: sequences are not split (cp 1). horizontal, vertical: as in mesh::Expansion.
   enum class Kind : uint8_t { none, horizontal, vertical } kind;
   /// Number of ranks with the same tensor coordinate that communicate over the network: cp x ep if the expansion is
   /// horizontal, otherwise max(cp, ep). If etp differs from tp, ep x etp / tp, rounded up, replaces ep.
   int64_t switched;
-  /// Smallest number of ranks of a job with these groups. Such a job grows in steps of this number.
+  /// Smallest number of ranks of a job with these groups. The job can only grow in steps of this number.
   int64_t smallest_step;
   /// Number of micro-batches that an EP group computes at the same time: 1 under vertical expansion with cp >= ep.
   int64_t micro_batches;
@@ -39,7 +40,7 @@ constexpr auto enum_names(ContextExpansion::Kind) {
       {{none, "none"}, {horizontal, "horizontal"}, {vertical, "vertical"}});
 }
 
-/// Returns the expansion of a layout. Requires a layout without an order of axes.
+/// Returns the expansion of a layout. The layout must not set an order of axes.
 ContextExpansion expansion_of(const mesh::Layout& layout);
 
 /// Axis whose size differs between two layouts.

@@ -6,7 +6,7 @@
 namespace hexad::plan {
 namespace {
 
-// Number of layouts to plan if only the existence of a fitting layout matters.
+// Number of layouts to request if it only matters whether a layout fits.
 constexpr size_t few = 3;
 
 std::optional<FittingLayout> first_fit(const PlanAt& plan_at, int64_t context, int64_t ranks) {

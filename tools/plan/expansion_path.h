@@ -1,4 +1,4 @@
-// Layouts for growing sequence lengths, and the memory that a cluster lacks if no layout fits.
+// Search for layouts of growing sequence lengths, and for the missing memory if no layout fits.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace hexad::plan {
 /// Largest number of ranks of a plan.
 inline constexpr int64_t most_planned_ranks = 1 << 20;
 
-/// Question to a planner: one recipe with a sequence length, a number of ranks, and an objective.
+/// Question to a planner about one recipe: sequence length, number of ranks, and objective.
 struct PlanQuestion {
   int64_t context;
   int64_t ranks;  // if the cluster has fewer, the plan assumes more nodes of the same kind
@@ -21,16 +21,16 @@ struct PlanQuestion {
   size_t wanted = 10;
   bool any_memory = false;  // true: the plan ignores the memory limit
 };
-/// Function that plans the recipe for a question, by search_plan().
+/// Function that answers a question with search_plan().
 using PlanAt = std::function<Plan(const PlanQuestion&)>;
 
-/// A planned layout, with the length and the number of ranks for which it was planned.
+/// A planned layout, and the sequence length and number of ranks for which it was planned.
 struct FittingLayout {
   int64_t context, ranks;
   PlannedLayout layout;
 };
 
-/// Result of a search in which no layout fits.
+/// Result of a search that found no fitting layout.
 struct Shortfall {
   std::optional<FittingLayout> least;  // found layout with the least memory; none if no layout is legal
   double memory;                       // limit of a rank's tensors, in bytes
@@ -41,18 +41,19 @@ struct Shortfall {
   bool fits() const { return least && missing() <= 0; }
 };
 /// Searches for the layout with the least memory. `memory` is the limit of a rank's tensors in bytes (Plan::memory).
-/// This search excludes no layout by a rough estimate. Therefore, it may find a fitting layout that a search within
-/// `memory` misses.
+/// This search excludes no layout by a rough estimate, so it may find a fitting layout that a search within `memory`
+/// misses.
 Shortfall shortfall(const PlanAt& plan_at, int64_t context, int64_t ranks, double memory);
 
 /// Doubles the number of ranks of `lack` up to six times and returns the first layout that fits; none if no layout
-/// fits. Skips numbers of ranks on which the memory of `lack.least`, spread evenly over all ranks, would not fit.
+/// fits. Skips rank counts for which the memory of `lack.least` would not fit even if it were spread evenly over all
+/// ranks.
 std::optional<FittingLayout> with_more_ranks(const PlanAt& plan_at, const Shortfall& lack);
 /// Halves the sequence length of `lack`, down to 1024 tokens, and returns the first layout that fits on the same number
 /// of ranks; none if no layout fits.
 std::optional<FittingLayout> with_shorter_context(const PlanAt& plan_at, const Shortfall& lack);
 
-/// Result for one length on the path.
+/// Result for one sequence length.
 struct PathPoint {
   int64_t context, ranks;
   std::optional<PlannedLayout> layout;  // best layout; none if no layout fits

@@ -17,7 +17,7 @@ namespace {
 using base::ExitCode;
 using base::fail;
 
-// Loads of one layer, as in the file.
+// Loads of the experts of one layer, as read from the file.
 struct Row {
   int64_t line;
   std::vector<double> loads;
@@ -36,7 +36,7 @@ double number_of(const std::string& word, const std::string& place) {
   return value;
 }
 
-// Throws Error(usage) if no routing of the model can cause these loads.
+// Throws Error(usage) if no routing of the model can produce these loads.
 void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
   const std::string place = base::cat(path, ":", row.line, ": ");
   if (std::ssize(row.loads) != moe.experts)
@@ -69,24 +69,24 @@ std::vector<Row> rows_of_text(std::istream& in, const std::string& path) {
     for (std::string word; words >> word;) row.loads.push_back(number_of(word, base::cat(path, ":", number)));
     if (!row.loads.empty()) rows.push_back(std::move(row));
   }
-  if (rows.empty()) fail(ExitCode::usage, path, ":1: no loads; expected one line of loads for each MoE layer");
+  if (rows.empty())
+    fail(ExitCode::usage, path, ":1: the file has no loads; expected one line of loads for each MoE layer");
   return rows;
 }
 
-// Returns the rows of the last step that has loads. Ignores an incomplete last line, which a crash may have left.
+// Returns the rows of the last step with expert_load. Ignores an incomplete last line, which a crash may have left.
 std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   std::optional<telemetry::StepMetrics> last;
   int64_t line_of_last = 0, unreadable = 0;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
-    if (unreadable > 0) fail(ExitCode::usage, path, ":", unreadable, ": not a line of metrics.jsonl");
+    if (unreadable > 0) fail(ExitCode::usage, path, ":", unreadable, ": the line is not valid JSON of metrics.jsonl");
     telemetry::MetricsRecord record = telemetry::parse_json_line(line);
     if (std::holds_alternative<std::monostate>(record)) unreadable = number;
     auto* step = std::get_if<telemetry::StepMetrics>(&record);
     if (step && !step->expert_load.empty()) last = std::move(*step), line_of_last = number;
   }
-  if (!last)
-    fail(ExitCode::usage, path, ":1: no step has expert_load; train.router_every sets the steps that record it");
+  if (!last) fail(ExitCode::usage, path, ":1: no step has expert_load; set train.router_every to record it");
   std::vector<Row> rows;
   for (std::vector<double>& loads : last->expert_load)
     if (!loads.empty()) rows.push_back({line_of_last, std::move(loads)});
@@ -109,8 +109,9 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
   for (const Row& row : rows) check(row, model.moe, path);
   const int64_t layers = model.moe_layers();
   if (rows.size() != 1 && std::ssize(rows) != layers)
-    fail(ExitCode::usage, path, ":", rows.back().line, ": loads of ", base::counted(std::ssize(rows), "layer"),
-         "; expected ", layers, " (the model's MoE layers), or one line for all layers");
+    fail(ExitCode::usage, path, ":", rows.back().line, ": the file has loads of ",
+         base::counted(std::ssize(rows), "layer"), "; expected ", layers,
+         " (the model's MoE layers), or one line for all layers");
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {

@@ -1,4 +1,4 @@
-// Loads of experts from a file.
+// Loads of experts, read from a file.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace hexad::plan {
 
-/// Share of each expert in the slots of its layer: one row for each MoE layer, in order. Each row sums to 1.
+/// Share of its layer's slots that each expert gets: one row for each MoE layer, in order. Each row sums to 1.
 using ExpertShares = std::vector<std::vector<double>>;
 
-/// Reads the loads of `model`'s experts from a text file, or from a metrics.jsonl at the last step with expert_load. A
-/// text file has one line for each MoE layer, in order, or a single line for all MoE layers. A line has a number of
-/// tokens or a share for each expert, separated by blanks or commas. A # begins a comment. Throws Error(usage) with
-/// file and line of the first mistake.
+/// Reads the loads of `model`'s experts from a text file, or from a metrics.jsonl. From a metrics.jsonl, uses the last
+/// step that has expert_load. A text file has one line for each MoE layer, in order, or a single line for all MoE
+/// layers. Each line has a number of tokens or a share for each expert, separated by blanks or commas. A # begins a
+/// comment. Throws Error(usage) with file and line of the first mistake.
 ExpertShares read_expert_shares(const std::string& path, const layers::ModelConfig& model);
 
 }  // namespace hexad::plan

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/kernels/meta/meta_table.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/traffic_options.h"
 
@@ -14,7 +15,7 @@ using train::Recipe;
 
 namespace {
 
-// Returns the node of each rank of the first stage, in ascending order of the ranks.
+// Returns the node of each rank of the first stage. Ranks are in ascending order.
 std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t world, int64_t stages) {
   mesh::Sizes sizes = r.parallel.sizes();
   sizes.pp = static_cast<int>(stages);
@@ -25,18 +26,23 @@ std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t
   return nodes;
 }
 
+double peak_in(const device::MemoryStats& stats, Category c) { return static_cast<double>(stats.peak_in(c)); }
+
 FewLayersStep memory_of(const device::MemoryStats& stats) {
-  const auto peak = [&](Category c) { return static_cast<double>(stats.peak_in(c)); };
-  FewLayersStep step{.weights = peak(Category::parameter),
-                     .gradients = peak(Category::gradient),
-                     .optimizer = peak(Category::optimizer),
-                     .activations = peak(Category::activation)};
-  step.temporary = std::max(
-      0.0, static_cast<double>(stats.peak_total) - step.weights - step.gradients - step.optimizer - step.activations);
-  return step;
+  return {.weights = peak_in(stats, Category::parameter),
+          .gradients = peak_in(stats, Category::gradient),
+          .optimizer = peak_in(stats, Category::optimizer),
+          .activations = peak_in(stats, Category::activation)};
 }
 
-// Extrapolates the size of an operation from its sizes in the two recorded steps, `less` and `more`.
+// Returns the peak without the tensors that are counted separately. Includes NCCL's buffers.
+double temporary_of(const device::MemoryStats& stats) {
+  const FewLayersStep kept = memory_of(stats);
+  return std::max(
+      0.0, static_cast<double>(stats.peak_total) - kept.weights - kept.gradients - kept.optimizer - kept.activations);
+}
+
+// Extrapolates the size of an operation linearly from its sizes in the two recorded steps, `less` and `more`.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }
@@ -56,6 +62,7 @@ struct Extend {
   void operator()(device::AttentionWork& more, const device::AttentionWork&) const {
     more.flops *= sequences * times_longer * times_longer;
     more.keys = std::llround(static_cast<double>(more.keys) * times_longer);
+    more.heads = std::llround(static_cast<double>(more.heads) * sequences);
   }
   void operator()(device::MemoryWork& more, const device::MemoryWork& less) const {
     line.extend(more.bytes, less.bytes);
@@ -70,75 +77,138 @@ struct Extend {
   }
 };
 
+double number(int64_t n) { return static_cast<double>(n); }
+
+// Returns the number of loss blocks on one rank that take as much memory as the loss that tp ranks share.
+// tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
+// the previous block are in flight. It has the gradient of one block, in the model's dtype. If this is the
+// accumulator's dtype, the gradient uses the memory of the logits.
+double blocks_of_shared_loss(const Recipe& r) {
+  const base::Dtype weights = train::dtype_of(r.train.precision), acc = base::accumulator_dtype(weights);
+  const double logits = number(base::size_of(acc)), gradient = acc == weights ? 0 : number(base::size_of(weights));
+  return (2 * logits + gradient) / (logits + gradient);
+}
+
 }  // namespace
 
-FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,
-                     const std::array<int64_t, 2>& contexts)
-    : prices_(prices, nodes_of_stage(r, prices.ranks_per_node(), world, stages)),
-      contention_(prices_.contention(train::priorities_of(r.distributed))),
-      contexts_(contexts) {
-  r.batch.micro = 1;
-  r.parallel.pp = 1;
-  r.schedule.pipeline = {};
-  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(prices_.node_of_rank().size()));
-  for (size_t length = 0; length < 2; ++length) {
-    r.model.context = contexts[length];
-    RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::issues, prices_.node_of_rank());
-    run.follow_spans();
-    // Under ZeRO-3, a first step records the order in which weights are used.
-    if (r.parallel.zero == 3) run.step(2);
-    const auto& memory = run.instance().context.allocator();
-    memory->reset_peaks();
-    longer_ = record_step(run, 2, 0);
-    memory_[length] = memory_of(memory->stats());
-    if (length == 0)
-      for (const device::Issue& issue : longer_.issues) shorter_.push_back(issue.work);
-  }
-  const auto alike = [](const device::Work& a, const device::Issue& b) { return a.index() == b.work.index(); };
-  if (!std::ranges::equal(shorter_, longer_.issues, alike)) contexts_[0] = contexts_[1];  // ignores the shorter length
+std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tokens, double tokens) {
+  const int64_t words = std::max<int64_t>(1, r.model.vocab / r.parallel.tp);
+  const auto rows_a_block = [&](double all) {
+    return kernels::meta_kernels(r.device).cross_entropy.chunk_rows(std::llround(all / number(r.parallel.cp)), words);
+  };
+  if (rows_a_block(number(recorded_tokens)) < recorded_tokens / r.parallel.cp) return {};
+  const double block = number(rows_a_block(tokens) * r.parallel.cp);
+  return r.parallel.tp > 1 ? block * blocks_of_shared_loss(r) : block;
 }
 
-StepRecord FewLayers::with_tokens(double sequences, double context) const {
-  const auto shorter = static_cast<double>(contexts_[0]), longer = static_cast<double>(contexts_[1]);
-  StepRecord record = longer_;
-  if (longer == shorter) return record;
+FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,
+                     const std::array<int64_t, 2>& contexts, RoutingLoad load)
+    : recipe_(std::move(r)),
+      extensions_(extensions),
+      load_(std::move(load)),
+      recorded_(std::make_unique<Recorded>(
+          StepPrices(prices, nodes_of_stage(recipe_, prices.ranks_per_node(), world, stages)))),
+      contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed))),
+      contexts_(contexts),
+      recorded_contexts_(contexts) {
+  recipe_.batch.micro = 1;
+  recipe_.parallel.pp = 1;
+  recipe_.schedule.pipeline = {};
+  StepRecord& record = recorded_->record;
+  for (size_t length = 0; length < 2; ++length) {
+    recipe_.model.context = contexts[length];
+    const device::MemoryStats stats = run_recorded();
+    memory_[length] = memory_of(stats), temporary_[length] = temporary_of(stats);
+    for (const device::Issue& issue : record.issues) works_[length].push_back(issue.work);
+  }
+  const auto alike = [](const device::Work& a, const device::Work& b) { return a.index() == b.index(); };
+  if (!std::ranges::equal(works_[0], works_[1], alike)) contexts_[0] = contexts_[1];
+  first_ = record.first_in("forward, micro-batch 0"), second_ = record.first_in("forward, micro-batch 1");
+  recorded_->priced.emplace(recorded_->prices, record);
+}
+
+mesh::Layout FewLayers::layout() const {
+  return {recipe_.parallel.sizes(), static_cast<int>(recorded_->prices.node_of_rank().size())};
+}
+
+int FewLayers::rank_in(const mesh::Layout& layout) const {
+  return layout.rank_at(mesh::ExpertPlace{.ep = busiest_rank(load_, layout.size(base::Axis::ep))});
+}
+
+// Records a step of the recipe and returns its memory.
+device::MemoryStats FewLayers::run_recorded() {
+  const mesh::Layout all = layout();
+  const int rank = rank_in(all);
+  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank());
+  run.follow_spans();
+  // Under ZeRO-3, an additional first step records the order in which weights are used.
+  if (recipe_.parallel.zero == 3) run.step(2);
+  const auto& memory = run.instance().context.allocator();
+  memory->reset_peaks();
+  recorded_->record = record_step(run, 2, rank);
+  return memory->stats();
+}
+
+// Sets the sizes of the recorded operations to those for these numbers of sequences and tokens.
+void FewLayers::set_tokens(double sequences, double context) {
+  const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
+  if (longer == shorter) return;
   const Line line{(sequences * context - shorter) / (longer - shorter)};
   const Extend extend{line, sequences, context / longer};
-  for (size_t i = 0; i < shorter_.size(); ++i) std::visit(extend, record.issues[i].work, shorter_[i]);
-  return record;
+  for (size_t i = 0; i < works_[0].size(); ++i) {
+    device::Work& work = recorded_->record.issues[i].work;
+    work = works_[1][i];
+    std::visit(extend, work, works_[0][i]);
+  }
 }
 
-FewLayersStep FewLayers::step(int64_t sequences, int64_t context) const {
-  const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const StepRecord record = with_tokens(number(sequences), number(context));
-  const RecordPrices priced(prices_, record);
+FewLayersStep FewLayers::step(int64_t sequences, int64_t context) {
+  set_tokens(number(sequences), number(context));
+  const StepRecord& record = recorded_->record;
+  const RecordPrices& priced = *recorded_->priced;
   const SimulatedStep simulated = simulate_step(
-      std::span(&record, 1), prices_.node_of_rank(),
+      std::span(&record, 1), recorded_->prices.node_of_rank(),
       [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); }, contention_);
   const std::vector<schedule::Interval>& times = simulated.ranks.front().times;
-  const size_t first = record.first_in("forward, micro-batch 0"), second = record.first_in("forward, micro-batch 1");
 
   FewLayersStep step = memory_[1];
-  step.micro_batch = times[second].begin - times[first].begin;
+  step.micro_batch = times[second_].begin - times[first_].begin;
   step.rest = std::max(0.0, simulated.seconds - 2 * step.micro_batch);
-  const auto [shorter, longer] = contexts_;
-  const double tokens = number(sequences * context);
+  const double shorter = number(contexts_[0]), longer = number(contexts_[1]), tokens = number(sequences * context);
   if (longer > shorter) {
-    const Line by_tokens{(tokens - number(shorter)) / number(longer - shorter)};
+    const Line by_tokens{(tokens - shorter) / (longer - shorter)};
     step.activations = by_tokens(memory_[0].activations, memory_[1].activations);
-    step.temporary = by_tokens(memory_[0].temporary, memory_[1].temporary);
-    const Line by_length{number(context - shorter) / number(longer - shorter)};  // rotary tables grow with the length
+    const Line by_length{(number(context) - shorter) /
+                         (longer - shorter)};  // rotary tables grow with the sequence length
     step.weights = by_length(memory_[0].weights, memory_[1].weights);
   } else {
-    for (double FewLayersStep::*value :
-         {&FewLayersStep::micro_batch, &FewLayersStep::activations, &FewLayersStep::temporary})
-      step.*value *= tokens / number(longer);
+    step.micro_batch *= tokens / longer, step.activations *= tokens / longer;
   }
-  for (size_t i = first; i < second; ++i)
+  for (size_t i = first_; i < second_; ++i)
     if (const auto* work = std::get_if<device::CommunicationWork>(&record.issues[i].work))
       if (record.groups[work->group].traffic == static_cast<int>(comm::TrafficClass::dp))
         step.dp_traffic += priced.seconds(record.issues[i]);
   return step;
+}
+
+double FewLayers::temporary(double tokens) const {
+  const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
+  if (longer == shorter) return temporary_[1] * tokens / longer;
+  return Line{(tokens - shorter) / (longer - shorter)}(temporary_[0], temporary_[1]);
+}
+
+double FewLayers::growth_of_layers() const {
+  const mesh::Layout all = layout();
+  Recipe few_words = recipe_;
+  few_words.model.vocab = recipe_.parallel.tp;
+  std::array<double, 2> bytes{};
+  for (size_t length = 0; length < 2; ++length) {
+    few_words.model.context = recorded_contexts_[length];
+    RunOnMeta run(few_words, extensions_, all, rank_in(all), load_);
+    run.step(1);
+    bytes[length] = temporary_of(run.instance().context.allocator()->stats());
+  }
+  return std::max(0.0, bytes[1] - bytes[0]) / number(recorded_contexts_[1] - recorded_contexts_[0]);
 }
 
 }  // namespace hexad::plan

@@ -1,46 +1,80 @@
-// Costs of steps of models with a few layers. LayerCosts composes steps of whole models from these costs.
+// Costs of training steps of models with a few layers. LayerCosts composes the steps of whole models from these costs.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "tools/plan/routing_model.h"
 #include "tools/plan/step_prices.h"
 
 namespace hexad::plan {
 
-/// Costs of one rank's step with two micro-batches. Times are in seconds. Bytes are the peak of each category.
+/// Costs of one rank's step with two micro-batches. Times are in seconds. Memory is the peak of each category in bytes.
 struct FewLayersStep {
   double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
   double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
   double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
-  double temporary = 0;  // rest of the peak, including NCCL's buffers
 };
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
-/// length. Therefore, a step with any number of tokens can be priced without running it. If the two lengths issue
-/// different operations, costs are assumed to be proportional to the number of tokens.
+/// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
+/// lengths issue different operations, costs are assumed to be proportional to the number of tokens.
 class FewLayers {
  public:
-  /// Records the steps, which takes milliseconds. Places the ranks on the nodes of the first stage, if `world` ranks
-  /// form `stages` stages. `contexts` has the two sequence lengths, ascending.
+  /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of
+  /// `world` ranks in `stages` stages. `contexts` has the two sequence lengths, ascending. If `load` gives the loads of
+  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
-            int64_t stages, const std::array<int64_t, 2>& contexts);
+            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even);
 
-  /// Returns the costs with `sequences` sequences of `context` tokens in a micro-batch.
-  FewLayersStep step(int64_t sequences, int64_t context) const;
+  /// Returns the costs of a step with `sequences` sequences of `context` tokens in each micro-batch.
+  FewLayersStep step(int64_t sequences, int64_t context);
+
+  /// Returns the bytes of temporary memory of a micro-batch of `tokens` tokens, including NCCL's buffers. Assumes that
+  /// all temporary memory grows with the number of tokens (but see tokens_of_loss_block()).
+  double temporary(double tokens) const;
+  /// Returns the bytes by which the temporary memory of the layers grows for each token of a micro-batch. Runs a model
+  /// with a tiny vocabulary for both sequence lengths, so that the loss takes almost no memory.
+  double growth_of_layers() const;
 
  private:
-  StepRecord with_tokens(double sequences, double context) const;
+  // A record whose operations are resized for each priced step. Its address must not change, because `priced` refers to
+  // it.
+  struct Recorded {
+    explicit Recorded(StepPrices p) : prices(std::move(p)) {}
+    StepPrices prices;
+    StepRecord record{};
+    std::optional<RecordPrices> priced{};
+  };
+  device::MemoryStats run_recorded();
+  void set_tokens(double sequences, double context);
+  mesh::Layout layout() const;
+  int rank_in(const mesh::Layout& layout) const;
 
-  StepPrices prices_;
+  train::Recipe recipe_;  // in one pipeline stage; a micro-batch is one of the longer sequences
+  const train::Extensions& extensions_;
+  RoutingLoad load_;
+  std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
-  std::array<int64_t, 2> contexts_;
-  StepRecord longer_;                  // step with the longer sequences
-  std::vector<device::Work> shorter_;  // step with the shorter sequences, by operation
+  std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored
+  std::array<std::vector<device::Work>, 2> works_;       // operations of the shorter and the longer sequences
+  size_t first_ = 0, second_ = 0;                        // first operations of the two micro-batches
   std::array<FewLayersStep, 2> memory_;
+  std::array<double, 2> temporary_{};
 };
+
+/// Returns the number of a micro-batch's tokens whose logits a rank keeps at the same time while it computes the loss
+/// of `tokens` tokens. A GPU computes the loss in blocks of rows. With tp, two blocks have logits at the same time, but
+/// only one block has a gradient. The result is then the number of tokens whose logits and gradients take the same
+/// memory.
+/// Returns none if `recorded_tokens` tokens already have several blocks, as on a CPU. Temporary memory recorded for
+/// this number of tokens then does not grow by logits.
+std::optional<double> tokens_of_loss_block(const train::Recipe& recipe, int64_t recorded_tokens, double tokens);
 
 }  // namespace hexad::plan

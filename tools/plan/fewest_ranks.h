@@ -7,15 +7,15 @@
 
 namespace hexad::plan {
 
-/// Returns the numbers of ranks to try, ascending, up to `most`: divisors of a node's number of ranks, then its
-/// multiples.
+/// Returns the numbers of ranks to try, ascending, up to `most`: the divisors of the number of ranks of a node, then
+/// multiples of this number.
 std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
-  int64_t ranks;  // fewest on which a layout fits; else the most tried with a legal layout; else the most tried
+  int64_t ranks;  // fewest ranks on which a layout fits; else the most tried with a legal layout; else the most tried
   Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
-  /// A number of ranks on which no layout fits. `legal` counts its legal layouts. `least_memory` is the least memory
-  /// that any legal layout needs on a rank, in bytes.
+  /// A number of ranks on which no layout fits. `legal` is the number of legal layouts on these ranks. `least_memory`
+  /// is the smallest memory that any legal layout needs on a rank, in bytes.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;

@@ -1,6 +1,10 @@
 #include "tools/plan/granularity_search.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <span>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -29,51 +33,104 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
   return {best, true};
 }
 
-GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
-    : fewest_(fewest), most_(most), state_(std::move(state)) {
-  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
+SampleSummary summary_of(std::vector<double> samples) {
+  base::require(!samples.empty(), "[summary_of] no samples");
+  const auto median = [&] {
+    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+    std::nth_element(samples.begin(), middle, samples.end());
+    return *middle;
+  };
+  SampleSummary summary{.median = median()};
+  for (double& s : samples) s = std::abs(s - summary.median);
+  summary.deviation = median();
+  return summary;
 }
 
+bool indistinct(const SampleSummary& a, const SampleSummary& b) {
+  return std::abs(a.median - b.median) <= std::max(a.deviation, b.deviation);
+}
+
+namespace {
+
+std::vector<int64_t> all_from(int64_t fewest, int64_t most) {
+  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
+  std::vector<int64_t> all;
+  for (int64_t n = fewest; n <= most; ++n) all.push_back(n);
+  return all;
+}
+
+}  // namespace
+
+GranularitySearch::GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state)
+    : numbers_(std::move(numbers)), samples_(samples), state_(std::move(state)) {
+  base::require(!numbers_.empty() && numbers_.front() >= 1 && std::ranges::is_sorted(numbers_) && samples >= 1,
+                "[GranularitySearch] ", numbers_.size(), " numbers of micro-batches, ", samples, " samples for each");
+}
+
+GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
+    : GranularitySearch(all_from(fewest, most), 1, std::move(state)) {}
+
 // Returns the bounds of n for `batch`, which are the n of the neighbouring ranges. By the sentinels of G, the smallest
-// batch has `fewest_` micro-batches and an infinite batch has `most_`. For a batch inside a known range, both bounds
+// batch has the fewest micro-batches and an infinite batch has the most. For a batch inside a known range, both bounds
 // are that range's n.
 GranularitySearch::Bounds GranularitySearch::bounds(int64_t batch) const {
-  Bounds b{fewest_, most_};
+  const auto position = [&](int64_t n) {
+    return static_cast<size_t>(std::ranges::lower_bound(numbers_, n) - numbers_.begin());
+  };
+  int64_t low = numbers_.front(), high = numbers_.back();
   for (const auto& [n, range] : state_.ranges) {
-    if (range.smallest <= batch && batch <= range.largest) return {n, n};
-    if (range.largest < batch) b.low = std::max(b.low, n);
-    if (range.smallest > batch) b.high = std::min(b.high, n);
+    if (range.smallest <= batch && batch <= range.largest) return {position(n), position(n)};
+    if (range.largest < batch) low = std::max(low, n);
+    if (range.smallest > batch) high = std::min(high, n);
   }
-  base::require(b.low <= b.high, "[GranularitySearch] a smaller batch has ", b.low,
-                " micro-batches and a larger batch ", b.high, "; expected at least as many");
-  b.high = std::max(b.low, std::min(b.high, batch));  // every micro-batch has at least one token
+  base::require(low <= high, "[GranularitySearch] a smaller batch has ", low, " micro-batches and a larger batch ",
+                high, "; expected a larger batch to have at least as many");
+  Bounds b{position(low), position(high)};
+  while (b.high > b.low && numbers_[b.high] > batch) --b.high;  // every micro-batch has at least one token
   return b;
+}
+
+std::optional<SampleSummary> GranularitySearch::measured(int64_t batch, int64_t n) const {
+  const auto found = state_.samples.find({batch, n});
+  if (found == state_.samples.end() || std::ssize(found->second) < samples_) return {};
+  return summary_of({found->second.begin(), found->second.begin() + samples_});
 }
 
 Trial GranularitySearch::propose(int64_t batch) {
   if (const auto known = state_.chosen.find(batch); known != state_.chosen.end()) return {known->second, true};
   const auto [low, high] = bounds(batch);
-  const Trial trial = search_unimodal(low, high, [&](int64_t n) -> std::optional<double> {
-    const auto found = state_.seconds.find({batch, n});
-    return found == state_.seconds.end() ? std::nullopt : std::optional(found->second);
-  });
-  return trial.settled ? Trial{conclude(batch, trial.n), true} : trial;
+  const Trial trial = search_unimodal(static_cast<int64_t>(low), static_cast<int64_t>(high),
+                                      [&](int64_t position) -> std::optional<double> {
+                                        const auto known = measured(batch, numbers_[static_cast<size_t>(position)]);
+                                        return known ? std::optional(known->median) : std::nullopt;
+                                      });
+  const int64_t n = numbers_[static_cast<size_t>(trial.n)];
+  return trial.settled ? Trial{conclude(batch, n), true} : Trial{n, false};
 }
 
 int64_t GranularitySearch::conclude(int64_t batch, int64_t otherwise) {
   const auto [low, high] = bounds(batch);
-  int64_t best = std::clamp(otherwise, low, high);
-  std::optional<double> least;
-  for (auto at = state_.seconds.lower_bound({batch, low}); at != state_.seconds.upper_bound({batch, high}); ++at)
-    if (!least || at->second < *least) best = at->first.second, least = at->second;
+  const auto first = numbers_.begin() + static_cast<std::ptrdiff_t>(low);
+  const std::span<const int64_t> legal(first, numbers_.begin() + static_cast<std::ptrdiff_t>(high) + 1);
+  int64_t best = *std::ranges::min_element(legal, {}, [&](int64_t n) { return std::abs(n - otherwise); });
+  std::optional<SampleSummary> least;
+  for (const int64_t n : legal)
+    if (const auto known = measured(batch, n); known && (!least || known->median < least->median))
+      best = n, least = known;
+  // Fewer micro-batches need fewer messages, so the smallest number wins if the times do not decide.
+  for (const int64_t n : legal)
+    if (const auto known = measured(batch, n); known && indistinct(*known, *least)) {
+      best = n;
+      break;
+    }
   settle(batch, best);
   return best;
 }
 
 void GranularitySearch::record(int64_t batch, int64_t n, double seconds) {
-  base::require(fewest_ <= n && n <= most_ && seconds >= 0, "[GranularitySearch] ", seconds, " s for n = ", n);
-  const auto [entry, added] = state_.seconds.try_emplace({batch, n}, seconds);
-  if (!added) entry->second = std::min(entry->second, seconds);
+  base::require(std::ranges::binary_search(numbers_, n) && seconds >= 0, "[GranularitySearch] ", seconds,
+                " s for n = ", n);
+  state_.samples[{batch, n}].push_back(seconds);
 }
 
 int64_t GranularitySearch::best(int64_t batch, const Measure& measure) {
@@ -87,10 +144,10 @@ void GranularitySearch::settle(int64_t batch, int64_t n) {
   const auto [entry, added] = state_.ranges.try_emplace(n, Range{batch, batch});
   Range& range = entry->second;
   range = {std::min(range.smallest, batch), std::max(range.largest, batch)};
-  // Sentinels: a batch that is smaller than any batch cut into `fewest_` parts is also cut into `fewest_`. A batch that
-  // is larger than any batch cut into `most_` parts is also cut into `most_`.
-  if (n == fewest_) range.smallest = 0;
-  if (n == most_) range.largest = INT64_MAX;
+  // Sentinels. A batch that is smaller than any batch with the fewest micro-batches also gets the fewest. A batch that
+  // is larger than any batch with the most micro-batches also gets the most.
+  if (n == numbers_.front()) range.smallest = 0;
+  if (n == numbers_.back()) range.largest = INT64_MAX;
 }
 
 }  // namespace hexad::plan

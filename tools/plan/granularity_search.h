@@ -1,4 +1,4 @@
-// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It finds the best number of micro-batches of a batch by
+// MPMoE's Algorithm 1 (Zhang et al. 2024, section 4.1). It finds the best number of micro-batches of a batch from
 // measurements.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace hexad::plan {
 
@@ -17,25 +18,38 @@ struct Trial {
 };
 
 /// Finds the n in [low, high] with the least f by ternary search. f must fall and then rise, or only fall, or only
-/// rise. The search compares f at the two inner points of an interval's thirds, and drops the third beyond the larger
-/// value. If `f` returns nothing for some n, that n is returned as unsettled and must be measured first. Of equal
-/// values, the smaller n wins.
+/// rise. The search divides the interval into thirds, compares f at the two inner points, and drops the outer third at
+/// the larger value. If `f` returns none for some n, returns that n as unsettled; the caller must measure it first. Of
+/// equal values, the smaller n wins.
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f);
 
+/// Median of samples, and the median absolute deviation from this median. Of two middle values, the larger one counts.
+/// A few slow steps of a shared machine do not affect these numbers.
+struct SampleSummary {
+  double median = 0, deviation = 0;
+};
+/// Summarises at least one sample.
+SampleSummary summary_of(std::vector<double> samples);
+/// True if the samples of `a` and `b` do not show which is smaller: their medians differ by at most the larger
+/// deviation.
+bool indistinct(const SampleSummary& a, const SampleSummary& b);
+
 /// Finds n for batches B of any size with few measurements. It uses two hypotheses of the paper: the best n does not
-/// fall when B grows, and time over n falls and then rises. The search remembers ranges of B with the same n. A B
-/// inside such a range needs no measurement. For another B, it searches between the n of the neighbouring ranges. Use
-/// one object for each restore strategy and schedule.
+/// fall when B grows, and the time as a function of n falls and then rises. The search remembers ranges of B with the
+/// same n. A B inside a known range needs no measurement. For any other B, the search is limited to the n of the
+/// neighbouring ranges. Use one object for each restore strategy and schedule.
 ///
-/// The algorithm as printed is corrected. The smallest n is 1, as in the paper's text, unless `fewest` is larger. A B
-/// inside a known range gets that range's n. Line 22 widens the range of n itself, not the range of a neighbour.
+/// The algorithm differs from the printed one in three corrections. The smallest n is 1, as in the paper's text, unless
+/// `fewest` is larger. A B inside a known range gets that range's n. Line 22 widens the range of n itself, not the
+/// range of a neighbour.
 ///
 /// Either give `best` a function that measures, or drive the search step by step:
 ///
 ///   for (Trial t = search.propose(batch); !t.settled; t = search.propose(batch)) search.record(batch, t.n, run(t.n));
 ///
-/// A trainer can therefore use its regular steps as measurements. The search is deterministic: ranks that record the
-/// same times (for example the maximum over all ranks) make the same proposals.
+/// A trainer can therefore use its regular steps as measurements. Every n is measured the same number of times, and the
+/// median counts. Of the n that are indistinct from the fastest, the smallest wins. The search is deterministic: ranks
+/// that record the same times (for example the maximum over all ranks) make the same proposals.
 class GranularitySearch {
  public:
   struct Range {
@@ -44,23 +58,29 @@ class GranularitySearch {
   };
   /// Results so far, as plain data that can be saved and restored.
   struct State {
-    std::map<int64_t, Range> ranges;                        // ranges by n: the paper's G without its sentinels
-    std::map<int64_t, int64_t> chosen;                      // chosen n by B: the paper's C
-    std::map<std::pair<int64_t, int64_t>, double> seconds;  // shortest measured seconds by (B, n)
+    std::map<int64_t, Range> ranges;    // ranges by n: the paper's G without its sentinels
+    std::map<int64_t, int64_t> chosen;  // chosen n by B: the paper's C
+    std::map<std::pair<int64_t, int64_t>, std::vector<double>> samples;  // measured seconds by (B, n)
     bool operator==(const State&) const = default;
   };
   using Measure = std::function<double(int64_t batch, int64_t n)>;  // returns seconds
 
-  /// Makes a search over n from `fewest` to `most`. Requires 1 <= fewest <= most.
+  /// Makes a search over the n in `numbers`, which must be ascending and at least 1. An n counts once it has `samples`
+  /// times. Later times of this n are ignored.
+  GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state = {});
+  /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even of an n that
-  /// was not proposed.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even those of an n
+  /// that was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the fastest measured n, or `otherwise` if no n was measured.
+  /// Settles `batch` without further measurements. Returns the fastest n that has all its samples. If no n has them,
+  /// returns the legal n nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Records a time. Keeps the shortest time of each (batch, n).
+  /// Records a time.
   void record(int64_t batch, int64_t n, double seconds);
+  /// Returns a summary of the times of n that count; none unless n has all its samples.
+  std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;
   /// Measures until the result is settled.
   int64_t best(int64_t batch, const Measure& measure);
 
@@ -68,12 +88,13 @@ class GranularitySearch {
 
  private:
   struct Bounds {
-    int64_t low, high;
+    size_t low, high;  // indices into numbers_
   };
   Bounds bounds(int64_t batch) const;
   void settle(int64_t batch, int64_t n);
 
-  int64_t fewest_, most_;
+  std::vector<int64_t> numbers_;
+  int64_t samples_;
   State state_;
 };
 

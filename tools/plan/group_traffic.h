@@ -8,12 +8,12 @@
 
 namespace hexad::plan {
 
-/// Bytes that a rank sends in one step to groups of one kind. Groups of a kind have the same name and traffic class.
+/// Bytes that a rank sends in one step to groups of one kind. Groups of one kind have the same name and traffic class.
 struct GroupTraffic {
   std::string name;  // such as "ep" or "dp x cp"
   comm::TrafficClass traffic;
   std::vector<int> ranks;  // ranks of the first such group, in the group's order
-  /// Bytes, averaged over pipeline stages. `network` counts the bytes that leave the domain of the fast link
+  /// Bytes, averaged over pipeline stages. `network` counts the part of `sent` that leaves the domain of the fast link
   /// (RecordPrices::sent_over_network).
   double sent = 0, network = 0;
 };

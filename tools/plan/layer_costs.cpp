@@ -17,31 +17,41 @@ using train::Recipe;
 
 namespace {
 
-// Returns a key of the settings on which the costs of a layer depend.
-std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context) {
+// Returns a key of the settings, except the number of tokens, on which the tensors of a layer depend.
+std::string tensor_key(const Recipe& r, int64_t recorded_context) {
   const train::ParallelConfig& p = r.parallel;
-  return fmt::format("{} {} {} {} {} {} {} {} {}", p.tp, p.cp, static_cast<int>(p.cp_kind), p.ep, p.etp.value_or(p.tp),
-                     static_cast<int>(r.recompute), p.zero, stages, recorded_context);
+  return fmt::format("{} {} {} {} {} {} {}", p.tp, p.cp, static_cast<int>(p.cp_kind), p.ep, p.etp.value_or(p.tp),
+                     static_cast<int>(r.recompute), recorded_context);
 }
 
-// Number of layers after which the pattern of dense and MoE layers repeats.
-int64_t period(const Recipe& r) { return r.model.moe.experts > 0 ? r.model.moe.every : 1; }
+// Returns a key of the settings on which the costs of a layer depend.
+std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context) {
+  return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
+}
 
-// Number of a rank's tokens in the longer of the two recorded sequences.
+// Number of a rank's tokens in the longer of the two recorded sequence lengths.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference of the lengths of the two recorded sequences, in tokens. A small difference usually makes the loss split
-// both sequences into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
+// Difference between the two recorded sequence lengths, in tokens. If it is small, the loss usually divides both
+// lengths into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
+
+// Adds `share` times the costs of `step` to `sum`.
+void add(FewLayersStep& sum, double share, const FewLayersStep& step) {
+  for (double FewLayersStep::*value :
+       {&FewLayersStep::micro_batch, &FewLayersStep::rest, &FewLayersStep::dp_traffic, &FewLayersStep::weights,
+        &FewLayersStep::gradients, &FewLayersStep::optimizer, &FewLayersStep::activations})
+    sum.*value += share * (step.*value);
+}
 
 }  // namespace
 
-LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world)
-    : extensions_(extensions), prices_(cluster), world_(world) {}
+LayerCosts::LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world, RoutingLoad load)
+    : extensions_(extensions), prices_(cluster), world_(world), load_(mean_layer(std::move(load))) {}
 
-// Returns a number of stages with which one stage's groups have the same placement on nodes as in the recipe. Once the
-// other axes fill a node, more stages change only the number of ranks that share state. The result is a power of two
-// and divides the candidate's number of stages, which is a power of two as well.
+// Returns the number of stages for the recorded model. With this number, one stage's groups are placed on nodes as in
+// the recipe. Once the other axes fill a node, more stages change only the number of ranks that share state. The result
+// is a power of two and divides the candidate's number of stages, which is also a power of two.
 int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   const train::ParallelConfig& p = r.parallel;
   const int64_t inner = std::max<int64_t>(1, p.ep * p.etp.value_or(p.tp) / p.tp);
@@ -49,10 +59,10 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
-const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candidate) {
+const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
-  // These lengths satisfy every layout rule. They may exceed a very short context of the recipe.
+  // These lengths satisfy every layout rule. They may be longer than a very short context of the recipe.
   const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
   const int64_t longer = std::max(2 * unit, longest / unit * unit);
   const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
@@ -60,17 +70,39 @@ const std::array<FewLayersStep, 2>& LayerCosts::steps(const PlanCandidate& candi
   const std::string key = layer_key(r, stages, longer);
   auto known = models_.find(key);
   if (known == models_.end()) {
-    const auto of_periods = [&](int64_t periods) {
-      Recipe few = r;
-      few.model.layers = r.model.moe.dense_layers + periods * period(r);
-      return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts);
-    };
-    known = models_.emplace(key, Models{{of_periods(1), of_periods(2)}, {}}).first;
+    if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
+    Models models;
+    for (const FrozenPeriods& kind : kinds_) {
+      const auto of_periods = [&](int64_t periods) {
+        Recipe few = r;
+        few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
+        few.optim.freeze = kind.freeze;
+        return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_);
+      };
+      models.of_kinds.push_back({of_periods(1), of_periods(2)});
+    }
+    known = models_.emplace(key, std::move(models)).first;
   }
-  const auto& [one, two] = known->second.models;
-  const auto [at, is_new] = known->second.steps.try_emplace({r.batch.micro, r.model.context});
-  if (is_new) at->second = {one.step(r.batch.micro, r.model.context), two.step(r.batch.micro, r.model.context)};
-  return at->second;
+  const auto [at, is_new] = known->second.costs.try_emplace({r.batch.micro, r.model.context});
+  if (!is_new) return at->second;
+  Costs& costs = at->second;
+  for (size_t k = 0; k < kinds_.size(); ++k) {
+    std::array<FewLayers, 2>& models = known->second.of_kinds[k];
+    for (size_t m = 0; m < models.size(); ++m)
+      add(costs.steps[m], kinds_[k].share, models[m].step(r.batch.micro, r.model.context));
+    costs.temporary = std::max(costs.temporary, temporary(models[1], r, longer));
+  }
+  return costs;
+}
+
+// Returns the bytes of temporary memory of a micro-batch of the recipe.
+double LayerCosts::temporary(const FewLayers& layers, const Recipe& r, int64_t recorded_context) {
+  const auto tokens = static_cast<double>(r.batch.micro * r.model.context);
+  const std::optional<double> block = tokens_of_loss_block(r, recorded_context, tokens);
+  if (!block || tokens <= *block) return layers.temporary(tokens);
+  const auto [growth, is_new] = growth_.try_emplace(tensor_key(r, recorded_context));
+  if (is_new) growth->second = layers.growth_of_layers();
+  return std::max(layers.temporary(*block), layers.temporary(0) + growth->second * tokens);
 }
 
 // Returns the number of micro-batches times chunks whose activations the first stage keeps at the same time.
@@ -86,10 +118,10 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
 
 ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
-  const std::array<FewLayersStep, 2>& few = steps(candidate);
-  const auto periods = static_cast<double>(period(r)), first = static_cast<double>(r.model.moe.dense_layers);
+  const auto& [few, temporary_bytes] = costs(candidate);
+  const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
   struct Linear {
-    double ends, layer;  // costs of embedding and head together, and of one layer
+    double ends, layer;  // costs of embedding plus head, and of one layer
     double at(double layers) const { return ends + layers * layer; }
   };
   const auto linear = [&](double FewLayersStep::*value) {
@@ -102,23 +134,27 @@ ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
   const double layers = static_cast<double>(r.model.layers) / pp;
   const int chunks = train::pipeline_of(r).chunks_a_rank();
   const auto of_layers = [&](double FewLayersStep::*value) { return linear(value).at(layers); };
-  // A micro-batch takes at least the time of its dp communication. The recorded steps are too short to show this limit.
+  // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
+  // steps.
   const double micro_batch = std::max(of_layers(&FewLayersStep::micro_batch), of_layers(&FewLayersStep::dp_traffic));
   ComposedStep step;
-  // The bubble is that of 1F1B, divided by the number of chunks of a rank (Narayanan et al. 2021).
+  // The bubble is the bubble of 1F1B divided by the number of chunks of a rank (Narayanan et al. 2021).
   step.seconds = of_layers(&FewLayersStep::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
 
   const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
-  // With more stages, fewer ranks share divided state, so each rank holds more. Embedding and head are on different
-  // stages.
+  // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
+  // are on different stages, unless there are prediction blocks: these are on the last stage, which then holds both.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
   const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {
     const Linear l = linear(bytes);
-    return (l.ends / (pp > 1 ? 2 : 1) + layers * l.layer) * (r.parallel.zero >= divided_from ? fewer : 1);
+    return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) *
+           (r.parallel.zero >= divided_from ? fewer : 1);
   };
+  // The activations of the head, and of the one block that is being recomputed, exist for one micro-batch at a time.
+  const Linear activations = linear(&FewLayersStep::activations);
   step.memory = state(&FewLayersStep::weights, 3) + state(&FewLayersStep::gradients, 2) +
-                state(&FewLayersStep::optimizer, 1) + kept * linear(&FewLayersStep::activations).at(layers) +
-                few[1].temporary;
+                state(&FewLayersStep::optimizer, 1) + activations.ends + kept * layers * activations.layer +
+                temporary_bytes;
   return step;
 }
 

@@ -1,58 +1,80 @@
-// Costs of a layer under a layout, from which steps of many candidates are composed.
+// Costs of layers under a layout, from which the planner composes the steps of many candidates.
 #pragma once
 
 #include <array>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tools/plan/few_layers.h"
+#include "tools/plan/frozen_periods.h"
 #include "tools/plan/plan_space.h"
 
 namespace hexad::plan {
 
-/// Estimate of a step, composed from costs of layers.
+/// Estimate of a step, composed from the costs of its layers.
 struct ComposedStep {
   double seconds = 0;
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from costs of layers. A layer's costs depend on tp, cp, ep, etp, recomputation and ZeRO. For each
-/// combination of these settings, models of one and two periods of layers are recorded on the meta device, and priced
-/// with the candidate's tokens (FewLayers). Time and memory of a step are linear in layers and micro-batches. The
-/// pipeline adds its bubble. The recipes of all candidates differ only by the settings that a plan changes
-/// (PlanCandidate), and by their sequence length.
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, ep, etp, recomputation and ZeRO. For
+/// each combination of these settings, models of one and two periods of layers are recorded on the meta device, and
+/// priced with the candidate's tokens (FewLayers).
+///
+/// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
+/// added. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than
+/// a block has (tokens_of_loss_block()), temporary memory is the larger of two values: that of the loss of one block,
+/// and that of the layers.
+///
+/// If the loads of the experts are given, each layer has the mean load of all layers. If optim.freeze freezes different
+/// parameters in different layers, each layer has the mean costs of all layers. The recipes of all candidates differ
+/// only in the settings that a plan changes (PlanCandidate), and in their sequence length.
 class LayerCosts {
  public:
-  LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world);
+  /// Makes costs for `world` ranks and the load `load` of the experts. `extensions` must outlive the object.
+  LayerCosts(const train::Extensions& extensions, const Cluster& cluster, int64_t world,
+             RoutingLoad load = RoutingLoad::even);
 
   /// Returns the estimate for a candidate. The first call with new layer settings takes tens of milliseconds.
   ComposedStep step(const PlanCandidate& candidate);
 
  private:
-  // Models of one and two periods of layers, and their steps by number of sequences and context.
-  struct Models {
-    std::array<FewLayers, 2> models;
-    std::map<std::pair<int64_t, int64_t>, std::array<FewLayersStep, 2>> steps;
+  // Steps of models with one and with two periods of layers, and the bytes of temporary memory.
+  struct Costs {
+    std::array<FewLayersStep, 2> steps{};
+    double temporary = 0;
   };
-  const std::array<FewLayersStep, 2>& steps(const PlanCandidate& candidate);
+  // Models with one and with two periods of layers, for each kind of periods. `costs` is by number of sequences and
+  // context.
+  struct Models {
+    std::vector<std::array<FewLayers, 2>> of_kinds;
+    std::map<std::pair<int64_t, int64_t>, Costs> costs;
+  };
+  const Costs& costs(const PlanCandidate& candidate);
+  double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
   int64_t stages_that_count(const train::Recipe& recipe) const;
 
   const train::Extensions& extensions_;
   const Prices prices_;
   const int64_t world_;
+  const RoutingLoad load_;
   std::map<std::string, Models> models_;
+  std::vector<FrozenPeriods> kinds_;  // empty before the first step
+  // Growth of the layers' temporary memory, in bytes per token. It does not depend on ZeRO and placement.
+  std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };
 
-/// Costs that several searches share. All searches have the same cluster and, apart from the sequence length, the same
-/// recipe.
+/// Costs shared by several searches. All searches must have the same cluster, the same load of the experts and, apart
+/// from the sequence length, the same recipe.
 class SharedCosts {
  public:
-  /// Returns the costs for `world` ranks. The first call for a number of ranks makes its costs.
-  LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world) {
-    return costs_.try_emplace(world, extensions, cluster, world).first->second;
+  /// Returns the costs for `world` ranks. The first call for each number of ranks creates them.
+  LayerCosts& of(const train::Extensions& extensions, const Cluster& cluster, int64_t world, const RoutingLoad& load) {
+    return costs_.try_emplace(world, extensions, cluster, world, load).first->second;
   }
 
  private:

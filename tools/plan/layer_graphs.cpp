@@ -13,10 +13,10 @@ using train::Recipe;
 
 namespace {
 
-// Returns the recipe with one stage and one block, which has experts and no routing override. Its step runs forward
-// once and backward once for each micro-batch.
+// Returns the recipe with one stage and one block. The block has experts and no routing override. A step of this recipe
+// runs forward once and backward once for each micro-batch.
 Recipe with_one_layer(Recipe r) {
-  r.model.layers = 1;
+  r.model.layers = 1, r.model.prediction_blocks = 0;
   r.model.moe.dense_layers = 0, r.model.moe.every = 1;
   r.model.moe.routing = moe::Routing::model;
   r.parallel.pp = 1, r.parallel.zero = 0;
@@ -27,7 +27,7 @@ Recipe with_one_layer(Recipe r) {
 }
 
 // Returns the ranks of the pipeline stage of `rank`, in ascending order. A layout of these ranks with one stage has the
-// same groups. A rank's index in the list is its number in that layout.
+// same groups. A rank's index in the list is its rank number in that layout.
 std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
   const int stage = layout.coordinate(Axis::pp, rank);
   std::vector<int> ranks;
@@ -58,13 +58,14 @@ std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& 
   for (size_t stage = 0; stage < has.size(); ++stage)
     for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
       const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), chunk);
-      for (int64_t layer = layers.begin; layer < layers.end; ++layer)
+      const int64_t end = split.has_head(static_cast<int>(stage), chunk) ? r.model.blocks() : layers.end;
+      for (int64_t layer = layers.begin; layer < end; ++layer)
         if (r.model.is_moe(layer)) has[stage] = true;
     }
   return has;
 }
 
-// Appends the nodes of a group's ranks to the key of a class. Nodes are numbered in the order of their first ranks.
+// Appends the nodes of a group's ranks to the key of a class. Nodes are renumbered in the order of their first ranks.
 void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
   std::map<int, int> numbers;
   for (const int r : ranks)

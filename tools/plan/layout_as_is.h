@@ -5,9 +5,9 @@
 
 namespace hexad::plan {
 
-/// Returns the recipe's own layout, estimated and simulated like the best layouts of a plan. The layout may exceed the
-/// memory limit. Throws config::RecipeError if the layout is illegal on the requested ranks, and Error(usage) if its
-/// step cannot be predicted.
+/// Returns the recipe's own layout, estimated and simulated like the best layouts of a plan. The result may exceed the
+/// memory limit. Throws config::RecipeError if the layout is illegal on the requested ranks, and Error(usage) if the
+/// time of its step cannot be predicted.
 PlannedLayout layout_as_is(const config::Document& document, const train::Extensions& extensions,
                            const Cluster& cluster, const PlanRequest& request);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <string>
 
 #include "tools/plan/within_memory.h"
@@ -15,8 +16,8 @@ using base::Axis;
 using moe::MoeSchedule;
 using train::Recipe;
 
-// Returns one copy of the recipe for each other value of the choices that `open` resets to auto. Schedules that overlap
-// begin with two chunks, unless the recipe has chunks of the same kind.
+// Returns copies of the recipe with other schedules: all other values of the choices that `open` resets to auto.
+// Schedules that overlap begin with two chunks, unless the recipe already has chunks of the same kind.
 std::vector<Recipe> other_schedules(const Recipe& r, const PlanSite& site, void (*open)(moe::MoeScheduleConfig&)) {
   if (r.model.moe.experts == 0) return {};
   const MoeSchedule now = r.schedule.moe.settled();
@@ -61,15 +62,30 @@ std::vector<Recipe> other_overlap(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.overlap.reset(), c.chunks.reset(); });
 }
 
-std::vector<Recipe> other_chunks(const Recipe& r, const PlanSite&) {
+// Returns the next larger and smaller numbers of chunks: twice and half of `s.chunks`, or the next divisors of a rank's
+// experts.
+std::vector<int64_t> chunks_beside(const Recipe& r, const PlanSite& site, const MoeSchedule& s) {
+  std::vector<int64_t> beside;
+  if (s.chunk_by != moe::ChunkBy::experts) {
+    for (const int64_t chunks : {2 * s.chunks, s.chunks / 2})
+      if (chunks >= 2 && chunks <= *std::rbegin(moe::chunks_tried)) beside.push_back(chunks);
+    return beside;
+  }
+  const std::vector<int64_t> all = train::legal_chunks(r, site.extensions, s);
+  if (const auto more = std::ranges::upper_bound(all, s.chunks); more != all.end()) beside.push_back(*more);
+  if (const auto same = std::ranges::lower_bound(all, s.chunks); same != all.begin())
+    beside.push_back(*std::prev(same));
+  return beside;
+}
+
+std::vector<Recipe> other_chunks(const Recipe& r, const PlanSite& site) {
   MoeSchedule s = r.schedule.moe.settled();
   if (r.model.moe.experts == 0 || !s.overlaps()) return {};
   std::vector<Recipe> all;
-  for (const int64_t chunks : {2 * s.chunks, s.chunks / 2})
-    if (chunks >= 2 && chunks <= *std::rbegin(moe::chunks_tried)) {
-      s.chunks = chunks;
-      all.push_back(with_schedule(r, s));
-    }
+  for (const int64_t chunks : chunks_beside(r, site, s)) {
+    s.chunks = chunks;
+    all.push_back(with_schedule(r, s));
+  }
   return all;
 }
 
@@ -92,8 +108,8 @@ std::vector<Recipe> other_chunk_order(const Recipe& r, const PlanSite& site) {
   return other_schedules(r, site, [](auto& c) { c.order.reset(); });
 }
 
-// Returns three numbers for each kind of group of rank 0: its nodes, its ranks outside rank 0's domain of the fast
-// link, and the span of its nodes.
+// Returns three numbers for each kind of group of rank 0: the number of its nodes, the number of its ranks outside rank
+// 0's domain of the fast link, and the span of its nodes.
 std::vector<int64_t> spread_of(const mesh::Layout& layout, const StepPrices& prices) {
   std::vector<int64_t> spread;
   const auto add = [&](const std::vector<int>& ranks) {

@@ -1,4 +1,4 @@
-// Changes of a layout that keep the sizes of its groups. The search of a plan tries one key after another.
+// Changes of a layout that keep the sizes of its groups. The planner's search tries one key after another.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace hexad::plan {
 
-/// Ranks, prices and goal of a plan's layouts. The referenced objects outlive a PlanSite.
+/// Ranks, prices and objective of a plan's layouts. The referenced objects must outlive a PlanSite.
 struct PlanSite {
   const LayoutRules& rules;
   const train::Extensions& extensions;
@@ -18,8 +18,8 @@ struct PlanSite {
   double host_memory;  // limit of a rank's offloaded tensors in its host's memory, in bytes
 };
 
-/// Function that returns copies of a recipe with other values of one key, or of keys that exclude each other. A copy
-/// may be illegal or equal to the recipe.
+/// Function that returns copies of a recipe, each with another value of one key, or of keys that exclude each other. A
+/// copy may be illegal, or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
 /// Returns the keys to change, in the order of the search:
@@ -27,8 +27,8 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 ///   Objective::memory, otherwise values that do not
 /// - schedule.pipeline.overlap
 /// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
-/// - parallel.order: orders that spread some kind of group less widely over nodes (PlanRequest::orders). An order is
-///   omitted if another order spreads no kind of group more widely. None under Objective::memory
+/// - parallel.order: orders that spread some kind of group over fewer nodes (PlanRequest::orders). An order is omitted
+///   if another order spreads no kind of group over more nodes. No orders under Objective::memory
 /// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
 std::span<const Changes> changes_by_key();
 

@@ -19,7 +19,7 @@ Qr decompose(const Eigen::MatrixXd& matrix) {
   return qr.compute(matrix);
 }
 
-// Returns "'c' from 'a', 'b'": the terms whose columns are dependent on the columns before them.
+// Returns "'c' from 'a', 'b'" if column c depends linearly on columns a and b.
 std::string undetermined_terms(const Eigen::MatrixXd& matrix, std::span<const FitTerm> terms) {
   std::string told, dependent;
   Index rank = 0;
@@ -47,7 +47,7 @@ TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y
   }
   base::require(seen.allFinite(), "[least_squares] a sample is not finite");
 
-  // Scales columns to length one. Otherwise a column could count as dependent only because of the unit of its values.
+  // Scales columns to length one. Otherwise, the unit of its values could make a column seem dependent on others.
   Eigen::VectorXd length = matrix.colwise().norm();
   for (Index j = 0; j < columns; ++j)
     if (length[j] == 0) length[j] = 1;

@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// One term of a sum: its value at every sample. The fit finds its coefficient.
+/// One term of a sum, by its value at every sample. The fit determines its coefficient.
 struct FitTerm {
   std::string_view name;
   std::vector<double> values;
@@ -22,13 +22,14 @@ struct TermsFit {
   std::vector<double> residuals;     // one for each sample: y minus the fitted sum
 };
 
-/// Returns the coefficients with the least sum of squared residuals of `y`. Uses a QR decomposition with column
+/// Returns the coefficients that minimize the sum of the squared residuals of `y`. Uses a QR decomposition with column
 /// pivoting, which, unlike normal equations, does not square the condition number of the terms. Throws std::logic_error
-/// if a number is not finite. Throws std::logic_error naming the terms if the samples do not determine all
+/// if a number is not finite. Also throws std::logic_error, naming the terms, if the samples do not determine all
 /// coefficients.
 TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y);
 
-/// The alpha-beta model of a collective or kernel: startup seconds, and seconds per unit (an element, a byte, a chunk).
+/// The alpha-beta model of a collective or kernel: alpha is the startup time in seconds, beta the seconds per unit (an
+/// element, a byte, a chunk).
 struct AlphaBeta {
   double alpha = 0, beta = 0;
 
@@ -38,19 +39,19 @@ struct AlphaBeta {
 struct Fit {
   AlphaBeta line;
   std::vector<double> residuals{};  // seconds, by sample: measured minus predicted by the line
-  /// Largest |residual| over the measured seconds, and the sample that has it. Ignores measured zeros.
+  /// Largest |residual| divided by the measured seconds, and the index of its sample. Ignores samples of zero seconds.
   double worst_relative_error = 0;
   size_t worst = 0;
 };
 
-/// Quantity whose sum of squares a fit minimizes.
+/// Quantity whose sum of squares the fit minimizes.
 ///   - residuals: the longest samples dominate
 ///   - relative_residuals: residuals divided by the measured seconds; all sizes have equal weight
 enum class Least : uint8_t { residuals, relative_residuals };
 
 /// Fits a line through `samples` (x and seconds, in any order). The default minimizes residuals, as Parm does for its
-/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if residuals are relative and
-/// some seconds are not above zero.
+/// collectives (section V-A). Throws std::logic_error if all samples have the same x, or if relative residuals are
+/// requested and some seconds are not above zero.
 Fit fit_alpha_beta(std::span<const config::Curve::Point> samples, Least least = Least::residuals);
 
 }  // namespace hexad::plan

@@ -12,7 +12,7 @@ namespace {
 using config::Curve;
 using Points = std::vector<Curve::Point>;
 
-// Plausible limits of a rate and of a time. A value beyond these limits is probably in a wrong unit.
+// Plausible limits of rates and times. A value outside these limits is probably in the wrong unit.
 constexpr double least_rate = 1e6, most_rate = 1e14;    // bytes/s
 constexpr double least_flops = 1e9, most_flops = 1e17;  // FLOP/s
 constexpr double most_seconds = 0.1;
@@ -38,13 +38,17 @@ class Checker {
                                 config::nearest_multiples(*m.domain, m.ranks_per_node)));
     const int64_t domain = m.domain.value_or(m.ranks_per_node);
     if (domain > 1 && !m.inside)
-      missing("inside", fmt::format("must be given: {} ranks of a domain exchange data", domain));
+      missing("inside",
+              fmt::format("must be given, because the {} ranks of a domain exchange data over this link", domain));
     if (all > domain && !m.network)
-      missing("network", fmt::format("must be given: {} ranks are in domains of {}", all, domain));
+      missing("network",
+              fmt::format("must be given, because the {} ranks are in domains of {} and exchange data between domains",
+                          all, domain));
     if (good("topology.rails") && m.topology.rails && *m.topology.rails > m.ranks_per_node)
       add("topology.rails",
-          fmt::format("must be at most {} ({}); {} is the bandwidth of all adapters of a rank together; nearest: {}",
-                      at("ranks_per_node"), m.ranks_per_node, at("network.bandwidth"), m.ranks_per_node));
+          fmt::format(
+              "must be at most {} ({}); if a rank has several adapters, {} is the sum of their bandwidths; nearest: {}",
+              at("ranks_per_node"), m.ranks_per_node, at("network.bandwidth"), m.ranks_per_node));
   }
 
   void peaks(const Machine& m) const {
@@ -60,8 +64,8 @@ class Checker {
 
   void seconds(const std::string& key, double value) const {
     if (good(key) && value > most_seconds)
-      add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; write {:g}e-6 if "
-                           "microseconds are meant",
+      add(key, fmt::format("must be at most {:g} seconds (5 us are 5e-6); nearest: {:g}; if the value is in "
+                           "microseconds, write {:g}e-6",
                            most_seconds, most_seconds, value));
   }
 
@@ -81,9 +85,10 @@ class Checker {
       const auto [x, y] = curve.points[i];
       if (y / y0 > x / x0 * (1 + 1e-9))
         add(fmt::format("{}.{}.1", key, i),
-            fmt::format("must not rise faster than the {}, or more work would take less time: at most {:.4g} at {:g} "
-                        "{} after {:g} at {:g}; nearest: {:.4g}",
-                        unit, y0 * x / x0, x, unit, y0, x0, y0 * x / x0));
+            fmt::format(
+                "must not rise faster than the {}, because more work would then take less time: at most {:.4g} at {:g} "
+                "{} after {:g} at {:g}; nearest: {:.4g}",
+                unit, y0 * x / x0, x, unit, y0, x0, y0 * x / x0));
     }
   }
 
@@ -97,8 +102,9 @@ class Checker {
     for (size_t i = 1; i < curve.points.size(); ++i) {
       const double before = curve.points[i - 1].y;
       if (curve.points[i].y >= before) continue;
-      add(fmt::format("{}.{}.1", key, i), fmt::format("must not fall: {:g} at {:g} {} comes before; nearest: {:g}",
-                                                      before, curve.points[i - 1].x, unit, before));
+      add(fmt::format("{}.{}.1", key, i),
+          fmt::format("must not fall: the previous point has {:g} at {:g} {}; nearest: {:g}", before,
+                      curve.points[i - 1].x, unit, before));
       well = false;
     }
     return well;
@@ -122,7 +128,8 @@ class Checker {
               std::string_view usual, std::string_view power) const {
     if (!good(key) || (value >= least && value <= most)) return;
     const bool low = value < least;
-    const std::string hint = low ? fmt::format("; write {:g}{} if {} are meant", value, power, usual) : std::string();
+    const std::string hint =
+        low ? fmt::format("; if the value is in {2}, write {0:g}{1}", value, power, usual) : std::string();
     add(key, fmt::format("must be between {} and {} {}; nearest: {}{}", power_of_ten(least), power_of_ten(most), unit,
                          power_of_ten(low ? least : most), hint));
   }
@@ -139,7 +146,7 @@ const ProductEfficiency grouped_of_h100{Points{{64, 0.18}, {512, 0.725}, {1024, 
 const AttentionEfficiency attention_of_h100{Points{{4096, 0.575}, {16384, 0.645}, {32768, 0.655}},
                                             Points{{4096, 0.44}, {16384, 0.525}, {32768, 0.53}}, 54};
 const Curve memory_of_h100{Points{{1e6, 0.07}, {16e6, 0.5}, {134e6, 0.755}, {268e6, 0.81}, {403e6, 0.87}}};
-// Large sizes: all-to-all of arXiv 2603.07685, Table 7.
+// Large sizes come from the all-to-all of arXiv 2603.07685, Table 7.
 const Curve inside_of_h100{Points{{1e6, 0.17}, {8e6, 0.52}, {64e6, 0.69}, {411e6, 0.72}}};
 const Curve network_of_h100{Points{{1e6, 0.3}, {8e6, 0.43}, {32e6, 0.63}, {235e6, 0.81}, {352e6, 0.875}, {411e6, 0.9}}};
 
@@ -179,25 +186,28 @@ CompleteMachine complete(const Machine& given) {
   };
   if (!m.domain) m.domain = m.ranks_per_node;
   if (!m.topology.rails) m.topology.rails = m.ranks_per_node;
-  assume(m.sustained, 0.93, "sustained: 0.93, as on one H100 in a training step (docs/reports/gpu-h100.md)");
-  assume(m.dense, dense_of_h100, "dense: share of the peak over rows as on one H100 (docs/reports/gpu-h100.md)");
-  assume(m.grouped, grouped_of_h100, "grouped: share of the peak over rows as on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.sustained, 0.93, "sustained: 0.93, as measured on one H100 in a training step (docs/reports/gpu-h100.md)");
+  assume(m.dense, dense_of_h100,
+         "dense: share of the peak by number of rows, as measured on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.grouped, grouped_of_h100,
+         "grouped: share of the peak by number of rows, as measured on one H100 (docs/reports/gpu-h100.md)");
   assume(m.attention, attention_of_h100,
-         "attention: share of the peak as on one H100 (docs/reports/gpu-h100.md; arXiv 2603.07685, Table 9)");
+         "attention: share of the peak, as measured on one H100 (docs/reports/gpu-h100.md; arXiv 2603.07685, Table 9)");
   assume(m.memory_efficiency, memory_of_h100,
-         "memory_efficiency: share of the bandwidth as on one H100 (docs/reports/gpu-h100.md)");
-  assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as on one H100 (docs/reports/gpu-h100.md)");
+         "memory_efficiency: share of the bandwidth, as measured on one H100 (docs/reports/gpu-h100.md)");
+  assume(m.launch, 1.5e-6, "launch: 1.5 us between kernels, as measured on one H100 (docs/reports/gpu-h100.md)");
   assume(m.collective_start, 8.4e-6, "collective_start: 8.4 us (NCCL, src/graph/tuning.cc, protocol Simple)");
   assume(m.host, HostLink{20e9, 25e9, 10e-6}, "host: 20 and 25 GB/s, an assumed PCIe 4.0 x16");
   if (m.inside)
     assume(m.inside->efficiency, inside_of_h100,
-           "inside.efficiency: as NVLink of DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");
+           "inside.efficiency: like NVLink of a DGX H100 (arXiv 2603.07685, Table 7; small sizes are estimates)");
   if (m.network)
-    assume(m.network->efficiency, network_of_h100,
-           "network.efficiency: as 400 Gb/s of DGX H100 (arXiv 2603.07685, Table 7; small sizes as on MoNTA's A800)");
+    assume(
+        m.network->efficiency, network_of_h100,
+        "network.efficiency: like 400 Gb/s of a DGX H100 (arXiv 2603.07685, Table 7; small sizes as on MoNTA's A800)");
   assume(m.contention, Contention{std::min<int64_t>(20, m.sms / 2), 0.9, 0.875},
-         "contention: a collective takes 20 SMs (EPS-MoE, Fig. 7) and keeps 0.9 of its speed beside products (an "
-         "estimate); products keep 0.875 beside an offload, as on one H100");
+         "contention: a collective takes 20 SMs (EPS-MoE, Fig. 7) and keeps 0.9 of its speed while products run (an "
+         "estimate); products keep 0.875 of their speed during an offload, as measured on one H100");
   return out;
 }
 

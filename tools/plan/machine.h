@@ -1,5 +1,5 @@
-// A description of a cluster that was not measured: its sizes, the peaks of its data sheets, and the share of these
-// peaks that kernels and links reach (docs/planning.md). A cluster file holds it in the section `machine`.
+// A description of a cluster that was not measured: its sizes, the peak rates of its data sheets, and the share of
+// these peaks that kernels and links reach (docs/planning.md). The section `machine` of a cluster file contains it.
 #pragma once
 
 #include <optional>
@@ -19,14 +19,14 @@ struct Peak {
 
   template <class V>
   void fields(V& v) {
-    v("bf16", bf16, "[FLOP/s] 16-bit elements, sums in f32; on cards without bf16, the rate of fp16",
+    v("bf16", bf16, "[FLOP/s] bf16 elements, accumulated in f32; on cards without bf16, the rate of fp16",
       config::positive());
     v("f32", f32, "[FLOP/s] f32 elements", config::positive());
     v("f64", f64, "[FLOP/s] f64 elements", config::positive());
   }
 };
 
-/// Efficiency of matrix products: the share of the peak at `rows` rows of a group is
+/// Efficiency of matrix products: the share of the peak that a product reaches. With `rows` rows in each group, it is
 /// efficiency(rows) x inputs/(inputs + half_width) x outputs/(outputs + half_width).
 struct ProductEfficiency {
   config::Curve efficiency;
@@ -35,10 +35,12 @@ struct ProductEfficiency {
 
   template <class V>
   void fields(V& v) {
-    v("efficiency", efficiency, "share of the peak over rows of a group, for wide inputs and outputs",
-      config::positive(), config::at_most(1));
-    v("half_width", half_width, "inputs, or outputs, at which a product has half of that share", config::at_least(0));
-    v("skew", skew, "added share of the time if one group has nearly all rows; in proportion to 1 - mean/largest",
+    v("efficiency", efficiency,
+      "share of the peak rate as a function of the rows of a group, for wide inputs and outputs", config::positive(),
+      config::at_most(1));
+    v("half_width", half_width, "number of inputs, or of outputs, at which a product reaches half of `efficiency`",
+      config::at_least(0));
+    v("skew", skew, "relative extra time if one group has nearly all rows; proportional to 1 - mean/largest rows",
       config::at_least(0));
   }
 };
@@ -50,11 +52,12 @@ struct AttentionEfficiency {
 
   template <class V>
   void fields(V& v) {
-    v("forward", forward, "share of the peak over the sequence's length, head_dim 128", config::positive(),
-      config::at_most(1));
-    v("backward", backward, "share of the peak in the backward pass, over the sequence's length, head_dim 128",
+    v("forward", forward, "share of the peak rate as a function of the sequence length, for head_dim 128",
       config::positive(), config::at_most(1));
-    v("half_head", half_head, "a head_dim d has d/(d + half_head) x (128 + half_head)/128 of that share",
+    v("backward", backward,
+      "share of the peak rate in the backward pass as a function of the sequence length, for head_dim 128",
+      config::positive(), config::at_most(1));
+    v("half_head", half_head, "head_dim d reaches d/(d + half_head) x (128 + half_head)/128 of the share for 128",
       config::at_least(0));
   }
 };
@@ -67,58 +70,61 @@ struct MachineLink {
 
   template <class V>
   void fields(V& v) {
-    v("bandwidth", bandwidth, "[bytes/s] one direction", config::positive());
-    v("latency", latency, "[s] of one step of a collective", config::at_least(0));
+    v("bandwidth", bandwidth, "[bytes/s] in one direction", config::positive());
+    v("latency", latency, "[s] duration of one step of a collective without data", config::at_least(0));
     v("efficiency", efficiency,
-      "share of the bandwidth over the bytes that a rank sends over this link in a collective", config::positive(),
-      config::at_most(1));
+      "share of the bandwidth as a function of the bytes that a rank sends over this link in a collective",
+      config::positive(), config::at_most(1));
   }
 };
 
-/// The link between a rank's device and its host's memory, for copies from and to page-locked memory.
+/// The link between a rank's device and its host's memory, for copies to and from page-locked memory.
 struct HostLink {
   double to_host = 0, to_device = 0;
   double latency = 0;
 
   template <class V>
   void fields(V& v) {
-    v("to_host", to_host, "[bytes/s] offload, delivered", config::positive());
-    v("to_device", to_device, "[bytes/s] restore, delivered", config::positive());
-    v("latency", latency, "[s] of one copy", config::at_least(0));
+    v("to_host", to_host, "[bytes/s] measured or expected rate of offloads", config::positive());
+    v("to_device", to_device, "[bytes/s] measured or expected rate of restores", config::positive());
+    v("latency", latency, "[s] startup time of one copy", config::at_least(0));
   }
 };
 
-/// The network between nodes: a fat tree whose leaves carry one rail each.
+/// The network between nodes: a fat tree in which each leaf switch carries one rail.
 struct Topology {
   std::optional<int64_t> rails, switch_radix;
   double oversubscription = 1;
 
   template <class V>
   void fields(V& v) {
-    v("rails", rails, "network adapters of a node; none: one per rank", config::at_least(1));
-    v("switch_radix", switch_radix, "ports of a switch, half of them down; none: all nodes on one switch",
+    v("rails", rails, "number of network adapters of a node; none: one per rank", config::at_least(1));
+    v("switch_radix", switch_radix,
+      "number of ports of a switch, half of which lead to nodes; none: all nodes are on one switch",
       config::at_least(2), config::divisible_by(2));
-    v("oversubscription", oversubscription, "bandwidth down over bandwidth up of a leaf switch", config::at_least(1));
+    v("oversubscription", oversubscription,
+      "ratio of a leaf switch's bandwidth to nodes and its bandwidth to other switches", config::at_least(1));
   }
 };
 
-/// Slowdown of work that runs at the same time on one device.
+/// Slowdown of work while other work runs on the same device.
 struct Contention {
   int64_t communication_sms = 0;
   double collective_beside_product = 1, product_beside_copy = 1;
 
   template <class V>
   void fields(V& v) {
-    v("communication_sms", communication_sms, "SMs that a collective takes from products beside it",
+    v("communication_sms", communication_sms,
+      "number of SMs (streaming multiprocessors) that a collective takes from concurrent products",
       config::at_least(0));
-    v("collective_beside_product", collective_beside_product, "speed of a collective beside products",
+    v("collective_beside_product", collective_beside_product, "relative speed of a collective while products run",
       config::positive(), config::at_most(1));
-    v("product_beside_copy", product_beside_copy, "speed of products beside an offload or restore", config::positive(),
-      config::at_most(1));
+    v("product_beside_copy", product_beside_copy, "relative speed of products while an offload or a restore runs",
+      config::positive(), config::at_most(1));
   }
 };
 
-/// Section `machine` of a cluster file. Optional curves have a default, which complete() names.
+/// Section `machine` of a cluster file. complete() fills in default values for optional curves and lists them.
 struct Machine {
   std::string name, source;
   int64_t nodes = 0, ranks_per_node = 0;
@@ -143,34 +149,36 @@ struct Machine {
     using config::at_least, config::at_most, config::positive;
     v("name", name, "name of the machine");
     v("source", source, "sources of the numbers");
-    v("nodes", nodes, "number of machines, and maximum number that a job can use", config::between(1, 1 << 20));
-    v("ranks_per_node", ranks_per_node, "ranks (devices) of a node", config::between(1, 1 << 12));
-    v("domain", domain, "ranks that the link `inside` joins; none: the ranks of a node", at_least(1));
+    v("nodes", nodes, "number of nodes, which is also the maximum for a job", config::between(1, 1 << 20));
+    v("ranks_per_node", ranks_per_node, "number of ranks (devices) of a node", config::between(1, 1 << 12));
+    v("domain", domain, "number of ranks that the link `inside` connects; none: the ranks of a node", at_least(1));
     v("memory", memory, "memory of a rank's device", at_least(1 << 20));
     v("host_memory", host_memory, "host memory for each rank", at_least(1 << 20));
     v("topology", topology, "network between nodes");
     v("peak", peak, "peak rates of matrix products");
     v("sms", sms, "streaming multiprocessors of a device", at_least(1));
-    v("sustained", sustained, "share of its rate alone that a product keeps in a long run (clocks under load)",
-      positive(), at_most(1));
+    v("sustained", sustained,
+      "share of its short-run rate that a product keeps in a long run (lower clocks under load)", positive(),
+      at_most(1));
     v("dense", dense, "single matrix products");
     v("grouped", grouped, "matrix products of several experts in one kernel");
     v("attention", attention, "attention");
     v("memory_bandwidth", memory_bandwidth, "[bytes/s] memory of the device, read and written together", positive());
-    v("memory_efficiency", memory_efficiency, "share of memory_bandwidth over the bytes that a kernel reads and writes",
-      positive(), at_most(1));
-    v("launch", launch, "[s] between two kernels", at_least(0));
-    v("collective_start", collective_start, "[s] before a collective moves its first byte", at_least(0));
+    v("memory_efficiency", memory_efficiency,
+      "share of memory_bandwidth as a function of the bytes that a kernel reads and writes", positive(), at_most(1));
+    v("launch", launch, "[s] gap between two kernels", at_least(0));
+    v("collective_start", collective_start, "[s] delay before a collective moves its first byte", at_least(0));
     v("host", host, "link to the host's memory");
-    v("inside", inside, "link between ranks of a domain; bandwidth of a rank");
-    v("network", network, "link between domains; bandwidth of one adapter (topology.rails of them a node)");
-    v("contention", contention, "slowdown of work beside other work");
+    v("inside", inside, "link between the ranks of a domain; its bandwidth is that of one rank");
+    v("network", network,
+      "link between domains; its bandwidth is that of one network adapter (a node has topology.rails of them)");
+    v("contention", contention, "slowdown of work while other work runs");
   }
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links, and rates and times in wrong units. Also adds problems for curves that fall, or that rise so fast
-/// that more work would take less time.
+/// missing links, rates and times in wrong units, and curves that fall. Also rejects curves that rise so fast that more
+/// work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, sizes of host memory,
@@ -179,8 +187,8 @@ struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;
 };
-/// Fills in the members that `machine` leaves out, with curves as measured on one H100 (docs/reports/gpu-h100.md, arXiv
-/// 2603.07685).
+/// Fills in the members that are not set in `machine`. The default curves were measured on one H100
+/// (docs/reports/gpu-h100.md, arXiv 2603.07685).
 CompleteMachine complete(const Machine& machine);
 
 }  // namespace hexad::plan

@@ -10,7 +10,7 @@ namespace {
 
 using Point = config::Curve::Point;
 
-/// Returns the points around x, which is between the first and the last point.
+/// Returns the two points around x, which must be between the first and the last point.
 std::pair<Point, Point> around(const config::Curve& curve, double x) {
   const auto right = std::ranges::upper_bound(curve.points, x, {}, &Point::x);
   return {*(right - 1), *right};

@@ -1,22 +1,23 @@
-// Times of transfers and computations of any size, from measured points. In all these functions, a constant curve
-// applies to every size. Work below the smallest measured size takes the time of that size, which is mostly latency.
+// Times of transfers and computations of any size, interpolated between measured points. In all these functions, a
+// constant curve applies to every size. Work below the smallest measured size takes the time of that size, which is
+// mostly latency.
 #pragma once
 
 #include "framework/config/curve.h"
 
 namespace hexad::plan {
 
-/// Returns the efficiency at `volume`. `shares` is efficiency over volume, from a volume above 0 on. Between two points
-/// the time, volume / efficiency, is linear in the volume. This is exact for a link with a latency and a rate. Above
-/// the last point, the efficiency stays constant.
+/// Returns the efficiency at `volume`. `shares` gives the efficiency as a function of the volume. Its first volume is
+/// above 0. Between two points, the time, volume / efficiency, is linear in the volume. This is exact for a link with a
+/// latency and a rate. Above the last point, the efficiency is constant.
 double efficiency(const config::Curve& shares, double volume);
 
-/// Returns the speed at `volume`. `speeds` is bytes or FLOPs per second over bytes or FLOPs. The speed is linear
-/// between two points (MPMoE, section 4.2) and constant above the last point.
+/// Returns the speed at `volume`. `speeds` gives bytes or FLOPs per second as a function of bytes or FLOPs. The speed
+/// is linear between two points (MPMoE, section 4.2) and constant above the last point.
 double speed(const config::Curve& speeds, double volume);
 
-/// Returns the seconds for `size`. `times` is seconds over size. The time is linear between two points, continues along
-/// the last segment, and never falls.
+/// Returns the seconds for `size`. `times` gives seconds as a function of the size. The time is linear between two
+/// points, continues along the last segment, and never falls.
 double seconds(const config::Curve& times, double size);
 
 /// A theoretical bandwidth (bytes/s) and the share of this bandwidth that is reached at each volume (bytes).

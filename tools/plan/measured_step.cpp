@@ -22,7 +22,7 @@ using base::ExitCode;
 using telemetry::TraceEvent;
 using telemetry::TraceRecords;
 
-// Returns the step's number if `e` is the event of row "host" that encloses all other events of a step; none otherwise.
+// Returns the step's number if `e` is the event of row "host" that encloses a whole step; none otherwise.
 std::optional<int64_t> step_of(const TraceEvent& e) {
   constexpr std::string_view word = "step ";
   if (e.lane != "host" || !e.name.starts_with(word)) return {};
@@ -31,7 +31,7 @@ std::optional<int64_t> step_of(const TraceEvent& e) {
   return error == std::errc() && end == e.name.data() + e.name.size() ? std::optional(number) : std::nullopt;
 }
 
-// Returns the number of the step with the median duration on rank 0, among the steps after `after`.
+// Returns the number of the step with the median duration on rank 0, of all steps after step `after`.
 std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   std::vector<std::pair<double, int64_t>> steps;  // duration and number of each step
   for (const TraceEvent& e : trace.events)
@@ -41,7 +41,7 @@ std::optional<int64_t> typical_step(const TraceRecords& trace, int64_t after) {
   return steps[(steps.size() - 1) / 2].second;
 }
 
-// Returns the events and counters that begin in a step. The step's start and end are those of the event's rank.
+// Returns the events and counters that begin in a step. The step's start and end are taken from each event's own rank.
 TraceRecords only_step(const TraceRecords& trace, int64_t step) {
   std::map<int, std::pair<double, double>> of_rank;
   double zero = std::numeric_limits<double>::infinity();
@@ -65,7 +65,7 @@ TraceRecords only_step(const TraceRecords& trace, int64_t step) {
 void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   const std::filesystem::path path = measured.run / "trace.json.gz";
   if (!std::filesystem::is_regular_file(path)) {
-    measured.without_trace = base::cat(measured.run.string(), " has no trace.json.gz; profile.steps records one");
+    measured.without_trace = base::cat(measured.run.string(), " has no trace.json.gz; set profile.steps to record one");
     return;
   }
   const TraceRecords trace = telemetry::load_trace(path);
@@ -73,8 +73,8 @@ void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   if (measured.traced_step)
     measured.trace = only_step(trace, *measured.traced_step);
   else
-    measured.without_trace =
-        base::cat(path.string(), " has no step after step ", newest_start, ", the last step before the newest start");
+    measured.without_trace = base::cat(path.string(), " has no step after step ", newest_start,
+                                       ", the last step before the run's newest start");
 }
 
 double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t first, const std::string& traffic) {
@@ -89,9 +89,18 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
 
 // True if the key affects the work, and therefore the time, of a step.
 bool shapes_a_step(std::string_view key) {
-  constexpr std::array<std::string_view, 8> keys{
-      "device",           "recompute",          "train.precision",          "optim.name",
-      "optim.grad_dtype", "optim.moment_dtype", "distributed.bucket_bytes", "distributed.priority"};
+  constexpr std::array<std::string_view, 12> keys{"device",
+                                                  "recompute",
+                                                  "train.precision",
+                                                  "optim.name",
+                                                  "optim.grad_dtype",
+                                                  "optim.moment_dtype",
+                                                  "optim.main_weights",
+                                                  "optim.muon_iterations",
+                                                  "optim.muon_except",
+                                                  "optim.freeze",
+                                                  "distributed.bucket_bytes",
+                                                  "distributed.priority"};
   constexpr std::array<std::string_view, 5> sections{"model.", "batch.", "parallel.", "schedule.", "offload."};
   constexpr std::array<std::string_view, 4> others{"schedule.trace", "schedule.profile", "schedule.moe.trial_share",
                                                    "offload.folder"};
@@ -108,7 +117,7 @@ MeasuredStep measured_step(const std::filesystem::path& run) {
     base::fail(ExitCode::data, (run / "metrics.jsonl").string(), " contains no training step");
   if (trained.history.starts.empty())
     base::fail(ExitCode::data, (run / "history.json").string(),
-               " has no start of the run, so the number of ranks is unknown");
+               " records no start of the run, so the number of ranks is unknown");
   MeasuredStep measured{.run = run,
                         .recipe = trained.recipe,
                         .ranks = trained.history.starts.back().run.ranks,
@@ -123,7 +132,7 @@ MeasuredStep measured_step(const std::filesystem::path& run) {
 void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe, int64_t ranks) {
   std::string lines;
   const auto differs = [&](std::string_view key, std::string_view run, std::string_view here) {
-    lines += base::cat("\n  ", key, ": ", run, " in the run, ", here, " here");
+    lines += base::cat("\n  ", key, ": ", run, " in the run, ", here, " in the recipe");
   };
   if (ranks != measured.ranks) differs("ranks", std::to_string(measured.ranks), std::to_string(ranks));
   const std::map<std::string, std::string> of_run = train::RecordedRecipe(measured.recipe).settings();
@@ -134,7 +143,7 @@ void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe
   }
   if (!lines.empty())
     base::fail(ExitCode::usage, "the step differs from the steps of ", measured.run.string(), " (",
-               measured.recipe.string(), "):", lines, "\nexpected equal values; the nearest recipe is the run's own");
+               measured.recipe.string(), "):", lines, "\nexpected equal values, as in the run's own recipe");
 }
 
 }  // namespace hexad::plan

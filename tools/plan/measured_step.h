@@ -1,4 +1,4 @@
-// Measured steps of a run, to be compared with a prediction.
+// Measured steps of a run, for comparison with a prediction.
 #pragma once
 
 #include <array>
@@ -13,25 +13,25 @@
 
 namespace hexad::plan {
 
-/// Steps since the newest start of a run. These steps have the same recipe and layout.
+/// Steps since the run was last started or resumed. All these steps have the same recipe and layout.
 struct MeasuredStep {
   std::filesystem::path run, recipe;  // the run directory, and the file with the recipe of these steps
   int64_t ranks = 0;
   telemetry::RunSummary summary;
   std::array<double, comm::traffic_class_count> sent{};  // median bytes of all ranks in a step, by traffic class
 
-  std::optional<int64_t> traced_step = {};  // the traced step of median duration
-  telemetry::TraceRecords trace = {};       // trace of traced_step on all ranks; times count from the step's start
-  std::string without_trace = {};           // reason why there is no trace
+  std::optional<int64_t> traced_step = {};  // traced step whose duration is the median
+  telemetry::TraceRecords trace = {};  // trace of traced_step on all ranks; times are relative to the start of the step
+  std::string without_trace = {};      // reason why there is no trace
 };
 
 /// Reads a run directory. Throws Error(usage) if `run` is not a run directory. Throws Error(data) if the run has no
 /// trained step, does not record its number of ranks, or has a damaged trace.
 MeasuredStep measured_step(const std::filesystem::path& run);
 
-/// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured steps in the number of ranks,
-/// the device, the precision, the optimizer, or a key of sections model, batch, parallel, schedule or offload. The
-/// error names each such key with both values.
+/// Throws Error(usage) if a step of `recipe` on `ranks` ranks differs from the measured steps. Compares the number of
+/// ranks, the device, the precision, the optimizer, and the keys of the sections model, batch, parallel, schedule and
+/// offload. The error names each different key with both values.
 void require_same_step(const MeasuredStep& measured, const train::Recipe& recipe, int64_t ranks);
 
 }  // namespace hexad::plan

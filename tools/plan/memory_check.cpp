@@ -21,6 +21,7 @@
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/schedule_check.h"
+#include "tools/train/recipe/stages.h"
 #include "tools/train/recipe/training_stages.h"
 
 namespace hexad::plan {
@@ -32,10 +33,10 @@ using Verdict = MemoryFit::Verdict;
 
 namespace {
 
-constexpr double patience = 4;  // maximum seconds of the search for memory savings after a refused start
+constexpr double patience = 4;  // maximum seconds of the search for memory savings if a job does not fit
 
-// Bytes needed in one pool. `blocks` counts the allocator's blocks, which are rounded up; the program does not touch
-// all of their bytes.
+// Bytes needed in one pool. `blocks` counts whole blocks of the allocator, whose sizes are rounded up. The program does
+// not touch all bytes of its blocks.
 struct Need {
   double bytes = 0, blocks = 0;
 };
@@ -43,7 +44,7 @@ struct Need {
 enum class Place : uint8_t { host, card };
 
 bool is_in_memory(const std::string& folder) {
-  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // types of file systems in memory: see statfs(2)
+  constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6;  // magic numbers of file systems in memory: see statfs(2)
   struct statfs status {};
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
@@ -57,8 +58,8 @@ Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   return place == Place::card ? Need{m.total, m.blocks} : Need{offloaded, offloaded};
 }
 
-// Returns the recipe as the run starts with it: with a value for an open memory_reuse. Only an explicit limit affects
-// this value.
+// Returns the recipe with which the run starts. If memory_reuse is open, this recipe has a value for it. Only an
+// explicit limit affects this value.
 Recipe as_started(const Recipe& r, const Extensions& extensions, int64_t world) {
   if (r.model.moe.experts == 0 || r.schedule.moe.memory_reuse) return r;
   if (r.memory.limit() == 0) return with_schedule(r, keeping_schedule(r.schedule.moe.settled()));
@@ -72,6 +73,18 @@ struct Pool {
   int64_t first_rank = 0, ranks = 0;
   std::vector<int64_t> ranks_of_stage;
 };
+
+// Adds the keys and values of `tokens` tokens (layers::KeyValueCache) to the estimates of the pipeline stages.
+void add_caches(std::vector<MemoryEstimate>& stages, const Recipe& r, const Extensions& extensions, int64_t tokens) {
+  const auto token = static_cast<double>(r.model.cached_elements(r.parallel.tp) * size_of(dtype_of(r.train.precision)));
+  const pp::StageSplit split = stage_split(r, extensions);
+  for (size_t s = 0; s < stages.size(); ++s)
+    for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+      const auto layers = split.layers(static_cast<int>(s), chunk);
+      const double bytes = token * static_cast<double>(tokens * layers.count());
+      stages[s].activations += bytes, stages[s].total += bytes, stages[s].blocks += bytes;
+    }
+}
 
 using MemoryOf = std::function<const RankMemory&(int64_t)>;
 
@@ -101,9 +114,11 @@ std::vector<Pool> pools_of(const mesh::Layout& layout, const MemoryOf& memory_of
 
 class Judge {
  public:
-  Judge(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of, ModelUse use)
+  Judge(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of, ModelUse use,
+        int64_t cached_tokens)
       : recipe_(recipe),
         use_(use),
+        cached_tokens_(cached_tokens),
         extensions_(extensions),
         world_(world),
         pools_(pools_of(mesh::Layout(recipe.parallel.sizes(), static_cast<int>(world)), memory_of)),
@@ -129,13 +144,16 @@ class Judge {
  private:
   std::vector<MemoryEstimate> stages_of(const Recipe& r) const {
     Recipe run = r;
-    // Ranks that share a card do not communicate by NCCL.
+    // Ranks that share a card do not use NCCL for communication.
     if (std::ranges::any_of(pools_, [](const Pool& p) { return p.place == Place::card && p.ranks > 1; }))
       run.distributed.device_collectives = comm::DeviceCollectives::host;
     run = as_started(run, extensions_, world_);
     if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
-    if (use_ == ModelUse::generation) run.batch.micro = 1;
-    return estimate_evaluation(run, extensions_, world_);
+    // Estimates a single sequence if tp ranks can divide its tokens, otherwise the recipe's micro-batch.
+    if (use_ == ModelUse::generation && run.model.context % run.parallel.tp == 0) run.batch.micro = 1;
+    std::vector<MemoryEstimate> stages = estimate_evaluation(run, extensions_, world_);
+    if (cached_tokens_ > 0) add_caches(stages, run, extensions_, cached_tokens_);
+    return stages;
   }
 
   Need needed(const Pool& pool, const Recipe& r, const std::vector<MemoryEstimate>& stages) const {
@@ -175,7 +193,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that reduce the memory but change the run.
+  // Names keys that reduce the memory, but change the trained model or need more machines.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;
@@ -194,16 +212,18 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; otherwise use {}. memory.limit_bytes: none starts the run anyway",
+    return fmt::format("{} ({}){}; otherwise use {}. To start the run anyway, set memory.limit_bytes: none",
                        figures(pool, need), parts(pool), help, other_keys(pool));
   }
 
   std::string warning(const Pool& pool, const Need& need) const {
-    return fmt::format("memory may not suffice: {}, which is within the estimate's error", figures(pool, need));
+    return fmt::format("memory may not be sufficient: {}; the difference is smaller than the estimate's error",
+                       figures(pool, need));
   }
 
   const Recipe& recipe_;
   const ModelUse use_;
+  const int64_t cached_tokens_;
   const Extensions& extensions_;
   const int64_t world_;
   const std::vector<Pool> pools_;
@@ -237,8 +257,8 @@ MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
 }
 
-// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() of the message. Returns false if the job does
-// not fit.
+// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() with which the message begins. Returns false
+// if the job does not fit.
 bool accepted(const MemoryFit& fit, const comm::World& world, const std::string& stage = "") {
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty())
@@ -258,18 +278,20 @@ RankMemory RankMemory::here(device::DeviceKind device, int place) {
 }
 
 MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, int64_t world, const MemoryOf& memory_of,
-                     ModelUse use) {
-  const MemoryFit fit = Judge(recipe, extensions, world, memory_of, use).verdict();
+                     ModelUse use, int64_t cached_tokens) {
+  const MemoryFit fit = Judge(recipe, extensions, world, memory_of, use, cached_tokens).verdict();
   if (fit.verdict == Verdict::too_much) return fit;
   for (int64_t r = 0; r < world; ++r)
     if (const RankMemory& m = memory_of(r); m.pools.empty())
-      return {Verdict::unknown, base::cat("the memory of ", m.host,
-                                          " cannot be read (/proc/meminfo), so the program cannot refuse a model that "
-                                          "does not fit; memory.limit_bytes sets a limit")};
+      return {Verdict::unknown,
+              base::cat("the memory of ", m.host,
+                        " cannot be read from /proc/meminfo, so the program cannot detect a model that "
+                        "does not fit; set memory.limit_bytes to limit the memory")};
   return fit;
 }
 
-MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
+MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use,
+                     int64_t cached_tokens) {
   if (!recipe.memory.checks_machine()) return {};
   const auto phase = world.file_work().announce("estimating the memory that the model needs");
   device::DeviceContext host;
@@ -279,13 +301,14 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
     std::vector<RankMemory> ranks;
     for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
-        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use);
+        recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use, cached_tokens);
   }
   return broadcast(fit, world.group());
 }
 
-bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use) {
-  return accepted(memory_fit(recipe, extensions, world, use), world);
+bool fits_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world, ModelUse use,
+                    int64_t cached_tokens) {
+  return accepted(memory_fit(recipe, extensions, world, use, cached_tokens), world);
 }
 
 bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, const comm::World& world) {
@@ -298,7 +321,7 @@ bool stages_fit_in_memory(const Recipe& recipe, const Extensions& extensions, co
 
 MemoryFit memory_fit_on_this_machine(const Recipe& recipe, const Extensions& extensions, int64_t ranks, ModelUse use) {
   if (!recipe.memory.checks_machine()) return {};
-  // Finds the cards of this machine. Rank r uses card r modulo their number.
+  // Collects the memory of this machine's cards. Rank r uses the card with index r modulo the number of cards.
   std::vector<RankMemory> cycle;
   std::set<int64_t> seen;
   for (int64_t r = 0; r < ranks; ++r) {

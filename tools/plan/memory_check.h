@@ -1,4 +1,4 @@
-// Checks, before any allocation, that a job's ranks fit into the memory of their machines.
+// Check, before any allocation, that a job's ranks fit into the memory of their machines.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// Largest relative error of an estimate (docs/reports/memory-estimate.md).
 inline constexpr double estimate_error = 0.03;
 
-/// A job's use of the model. Generation uses one sequence at a time.
+/// Purpose of a job. Generation first computes the tokens of one whole prompt at a time.
 enum class ModelUse : uint8_t { training, evaluation, generation };
 
 /// Bytes that a rank's process needs in addition to tensors: the program, MPI, scratch of kernels.
@@ -31,29 +31,32 @@ struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
 
-  /// Returns the limits of this process as the `place`-th rank of its machine. Throws Error if the recipe's device is
-  /// not available.
+  /// Returns the limits of this process, which is the `place`-th rank of its machine. Throws Error if the recipe's
+  /// device is not available.
   static RankMemory here(device::DeviceKind device, int place);
 };
 
-/// Judges a job of `world` ranks whose rank r has `memory_of`(r). The needs of ranks that share a pool are added up.
-/// The available memory of a pool is the minimum over its ranks. The verdict is `too_much` if the estimate minus its
-/// error exceeds the available memory. It is `tight` if only the estimate plus its error does.
+/// Judges a job of `world` ranks. `memory_of`(r) returns the limits of rank r. The needs of ranks that share a pool are
+/// added up. The available memory of a pool is the minimum that its ranks report. `cached_tokens` is the number of
+/// tokens whose keys and values generation keeps. Verdict:
+/// - `too_much` if the estimate minus its error exceeds the available memory
+/// - `tight` if only the estimate plus its error exceeds it
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
-                     const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training);
+                     const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training,
+                     int64_t cached_tokens = 0);
 
-/// Judges this job. All ranks get the same result, which rank 0 estimates. Collective. If memory.limit_bytes is none,
-/// every job fits.
+/// Judges this job. Rank 0 makes the estimate, and all ranks get the same result. Collective. If memory.limit_bytes is
+/// none, every job fits.
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                     ModelUse use = ModelUse::training);
+                     ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
-/// Returns true if this job's ranks fit; rank 0 may print a warning. Returns false if they do not fit: rank 0 has
-/// printed the reason, and the caller must end the job with exit code 4. Collective.
+/// Returns true if this job's ranks fit; rank 0 may print a warning. Otherwise, rank 0 prints the reason, and the
+/// caller must end the job with exit code 4. Collective.
 bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
-                    ModelUse use = ModelUse::training);
+                    ModelUse use = ModelUse::training, int64_t cached_tokens = 0);
 
-/// Like fits_in_memory(), for every stage of training. Messages name the stage. Returns false if a stage does not fit.
-/// Collective.
+/// Like fits_in_memory(), for every stage of training. Messages name the stage. Returns false if any stage does not
+/// fit. Collective.
 bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
 
 /// Judges a job of `ranks` ranks on this machine.

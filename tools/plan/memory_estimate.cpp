@@ -1,6 +1,8 @@
 #include "tools/plan/memory_estimate.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "parallel/pp/program_check.h"
 #include "tools/plan/step_on_meta.h"
@@ -67,9 +69,20 @@ std::vector<MemoryEstimate> estimate_evaluation(const Recipe& r, const train::Ex
   return stages;
 }
 
+MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train::Extensions& extensions, int64_t world,
+                                      RoutingLoad load) {
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  MemoryEstimate most;
+  for (const std::vector<int>& ranks : distinct_ranks(r, layout, load))
+    for (const int rank : ranks) {
+      if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
+      if (most.total > limit) return most;
+    }
+  return most;
+}
+
 MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load) {
-  const std::vector<MemoryEstimate> stages = estimate_stages(r, extensions, world, load);
-  return *std::ranges::max_element(stages, {}, &MemoryEstimate::total);
+  return estimate_memory_within(std::numeric_limits<double>::infinity(), r, extensions, world, std::move(load));
 }
 
 }  // namespace hexad::plan

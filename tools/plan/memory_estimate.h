@@ -6,33 +6,38 @@
 
 namespace hexad::plan {
 
-/// Estimated bytes of a rank.
+/// Estimated memory of a rank, in bytes.
 struct MemoryEstimate {
   double weights = 0, gradients = 0, optimizer = 0;
   double activations = 0;  // peak of the tensors kept for backward
-  double connections = 0;  // NCCL's buffers if ranks communicate by NCCL
-  double temporary = 0;    // rest of the peak: results in flight, scratch, pieces of other ranks
-  double offloaded = 0;    // bytes in offload memory: a file, or a GPU's host memory; not part of the total
+  double connections = 0;  // NCCL's buffers; 0 if ranks do not communicate by NCCL
+  // Rest of the peak: results of running operations, scratch memory, pieces of other ranks' tensors.
+  double temporary = 0;
+  double offloaded = 0;  // bytes in offload memory: a file, or a GPU's host memory; not part of the total
   double total = 0;
-  double blocks = 0;  // total with every block rounded up (device::block_size), as for memory.limit_bytes
+  double blocks = 0;  // total if the size of every block is rounded up (device::block_size), as for memory.limit_bytes
   int in_flight = 1;  // number of micro-batches times chunks whose activations are kept at the same time
 };
 
 struct StepOnMeta;
-/// Returns the memory counted by the allocator of `step`.
+/// Returns the memory that the allocator of `step` counted.
 MemoryEstimate memory_of(const StepOnMeta& step, const train::Recipe& recipe, const mesh::Layout& layout, int rank);
 /// Estimates the memory of rank `rank` of the layout at the peak of a step. The allocator of a meta device counts the
-/// bytes in a step (step_on_meta). Scratch of kernels, and of transports other than NCCL, is not counted. Lanes run
-/// inline, so the estimate assumes that all lanes free memory in the order of the graph. If schedule.moe contains auto,
-/// the estimate applies to the run until that choice is made.
+/// bytes of one step (step_on_meta). Scratch memory of kernels, and of transports other than NCCL, is not counted.
+/// Lanes run inline, so the estimate assumes that all lanes free memory in the order of the graph. If schedule.moe
+/// contains auto, the estimate applies to the run until the automatic choice is made.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions,
                                const mesh::Layout& layout, int rank, RoutingLoad load = RoutingLoad::even);
-/// Estimates the memory of the neediest rank of each pipeline stage, for `world` ranks.
+/// Estimates, for each pipeline stage, the memory of the rank that needs the most. The job has `world` ranks.
 std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const train::Extensions& extensions,
                                             int64_t world, RoutingLoad load = RoutingLoad::even);
-/// Estimates the memory of a held-out evaluation, for the neediest rank of each pipeline stage.
+/// Estimates the memory of an evaluation on held-out data, for the rank of each pipeline stage that needs the most.
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
+/// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
+/// total, and returns the memory of that rank.
+MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
+                                      int64_t world, RoutingLoad load = RoutingLoad::even);
 /// Estimates the memory of the rank that needs the most.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                                RoutingLoad load = RoutingLoad::even);

@@ -27,12 +27,12 @@ size_t neediest(const std::vector<MemoryEstimate>& stages, Bytes bytes) {
   return static_cast<size_t>(std::ranges::max_element(stages, {}, bytes) - stages.begin());
 }
 
-// Returns the largest memory of any stage in bytes, with blocks rounded up as for memory.limit_bytes.
+// Returns the largest memory of any stage in bytes. Sizes of blocks are rounded up, as for memory.limit_bytes.
 double most_blocks(const std::vector<MemoryEstimate>& stages) {
   return stages[neediest(stages, &MemoryEstimate::blocks)].blocks;
 }
 
-// Returns lines about the memory needed if tokens do not load the experts evenly.
+// Returns lines about the memory that is needed if tokens do not load the experts evenly.
 std::string routing_lines(const RoutedMemory& memory) {
   std::string text;
   for (const auto& [load, name] : {std::pair{memory.p99, "routing at p99"}, {memory.worst, "worst case"}})
@@ -70,7 +70,7 @@ std::string traffic_lines(const TrafficEstimate& traffic) {
   for (int c = 0; c < comm::traffic_class_count; ++c)
     if (const auto kind = static_cast<comm::TrafficClass>(c); kind != comm::TrafficClass::control && traffic[kind] > 0)
       text += fmt::format("  {:<18}{:>18}\n", name_of(kind), human_bytes(traffic[kind]));
-  return text.empty() ? text : "\nsent by a rank in a step (estimate)\n" + text;
+  return text.empty() ? text : "\nbytes sent by a rank in a step (estimate)\n" + text;
 }
 
 }  // namespace
@@ -134,7 +134,7 @@ std::string MemoryReport::table() const {
 }
 
 // Returns the memory that `changed` needs. If memory_reuse is open, assumes the schedule that needs the least memory in
-// the unchanged recipe, although another one may need less in `changed`.
+// the unchanged recipe. Another schedule may need less in `changed`.
 double MemoryReport::needed_by(const Recipe& changed) const {
   if (!within_) return most_blocks(estimate_stages(changed, extensions_, world_));
   moe::MoeSchedule s = within_->smallest;

@@ -14,12 +14,12 @@ namespace hexad::plan {
 
 class MemoryReport {
  public:
-  /// Makes a report. If memory_reuse is open, finds its values that fit the memory limit. `extensions` outlive the
-  /// report.
+  /// Makes a report. If memory_reuse is not chosen yet, finds its values that fit the memory limit. `extensions` must
+  /// outlive the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// Estimates for evenly loaded experts: for each stage, the rank that needs the most memory, and the traffic of the
-  /// rank that sends the most.
+  /// Estimates for evenly loaded experts: for each stage, the memory of the rank that needs the most, and for the whole
+  /// job, the traffic of the rank that sends the most.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
     TrafficEstimate traffic;
@@ -27,14 +27,14 @@ class MemoryReport {
   };
   Estimates estimates() const;
 
-  /// Returns a table. It begins with the memory, by purpose, of the rank that needs the most, with experts loaded
-  /// evenly, at p99 and in the worst case. One line for each stage follows. If there are many stages, only the first
-  /// ones, the last one and the neediest one are listed. The last lines are the traffic, by class, of the rank that
-  /// sends the most in a step.
+  /// Returns a table of three parts:
+  /// - the memory of the rank that needs the most, by purpose, for three loads of the experts: even, p99 and worst case
+  /// - one line for each stage; if there are many stages, only the first stages, the last one and the neediest one
+  /// - the traffic of the rank that sends the most in a step, by class
   std::string table() const;
 
   /// Returns the reason why the recipe exceeds memory.limit_bytes: the missing bytes, the stage, and changes of the
-  /// recipe that would help. Empty if it fits, or has no limit.
+  /// recipe that would help. Empty if the recipe fits, or has no limit.
   std::string problem() const;
 
  private:
@@ -43,12 +43,13 @@ class MemoryReport {
   const train::Recipe recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  train::Recipe planned_;               // the recipe with a value for an open memory_reuse
-  std::optional<WithinMemory> within_;  // schedules for an open memory_reuse
+  train::Recipe planned_;               // the recipe, with a value for memory_reuse if it was not chosen yet
+  std::optional<WithinMemory> within_;  // schedules that fit, if memory_reuse was not chosen yet
 };
 
-/// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the neediest rank, and in brackets the measured bytes.
-/// `measured` has the measured bytes by the allocator's category, and the peak of their sum as "total".
+/// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the rank that needs the most, and in brackets the
+/// measured bytes. `measured` has the measured bytes by the allocator's category. Its entry "total" is the peak of
+/// their sum.
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

@@ -39,7 +39,7 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
   using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  constexpr double spread = 4;  // time of the slowest estimate (memory reuse) over the time of others
+  constexpr double spread = 4;  // ratio of the slowest estimate's time (memory reuse) to the time of other estimates
   std::string enough, best;
   double least = need, longest = 0, before = 0;
   bool stopped = false;
@@ -56,10 +56,10 @@ std::string savings_text(const Recipe& recipe, int64_t world, double limit, doub
     if (bytes <= limit) enough += (enough.empty() ? "" : ", ") + text;
     if (bytes < least) least = bytes, best = text;
   }
-  if (!enough.empty()) return "; any of these is enough: " + enough;
+  if (!enough.empty()) return "; each of these changes is sufficient: " + enough;
   if (best.empty()) return "";
-  return (stopped ? "; no estimated change is enough; the most effective one is "
-                  : "; no single change is enough; the most effective one is ") +
+  return (stopped ? "; no estimated change is sufficient; the most effective one is "
+                  : "; no single change is sufficient; the most effective one is ") +
          best;
 }
 

@@ -21,9 +21,10 @@ std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t wo
 
 /// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with the resulting
 /// memory. If no saving is sufficient, the text names the most effective one. The text is empty if no saving helps.
-/// `needed` returns the memory of a changed recipe. Makes no further estimate if it might end after `patience` seconds.
-/// The next estimate is assumed to take four times as long as the slowest one so far. For the largest models, each
-/// estimate takes some seconds.
+/// `needed` returns the memory of a changed recipe.
+///
+/// Stops before an estimate that might end later than `patience` seconds after the start. The next estimate is assumed
+/// to take four times as long as the slowest estimate so far. For the largest models, each estimate takes some seconds.
 std::string savings_text(const train::Recipe& recipe, int64_t world, double limit, double need,
                          const std::function<double(const train::Recipe&)>& needed,
                          double patience = std::numeric_limits<double>::infinity());

@@ -1,4 +1,4 @@
-// Bytes of weights, gradients and optimizer states, by formulas of the ZeRO level and the number of replicas.
+// Bytes of weights, gradients and optimizer states, computed from the ZeRO level and the number of replicas.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,14 @@ struct ParameterBytes {
   double total() const { return weights + gradients + optimizer; }
 };
 
-/// Returns the bytes that a rank keeps of a parameter that `replicas` ranks hold. `whole` has the bytes of an undivided
-/// parameter. ZeRO-1 divides optimizer states by the number of replicas, ZeRO-2 also gradients, and ZeRO-3 also weights
-/// (Rajbhandari et al. 2020). In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. ZeRO-1 keeps 6 +
-/// 12/d of these, ZeRO-2 2 + 16/d, ZeRO-3 18/d. With moments in bf16, 8 replaces each 12. Gathered weights and
-/// gradients in flight are not counted.
+/// Returns the bytes that a rank keeps of a parameter that `replicas` ranks hold. `whole` has the bytes of the
+/// undivided parameter. ZeRO-1 divides optimizer states by the number of replicas d, ZeRO-2 also gradients, and ZeRO-3
+/// also weights (Rajbhandari et al. 2020). Weights and gradients that are gathered or sent at the moment are not
+/// counted.
+///
+/// In bf16 with AdamW and f32 gradients, `whole` is 2 + 4 + 12 = 18 bytes. ZeRO-1 keeps 6 + 12/d bytes, ZeRO-2 2 +
+/// 16/d, and ZeRO-3 18/d. The 12 becomes 8 with moments in bf16, 10 if only the 16 bits that the bf16 weights lack are
+/// stored of the main weights, and 6 with both.
 ParameterBytes kept_bytes(const ParameterBytes& whole, int64_t zero, double replicas);
 
 }  // namespace hexad::plan

@@ -1,4 +1,4 @@
-// The library of estimates, prices and choices, for use in other programs: target hexad::plan.
+// Umbrella header of the library of estimates, prices and choices (target hexad::plan), for other programs.
 #pragma once
 
 #include "tools/plan/memory_estimate.h"

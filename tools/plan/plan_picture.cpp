@@ -25,7 +25,7 @@ constexpr int bracket_depth = 6, traffic_height = 100, least_run = 76;
 constexpr size_t most_equal_nodes = 8, most_kinds = 16, most_cells = 64, most_members = 12;
 constexpr int most_columns = 8;
 
-// Nodes with the same pipeline stages at the same places.
+// Nodes with the same pipeline stages in the same positions.
 struct NodeKind {
   int64_t first, count;
   std::vector<int> stages;  // stage of each of its ranks
@@ -40,7 +40,7 @@ class Picture {
     words("start title", margin, y_ += line, plan_.title);
     words("start", margin, y_ += line + 4, plan_.layout.to_string());
     words("start small", margin, y_ += line,
-          fmt::format("{} a node; the fast link joins {}", base::counted(plan_.ranks_per_node, "rank"),
+          fmt::format("{} per node; the fast link connects {}", base::counted(plan_.ranks_per_node, "rank"),
                       base::counted(plan_.domain, "rank")));
     y_ += gap;
     draw_nodes();
@@ -109,7 +109,8 @@ class Picture {
     for (size_t i = drawn; i < kinds.size(); ++i) others += kinds[i].count;
     if (others > 0)
       words("start", margin, y_ += line + 4,
-            fmt::format("and {} of {} more kinds", base::counted(others, "node"), kinds.size() - drawn));
+            fmt::format("and {} of {} more kinds that are not drawn", base::counted(others, "node"),
+                        kinds.size() - drawn));
   }
 
   void draw_node(const NodeKind& kind, const RankPicture::Box& box, int columns) {
@@ -146,7 +147,7 @@ class Picture {
     words("start", margin, y_ + line,
           fmt::format("{}{}: {}, {}", t.name, t.name == of_class ? "" : fmt::format(" (class {})", of_class),
                       base::human_bytes(t.sent), link_of(t)));
-    // Ranks of one node stand side by side, above its name.
+    // Draws the ranks of one node next to each other, above the node's name.
     const int top = y_ + line + gap + bracket_depth, size = static_cast<int>(t.ranks.size());
     const int drawn = std::min(size, static_cast<int>(most_members));
     int x = margin, end = margin;
@@ -177,8 +178,8 @@ class Picture {
     if (shown < stages) words("start small", x, y_ + 11, fmt::format("colours repeat after {} stages", shown));
     y_ += line;
     for (const std::string_view text :
-         {"A cell is a rank, a box is a node. A bracket joins the first group of its kind, in the group's order.",
-          "Bytes are those that a rank sends in the simulated step, averaged over pipeline stages."})
+         {"Cells are ranks, boxes are nodes. A bracket spans the first group of its kind, in the group's order.",
+          "Bytes: sent by a rank in the simulated step, averaged over pipeline stages."})
       words("start small", margin, y_ += line, text);
   }
 

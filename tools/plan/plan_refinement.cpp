@@ -13,10 +13,10 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Largest number of layouts that are tried with offload because their steps seem shorter than the steps of fitting
-// layouts. Each layout takes up to three changes.
+// Largest number of layouts that are tried with offload because their steps seem shorter than those of fitting layouts.
+// Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
-// Smallest relative gain that justifies a key in the recipe.
+// Smallest relative gain for which a changed key is accepted.
 constexpr double least_gain = 0.001;
 
 bool is_less(double after, double before) { return after < (1 - least_gain) * before; }
@@ -30,8 +30,8 @@ void simulate(PlannedLayout& l, const PlanSite& site) {
   l.step.records.clear(), l.step.simulated = {};
 }
 
-// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, such as that of
-// offloading.
+// Simulates the step of a layout. Returns false if the cluster lacks a rate that the step needs, for example the rate
+// of offloading.
 bool PlanRefinement::simulated(PlannedLayout& l) const try {
   simulate(l, site_);
   return true;
@@ -40,12 +40,14 @@ bool PlanRefinement::simulated(PlannedLayout& l) const try {
   return false;
 }
 
-void PlanRefinement::estimate(PlannedLayout& l) const {
-  l.memory = estimate_memory(l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
+// Estimates the memory of a layout. Stops early if the memory exceeds `limit` bytes.
+void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
+  l.memory =
+      estimate_memory_within(limit, l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
 }
 
-// Replaces `best` by the changed layout if the latter is better. Computes the deciding figure first, because most
-// changes gain nothing and then need no other figure.
+// Replaces `best` by the changed layout if that is better. Computes the deciding quantity first, because most changes
+// gain nothing, and the second quantity is then not needed.
 bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   PlannedLayout l = best;
   l.candidate.recipe = changed;
@@ -53,11 +55,11 @@ bool PlanRefinement::improves(PlannedLayout& best, const Recipe& changed) {
   // Accepts offload that does not grow, because the recipe itself may offload to a host whose memory is unknown.
   const auto offload_is_possible = [&] { return offload_fits(l) || l.memory.offloaded <= best.memory.offloaded; };
   if (site_.request.objective == Objective::memory) {
-    estimate(l);
+    estimate(l, best.memory.total);
     if (!offload_is_possible() || !is_less(l.memory.total, best.memory.total) || !simulated(l)) return false;
   } else {
     if (!simulated(l) || !is_less(l.step.seconds, best.step.seconds)) return false;
-    estimate(l);
+    estimate(l, site_.memory);
     if (l.memory.total > site_.memory || !offload_is_possible()) return false;
   }
   best = std::move(l);
@@ -93,7 +95,7 @@ std::optional<PlannedLayout> PlanRefinement::made_to_fit(PlannedLayout l) {
   for (Recipe& r : with_more_offloaded(l.candidate.recipe)) {
     l.candidate.recipe = std::move(r);
     ++changes_;
-    estimate(l);
+    estimate(l, site_.memory);
     if (fits(l) && simulated(l)) return l;
   }
   return {};

@@ -1,4 +1,4 @@
-// Third stage of a plan's search. It tries other schedules, orders of axes, overlap and offload for the best layouts.
+// Third stage of a plan's search. It varies schedules, orders of axes, overlap and offload of the best layouts.
 #pragma once
 
 #include <limits>
@@ -9,37 +9,38 @@
 
 namespace hexad::plan {
 
-/// Predicts and sets the step of the layout, without its records. Throws Error(usage) if the cluster lacks a rate.
+/// Predicts the step of the layout and stores it in `layout`, without its records. Throws Error(usage) if the cluster
+/// lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 
 /// Searches for changes that improve a layout. For each change, estimates the memory of the changed layout and
-/// simulates its step. Skips the second figure if the first one already rejects the change.
+/// simulates its step. Skips the simulation if the memory already rejects the change.
 class PlanRefinement {
  public:
   /// `site` outlives the object.
   explicit PlanRefinement(const PlanSite& site) : site_(site) {}
 
   /// Returns the layout with changes that improve it. Tries key by key, until no change improves the layout or `most`
-  /// changes have been tried. Under Objective::memory, the layout needs only its memory; otherwise also its step. The
-  /// result is never worse, and it fits if the layout does.
+  /// changes have been tried. `layout` must have its memory and, except under Objective::memory, its step. The result
+  /// is never worse, and it fits if `layout` fits.
   PlannedLayout refined(PlannedLayout layout, int64_t most);
   /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
   /// Returns the layout with the first change of with_more_offloaded() that makes it fit; none if no change does.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
-  /// Refines the smallest layouts and returns the layouts that then fit. Requires a site with Objective::memory.
+  /// Refines the layouts with the least memory and returns those that then fit. Requires a site with Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 
   /// Returns the number of changes tried.
   int64_t changes() const { return changes_; }
-  /// Returns the least memory of a layout in smallest_that_fit(), in bytes.
+  /// Returns the least memory of all layouts that smallest_that_fit() saw, in bytes.
   double least_memory() const { return least_memory_; }
 
  private:
   bool improves(PlannedLayout& best, const train::Recipe& changed);
   bool simulated(PlannedLayout& layout) const;
-  void estimate(PlannedLayout& layout) const;
+  void estimate(PlannedLayout& layout, double limit = std::numeric_limits<double>::infinity()) const;
   bool offload_fits(const PlannedLayout& layout) const { return layout.memory.offloaded <= site_.host_memory; }
   bool fits(const PlannedLayout& layout) const { return layout.memory.total <= site_.memory && offload_fits(layout); }
 
@@ -48,10 +49,11 @@ class PlanRefinement {
   double least_memory_ = std::numeric_limits<double>::infinity();
 };
 
-/// Refines and sorts the plan's best layouts, and counts the changes. If the plan has no layout, first adds the
-/// smallest layouts of `too_large` that fit with changes that save memory. Otherwise, adds layouts of `too_large` that
-/// fit with offload and whose steps seem shorter than that of the best layout. Tries at most 39 changes, or 66 if no
-/// layout fits at first.
+/// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 39 changes, or 66 if the plan
+/// begins without a layout.
+/// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
+/// - Otherwise, adds layouts of `too_large` that fit with offload and whose steps seem shorter than that of the best
+///   layout.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
 
 }  // namespace hexad::plan

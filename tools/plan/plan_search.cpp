@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -9,19 +10,17 @@
 
 #include "layers/model_size.h"
 #include "tools/plan/plan_refinement.h"
+#include "tools/plan/state_bound.h"
 #include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 namespace {
 
-// Share of a device's memory that a rank needs besides tensors: for the runtime's context, libraries, and communication
-// buffers.
-constexpr double reserved_share = 0.06;
-// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are rough.
+// A layout is excluded if its composed estimate exceeds this multiple of the limit. Composed estimates are approximate.
 constexpr double composed_error = 1.15;
-// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is excluded,
-// too. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at one time,
-// which is small compared with this margin.
+// If the composed estimate exceeds this multiple of the limit, the same layout with less recomputation is also
+// excluded. Less recomputation keeps more tensors. It saves only the memory of the part that is recomputed at the same
+// time, which is small compared with this margin.
 constexpr double error_of_less_recomputation = 1.25;
 // A layout is not tried with offload if its composed estimate exceeds this multiple of the limit. In bf16, the
 // optimizer's state is 12 of the 18 bytes of a parameter.
@@ -29,18 +28,7 @@ constexpr double offloaded_reach = 3;
 // Number of layouts that are simulated for each requested layout.
 constexpr size_t simulated_per_wanted = 2;
 
-// Returns a lower bound of a rank's bytes for weights and gradients, by formula.
-double least_state(const train::Recipe& r, const layers::ModelSize& size, int64_t world) {
-  const train::ParallelConfig& p = r.parallel;
-  const auto number = [](int64_t n) { return static_cast<double>(n); };
-  const double bytes = number(base::size_of(train::dtype_of(r.train.precision))) +
-                       (r.optim.grad_dtype == optim::GradientDtype::bf16 ? 2.0 : 4.0);
-  const double experts = number(size.expert_parameters), dense = number(size.parameters) - experts;
-  if (p.zero == 3) return bytes * (experts + dense) / number(world);
-  return bytes * (dense / number(p.tp * p.pp) + experts / number(p.ep * p.etp.value_or(p.tp) * p.pp));
-}
-
-// Settings of a layout other than recomputation.
+// Settings of a layout, except recomputation.
 using Settings = std::array<int64_t, 10>;
 
 Settings settings_beside_recomputation(const train::Recipe& r) {
@@ -58,7 +46,7 @@ Settings settings_beside_recomputation(const train::Recipe& r) {
           r.batch.micro};
 }
 
-// Returns the indices of the candidates, sorted by recomputation, the most first. The sort is stable.
+// Returns the indices of the candidates, those with the most recomputation first. The sort is stable.
 std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& candidates) {
   std::vector<size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -66,19 +54,30 @@ std::vector<size_t> most_recomputation_first(const std::vector<PlanCandidate>& c
   return order;
 }
 
-constexpr double unlimited = std::numeric_limits<double>::infinity();
+// Least number of layouts that a search for the least memory keeps, because refinement starts from several layouts.
+constexpr size_t fewest_wanted = 8;
 
-double memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine) return unlimited;
-  return static_cast<double>(cluster.machine->memory) * (1 - reserved_share);
-}
+// Limit above which the memory of a layout does not matter under Objective::memory. If n layouts are to be simulated,
+// it is the n-th smallest memory that was composed so far. Other objectives have no limit.
+class WantedMemory {
+ public:
+  explicit WantedMemory(const PlanRequest& request)
+      : layouts_(request.objective == Objective::memory ? std::max(fewest_wanted, simulated_per_wanted * request.wanted)
+                                                        : 0) {}
 
-// Returns the bytes of host memory for each rank. Returns 0, which rules out offload, if a description does not give
-// these bytes.
-double host_memory_of_rank(const Cluster& cluster) {
-  if (!cluster.machine) return unlimited;
-  return static_cast<double>(cluster.machine->host_memory.value_or(0));
-}
+  void add(double bytes) {
+    if (layouts_ == 0) return;
+    least_.insert(bytes);
+    if (least_.size() > layouts_) least_.erase(std::prev(least_.end()));
+  }
+  double limit() const {
+    return layouts_ > 0 && least_.size() == layouts_ ? *least_.rbegin() : std::numeric_limits<double>::infinity();
+  }
+
+ private:
+  const size_t layouts_;
+  std::multiset<double> least_;
+};
 
 }  // namespace
 
@@ -101,19 +100,25 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
-  const double memory = plan.memory = memory_of_rank(cluster);
-  LayerCosts& costs = shared.of(extensions, cluster, request.world);
+  const double memory = plan.memory = tensor_memory(cluster);
+  LayerCosts& costs = shared.of(extensions, cluster, request.world, request.load);
   plan.least_memory = std::numeric_limits<double>::infinity();
-  const layers::ModelSize size = layers::model_size(recipe.model, extensions);
-  std::set<Settings> far_too_large;  // too large even with the most recomputation
+  const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
+  WantedMemory wanted(request);
+  std::set<Settings> far_too_large;  // settings that are too large even with the most recomputation
+  // Settings that fit, but need more memory than enough other layouts even with the most recomputation.
+  std::set<Settings> unwanted;
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload
   for (const size_t i : most_recomputation_first(legal)) {
     const Settings settings = settings_beside_recomputation(legal[i].recipe);
-    double bytes = least_state(legal[i].recipe, size, request.world);
+    double bytes = state.of_layout(legal[i].recipe, request.world);
     if (bytes <= memory && !far_too_large.contains(settings)) {
+      if (unwanted.contains(settings) || bytes > composed_error * wanted.limit()) continue;
       composed[i] = costs.step(legal[i]);
       bytes = composed[i]->memory;
+      wanted.add(bytes);
+      if (bytes > error_of_less_recomputation * wanted.limit()) unwanted.insert(settings);
       if (bytes <= composed_error * memory) continue;
       if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
       if (bytes <= offloaded_reach * memory)
@@ -138,10 +143,10 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
                       .prices = prices,
                       .request = request,
                       .memory = memory,
-                      .host_memory = host_memory_of_rank(cluster)};
+                      .host_memory = offload_memory(cluster)};
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
-    l.memory = estimate_memory(l.candidate.recipe, extensions, request.world, request.load);
+    l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
     if (l.memory.total > memory) {
       ++plan.too_large;

@@ -12,15 +12,17 @@
 
 namespace hexad::plan {
 
-/// Goal of a plan. time: the shortest step. memory: the least memory of a rank. Between equal layouts, the other of
-/// these two quantities decides. ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks()).
+/// Objective of a plan.
+/// - time: the shortest step; of equal layouts, the one with the least memory of a rank
+/// - memory: the least memory of a rank; of equal layouts, the one with the shortest step
+/// - ranks: the shortest step on the fewest ranks on which a layout fits (fewest_ranks())
 enum class Objective : uint8_t { time, memory, ranks };
 constexpr auto enum_names(Objective) {
   return std::to_array<std::pair<Objective, std::string_view>>(
       {{Objective::time, "time"}, {Objective::memory, "memory"}, {Objective::ranks, "ranks"}});
 }
 
-/// Returns the quantities that a plan minimizes: the first one decides, and the second one breaks ties.
+/// Returns the two quantities that a plan minimizes. The first decides, and the second breaks ties.
 std::pair<double, double> goal(Objective objective, double seconds, double bytes);
 
 struct PlannedLayout {
@@ -33,13 +35,14 @@ struct PlannedLayout {
 };
 
 struct Plan {
-  std::vector<PlannedLayout> best;    // simulated, best first
-  PlanCandidates candidates;          // counts of refusals; `legal` is empty
-  int64_t legal = 0, too_large = 0;   // number of legal layouts; number of legal layouts that exceed `memory`
-  double memory = 0;                  // limit of a rank's tensors, in bytes
-  double least_memory = 0;            // least bytes of any layout; approximate if that layout was not simulated
-  std::vector<ResourceGain> gains;    // for the first of `best`, the largest first (PlanRequest::details)
-  std::vector<GroupTraffic> traffic;  // for the first of `best` (PlanRequest::details)
+  std::vector<PlannedLayout> best;   // simulated, best first
+  PlanCandidates candidates;         // counts of illegal combinations; `legal` is empty
+  int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that exceed `memory`
+  double memory = 0;                 // limit of a rank's tensors, in bytes
+  // Least bytes of any layout; an approximation or a lower bound if that layout was not simulated.
+  double least_memory = 0;
+  std::vector<ResourceGain> gains;    // gains for best[0], the largest first (PlanRequest::details)
+  std::vector<GroupTraffic> traffic;  // traffic of best[0] (PlanRequest::details)
   int64_t simulated = 0;              // number of layouts simulated in the second stage
   int64_t changes = 0;                // number of changes tried in the third stage
 };
@@ -50,20 +53,27 @@ struct PlanRequest {
   Objective objective = Objective::time;
   RoutingLoad load = RoutingLoad::even;
   size_t wanted = 10;
-  /// true: the plan also has the memory of the best layouts under each routing, and gains and traffic of the first
+  /// true: the plan also has the memory of the best layouts under each routing, and the gains and traffic of the first
   /// layout.
   bool details = false;
-  bool orders = true;  // false: parallel.order stays auto
+  bool orders = true;  // false: parallel.order remains auto
 };
 
-/// Returns the best layouts, by three stages. The first stage composes steps of all legal layouts (LayerCosts). The
-/// second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their steps.
-/// The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
-/// (refine()). If the cluster does not give a rank's memory, all layouts fit. Objective::ranks orders layouts of the
-/// requested ranks like Objective::time. `costs` keeps costs of layers for later searches.
+/// Returns the best layouts. The search has three stages:
+/// - The first stage composes the steps of all legal layouts (LayerCosts). It omits layouts whose state alone is too
+///   large (StateBound).
+/// - The second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their
+///   steps.
+/// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large
+///   (refine()).
+///
+/// Under Objective::memory, the first stage also omits a layout if enough layouts for the second stage need less
+/// memory. It compares bounds of the state, or the memory of the same layout with more recomputation. If the cluster
+/// does not give a rank's memory, all layouts fit. Objective::ranks orders the layouts of the requested ranks like
+/// Objective::time. `costs` keeps the costs of layers for later searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request, SharedCosts& costs);
-/// Like the other overload, without costs of earlier searches.
+/// Like the other overload, but without the costs of earlier searches.
 Plan search_plan(const config::Document& document, const train::Recipe& recipe, const train::Extensions& extensions,
                  const Cluster& cluster, const PlanRequest& request);
 

@@ -25,9 +25,9 @@ namespace {
 
 using pp::PipelineKind;
 
-// Smallest number of a sequence's tokens on a rank under context parallelism.
+// Smallest number of tokens of a sequence that each rank has under context parallelism.
 constexpr int64_t least_tokens = 4096;
-// Largest number of world sizes that are tried on each side of an illegal one.
+// Largest number of world sizes that are tried below an illegal world size, and above it.
 constexpr int most_tries = 16;
 
 std::vector<int64_t> powers_of_two(int64_t most) {
@@ -62,7 +62,7 @@ class Collector {
  public:
   explicit Collector(const LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`. The rules accept all values of recomputation or none.
+  // Adds the recipe with each of `recomputes`. The rules accept either all values of recomputation or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     const auto count = std::ssize(recomputes);
     found_.tried += count;
@@ -77,7 +77,7 @@ class Collector {
     }
   }
 
-  /// Counts a combination that the rule of `key` refuses for all values of the keys that are not set yet.
+  /// Counts a combination that breaks the rule of `key` for all values of the keys that are not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
   PlanCandidates take() { return std::move(found_); }
@@ -87,7 +87,7 @@ class Collector {
   PlanCandidates found_;
 };
 
-// Enumerates values of the keys, from the axes of dense layers to the micro-batch.
+// Enumerates the values of the keys, from the axes of dense layers to the micro-batch.
 class Enumeration {
  public:
   Enumeration(const Recipe& recipe, const PlanSpace& space, Collector& collector)
@@ -154,17 +154,17 @@ class Enumeration {
 LayoutRules::LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world)
     : extensions_(extensions), world_(world) {
   config::read<Recipe>(document, read_);
+  of_reading_ = read_.list().size();
 }
 
 std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
-  config::Problems problems = read_;
-  const size_t before = problems.list().size();
-  train::check_layout(r, world_, problems);
-  train::check_moe_schedule(r, extensions_, problems);
-  train::check_micro_batch_overlap(r, world_, problems);
-  train::check_moe_order(r, extensions_, problems);
-  if (problems.list().size() == before) return {};
-  const config::Problems::Problem& first = problems.list()[before];
+  read_.keep_first(of_reading_);
+  train::check_layout(r, world_, read_);
+  train::check_moe_schedule(r, extensions_, read_);
+  train::check_micro_batch_overlap(r, world_, read_);
+  train::check_moe_order(r, extensions_, read_);
+  if (read_.list().size() == of_reading_) return {};
+  const config::Problems::Problem& first = read_.list()[of_reading_];
   return first.rule.empty() ? first.path : first.rule;
 }
 

@@ -1,5 +1,5 @@
-// Layouts that `hexad plan` compares: the values that it tries for keys of a recipe, and the reasons why combinations
-// are illegal.
+// Layouts that `hexad plan` compares: the values that it tries for a recipe's keys, and the reasons why combinations of
+// values are illegal.
 #pragma once
 
 #include <map>
@@ -18,28 +18,28 @@ namespace hexad::plan {
 struct PlanCandidate {
   train::Recipe recipe;
 
-  /// Returns key and value of each key that the planner may change, in the order of the recipe. Omits keys of
+  /// Returns the key and value of each setting that the planner may change, in the order of the recipe. Omits keys of
   /// schedule.moe if the model has no experts.
   std::vector<std::pair<std::string, std::string>> settings() const;
   /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1.
   /// Replaces each `auto` by its resolved value.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
-  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Order,
-  /// offload, overlap and choices of schedule.moe follow only if they differ from their defaults.
+  /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Adds order,
+  /// offload, overlap and choices of schedule.moe only if they differ from their defaults.
   std::string to_string(int64_t world) const;
 };
 
 /// A setting that differs between two layouts.
 struct ChangedSetting {
-  std::string key, from, to;  // values are "-" if the setting has no effect
+  std::string key, from, to;  // "-" if the setting has no effect
 };
-/// Returns the effective settings that differ between layouts of `world` ranks, in the order of the recipe.
+/// Returns the effective settings that differ between two layouts on `world` ranks, in the order of the recipe.
 std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const PlanCandidate& to, int64_t world);
 
-/// Rules of load_to_train() for recipes on a given number of ranks.
+/// Rules of load_to_train() for recipes on a given number of ranks. Not thread-safe.
 class LayoutRules {
  public:
-  /// Reads the keys of the recipe in `document`. `extensions` outlives the object.
+  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object.
   LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world);
 
   /// Returns the key of the first rule that the recipe breaks; none if it is legal.
@@ -48,43 +48,47 @@ class LayoutRules {
  private:
   const train::Extensions& extensions_;
   const int64_t world_;
-  config::Problems read_;  // has the keys of the recipe
+  // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems and removes them
+  // again, because copying all keys would take longer than checking the rules.
+  mutable config::Problems read_;
+  size_t of_reading_ = 0;  // number of problems found while reading
 };
 
 /// Limits of the search.
 struct PlanSpace {
   int64_t world;             // ranks
-  int64_t ranks_per_domain;  // number of ranks that the fast link joins; limits tp
+  int64_t ranks_per_domain;  // number of ranks that the fast link connects; the limit of tp
 };
 
-/// Candidates and refusals.
+/// Legal layouts, and counts of illegal ones.
 struct PlanCandidates {
   std::vector<PlanCandidate> legal;
-  std::map<std::string, int64_t> refused;  // number of combinations by the key of the first broken rule
+  std::map<std::string, int64_t> refused;  // number of illegal combinations, by the key of the first broken rule
   int64_t tried = 0;
 };
 
-/// Returns the legal layouts of the recipe on the ranks: all combinations of
+/// Returns the legal layouts of the recipe on the given ranks: all combinations of
 /// - tp: powers of two inside a domain, with sequence parallelism
-/// - cp: powers of two that leave a rank at least 4096 tokens of a sequence; ulysses if the numbers of heads permit,
-///   otherwise ring
+/// - cp: powers of two for which each rank has at least 4096 tokens of a sequence; ulysses if the numbers of heads
+///   permit it, otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
-/// - ep: divisors of the experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
-/// - zero: 1 and 3, or 0 without data parallelism
+/// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
+/// - zero: 1 and 3; without data parallelism only 0
 /// - recompute: none, attention, block
 /// - batch.micro: powers of two up to 8
 ///
-/// parallel.order and cp_expansion are auto, and all other keys are as in the recipe. Legal: LayoutRules.
+/// parallel.order and cp_expansion are auto, and all other keys are as in the recipe. LayoutRules decides which layouts
+/// are legal.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 
-/// Nearest numbers of ranks with a legal layout.
+/// Nearest numbers of ranks that have a legal layout.
 struct NearestRanks {
   std::optional<int64_t> below, above;
 };
-/// Returns the nearest numbers of ranks below and above space.world that have a legal layout, up to `most`. Tries at
-/// most 16 numbers on each side. These are powers of two times divisors of batch.global, which plan_candidates() can
-/// divide among axes.
+/// Returns the nearest numbers of ranks below and above space.world, up to `most`, that have a legal layout. Tries at
+/// most 16 numbers below and 16 above. Each tried number is a power of two times a divisor of batch.global, because
+/// plan_candidates() can divide such numbers among axes.
 NearestRanks nearest_legal_ranks(const config::Document& document, const train::Recipe& recipe,
                                  const train::Extensions& extensions, const PlanSpace& space, int64_t most);
 

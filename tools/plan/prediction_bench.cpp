@@ -60,13 +60,13 @@ void print_predictions(const Candidates& candidates) {
   fmt::print("predicted fastest: {}\n", moe::to_string(predicted_fastest(candidates).schedule));
 }
 
-/// Errors of predictions. An error is predicted over measured, minus one.
+/// Errors of predictions. An error is the ratio of predicted to measured time, minus one.
 struct Findings {
   std::vector<double> errors;  // error of each candidate, in the order of the candidates
   double median_error = 0, percentile_95_error = 0;
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
-  double excess = 0;  // measured time of predicted_fastest over that of fastest, minus one
+  double excess = 0;  // ratio of the measured time of predicted_fastest to that of fastest, minus one
 };
 
 Findings findings_of(const Candidates& candidates) {
@@ -91,8 +91,8 @@ void print_comparison(const Candidates& candidates) {
     fmt::print("{:<{}} {:>12.3f} {:>12.3f} {:>+7.1f}%\n", moe::to_string(candidates[i].schedule), width,
                1e3 * candidates[i].predicted, 1e3 * candidates[i].measured_seconds(), 100 * f.errors[i]);
   fmt::print("error: median {:.1f}%, 95th percentile {:.1f}%\n", 100 * f.median_error, 100 * f.percentile_95_error);
-  fmt::print("fastest: {}; predicted: {}, which takes {:+.1f}%\n", moe::to_string(f.fastest->schedule),
-             moe::to_string(f.predicted_fastest->schedule), 100 * f.excess);
+  fmt::print("fastest: {}; predicted fastest: {}, whose measured time differs by {:+.1f}%\n",
+             moe::to_string(f.fastest->schedule), moe::to_string(f.predicted_fastest->schedule), 100 * f.excess);
 }
 
 void print_json(const Candidates& candidates, const std::string& file, const std::string& digest, int ranks,
@@ -132,10 +132,11 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
       extensions.sources);
   ModelInstance instance(recipe, extensions, world.group());
-  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers);
+  optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers,
+                             &instance.mesh);
   TrainStep train(recipe, instance, optimizer);
   int64_t step = 0;
-  for (int round = 0; round <= rounds; ++round)  // the first round allocates memory
+  for (int round = 0; round <= rounds; ++round)  // the first round is not measured, because it allocates memory
     for (ScheduleCandidate& c : candidates) {
       instance.reschedule(c.schedule);
       PassRecorder recorder(instance);
@@ -153,7 +154,7 @@ void measure(Candidates& candidates, const Recipe& recipe, const train::Extensio
 ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extensions, const comm::World& world,
                            const PredictionBench& bench) {
   if (recipe.model.moe.experts == 0)
-    fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0)");
+    fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
     fail(ExitCode::usage,
          "bench predict: schedule.pipeline.overlap must be none; otherwise, a pass also takes the time of the other "
@@ -164,14 +165,15 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     const std::string text = document(recipe, candidates, world.size());
     base::write_file(bench.out, text);
     digest = data::digest_of(text).to_string();
-    // Readable text goes to standard error if standard output gets a JSON object.
+    // Prints readable text to standard error if standard output gets a JSON object.
     std::FILE* const out = bench.json ? stderr : stdout;
     fmt::print(out, "{} in {}, XXH3 {}, before any measurement\n", base::counted(std::ssize(candidates), "prediction"),
                bench.out, digest);
     if (recipe.schedule.profile.empty())
-      fmt::print(out,
-                 "the predictions assume a plain machine, because schedule.profile is not set; `hexad profile` writes "
-                 "a profile\n");
+      fmt::print(
+          out,
+          "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes "
+          "such a file\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

@@ -1,5 +1,5 @@
-// Test of the simulator: writes its predictions for every legal schedule of a recipe before any measurement, then
-// measures the schedules.
+// Benchmark of the simulator. It writes the predictions for every legal schedule of a recipe before any measurement,
+// and then measures the schedules.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ namespace hexad::plan {
 
 struct PredictionBench {
   std::string out = "predictions.json";
-  int rounds = 3;     // number of timed steps of each schedule, alternating; 0: no measurement
+  int rounds = 3;     // number of timed steps of each schedule, in alternation; 0: no measurement
   bool json = false;  // prints one JSON object instead of the table
 };
 
 /// Predicts the times of one MoE layer's forward and backward without building the model. Then trains a few steps, and
-/// prints predicted and measured times. Returns `resource` after printing the predictions if the model does not fit and
-/// nothing can be measured. Collective.
+/// prints predicted and measured times. If the model does not fit, prints the predictions, measures nothing, and
+/// returns `resource`. Collective.
 base::ExitCode bench_predictions(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const comm::World& world, const PredictionBench& bench);
 

@@ -34,8 +34,9 @@ std::string PredictionError::text(double seconds) const {
 }
 
 std::string PredictionError::explanation() const {
-  return fmt::format("about 90% of steps are between the numbers in brackets, by the errors of {} {} ({})", cases, what,
-                     source);
+  return fmt::format(
+      "about 90% of measured times are expected between the numbers in brackets, according to the errors of {} {} ({})",
+      cases, what, source);
 }
 
 const PredictionError& prediction_error(const Cluster& cluster) { return cluster.machine ? described : measured; }

@@ -1,4 +1,4 @@
-// Known errors of predicted steps, as intervals around a prediction.
+// Known errors of predicted steps, shown as intervals around a prediction.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace hexad::plan {
 
-/// Error of predictions: quantiles of measured over predicted seconds, between which 90% of new cases are expected. Of
-/// n known ratios in ascending order, number k is the quantile k/(n + 1), because the expected share of new cases below
-/// it is k/(n + 1). Between two ratios, the quantile is linear.
+/// Error of predictions: quantiles of the ratio of measured to predicted seconds. 90% of new cases are expected between
+/// them. Of n known ratios in ascending order, ratio number k is the quantile k/(n + 1), because this is the expected
+/// share of new cases below it. Between two ratios, the quantile is interpolated linearly.
 struct PredictionError {
   double low, high;               // the quantiles 0.05 and 0.95
   int cases;                      // number of known ratios
   std::string_view what, source;  // description of the cases, and the report that lists them
 
-  /// Returns the seconds between which about 90% of measured times are expected for a prediction.
+  /// Return the limits, in seconds, between which about 90% of measured times are expected for a prediction.
   double least(double seconds) const { return low * seconds; }
   double most(double seconds) const { return high * seconds; }
   /// Returns a prediction with its interval: "412 ms (190 to 618)". The text repeats the unit if the units differ.
@@ -25,9 +25,9 @@ struct PredictionError {
   std::string explanation() const;
 };
 
-/// Returns the error of steps that are predicted on a cluster: the error on published steps if the file has a
-/// description, or the error on measured passes through MoE layers if the file has only measured curves. Whole steps on
-/// a measured cluster have not been compared.
+/// Returns the error of steps that are predicted on a cluster. If the file has a description, this is the error on
+/// published steps. If the file has only measured curves, this is the error on measured passes through MoE layers,
+/// because whole steps on a measured cluster have not been compared.
 const PredictionError& prediction_error(const Cluster& cluster);
 
 }  // namespace hexad::plan

@@ -17,26 +17,20 @@ using schedule::LaneSet;
 using schedule::Rates;
 using schedule::TimeCurve;
 
-constexpr double tile = 128;             // rows, and columns, of the tile that one SM computes at a time
-constexpr double peers_of_a_step = 8;    // number of sends that NCCL batches
-constexpr double attention_share = 0.5;  // rate of attention over that of a measured product
+constexpr double tile = 128;             // number of rows, and of columns, of the tile that one SM computes at a time
+constexpr double peers_of_a_step = 8;    // number of sends that NCCL batches in one step
+constexpr double attention_share = 0.5;  // ratio of attention's rate to the rate of a measured product
 
 template <class E>
 std::string_view word(E value) {
   return enum_names(E{})[base::ordinal(value)].second;
 }
 
-std::optional<Element> element_of(Dtype dtype) {
-  if (dtype == Dtype::f32) return Element::f32;
-  if (dtype == Dtype::bf16) return Element::bf16;
-  return {};
-}
-
-/// Efficiency over the size of the work. Between points, the time (size / efficiency) is linear, as for a fixed
-/// overhead and a rate. Beyond the last point, the efficiency is constant.
+/// Efficiency as a function of the size of the work. Between points, the time (size / efficiency) is linear, as for a
+/// fixed overhead and a constant rate. Beyond the last point, the efficiency is constant.
 class Efficiency {
  public:
-  /// Quantity of the first point that also applies to smaller sizes: time or efficiency.
+  /// Quantity that is constant below the first point: time or efficiency.
   enum class Below : uint8_t { time, efficiency };
 
   Efficiency(const Curve& curve, Below below) : points_(curve.points), below_(below), constant_(curve.is_constant()) {}
@@ -58,8 +52,8 @@ class Efficiency {
   bool constant_;
 };
 
-// Returns the share at x, which is linear between points and constant beyond them. Used for shares over quantities
-// other than the amount of work.
+// Returns the share at x. The share is linear between points and constant beyond them. Used for shares that depend on
+// quantities other than the amount of work.
 double share_at(const Curve& curve, double x) {
   const auto& points = curve.points;
   if (curve.is_constant() || x <= points.front().x) return points.front().y;
@@ -85,7 +79,7 @@ class Described {
   }
 
   const Machine& machine() const { return m_; }
-  /// Returns the peak for `dtype` in FLOP/s; 0 if the description does not give it.
+  /// Returns the peak rate for `dtype` in FLOP/s; 0 if the description does not give it.
   double known_peak(Dtype dtype) const {
     return (dtype == Dtype::bf16 ? m_.peak.bf16 : dtype == Dtype::f32 ? m_.peak.f32 : m_.peak.f64).value_or(0);
   }
@@ -100,7 +94,7 @@ class Described {
                                                                : weights;
     const double occupied = std::min(1.0, result / (static_cast<double>(m_.sms) * tile * tile));
     const double width = p.inputs / (p.inputs + share.half_width) * (p.outputs / (p.outputs + share.half_width));
-    // Takes the lower of the two efficiencies. With their product, a larger matrix product could take less time.
+    // Takes the lower of the two efficiencies. If they were multiplied, a larger matrix product could take less time.
     const double efficiency = std::min(curve.at(mean) * width, curve.greatest() * occupied);
     const double rate = peak(p.dtype) * *m_.sustained * efficiency;
     const double flops = 2 * p.rows * p.inputs * p.outputs;
@@ -130,7 +124,7 @@ class Described {
 
   double collective(Collective operation, const GroupPlace& place, double bytes) const {
     base::require(place.ranks_per_node <= m_.ranks_per_node, "[Prices] ", place.ranks_per_node,
-                  " ranks of a group on a node of ", m_.ranks_per_node);
+                  " ranks of a group on one node, expected at most ", m_.ranks_per_node);
     const Way way = way_of(place);
     switch (operation) {
       case Collective::all_to_all:
@@ -147,7 +141,7 @@ class Described {
     base::fail_invariant("[Prices] unknown collective");
   }
 
-  // Adds the slowdowns of the description that `rates` does not list already.
+  // Adds those slowdowns of the description that `rates` does not list yet.
   void add_slowdowns(Rates& rates) const {
     const auto add = [&](Lane lane, Lane beside, double speed) {
       const bool listed = std::ranges::any_of(
@@ -164,7 +158,8 @@ class Described {
   }
 
  private:
-  // Distribution of a group: numbers of its ranks, of its ranks in one domain, and of its domains.
+  // Distribution of a group: the number of its ranks, the number of its ranks in one domain, and the number of its
+  // domains.
   struct Way {
     double ranks, inside, domains;
     double adapter;  // share of an adapter's bandwidth for each rank
@@ -177,11 +172,11 @@ class Described {
     Way way{static_cast<double>(place.ranks), static_cast<double>(inside),
             std::ceil(static_cast<double>(place.ranks) / static_cast<double>(inside)), 1};
     if (inside > 1 && !m_.inside)
-      base::fail(base::ExitCode::usage, "the cluster has no machine.inside: ", inside, " ranks of a group are in one ",
-                 "domain");
+      base::fail(base::ExitCode::usage, "the cluster has no machine.inside: ", inside,
+                 " ranks of a group are in the same ", "domain; add the link to the section machine");
     if (way.domains > 1 && !m_.network)
       base::fail(base::ExitCode::usage, "the cluster has no machine.network: a group of ", place.ranks, " ranks is on ",
-                 place.nodes, " nodes");
+                 place.nodes, " nodes; add the link to the section machine");
     const auto users = static_cast<double>(place.ranks_per_node * place.groups);
     way.adapter = std::min(1.0, static_cast<double>(*m_.topology.rails) / users);
     const int64_t span = place.node_span > 0 ? place.node_span : place.nodes;
@@ -243,7 +238,7 @@ class Measured {
       const auto experts = static_cast<double>(p.experts);
       std::vector<Curve::Point> each;
       for (const auto& [rows, seconds] : p.points.points) each.push_back({rows / experts, seconds / experts});
-      // A curve with a single point cannot be extended.
+      // A curve with a single point has no slope for a continuation.
       const TimeCurve one = each.size() > 1 ? steady_curve(Curve(each)) : TimeCurve{{{each[0].x, each[0].y}}};
       products_.push_back({p, static_cast<double>(p.inputs) * static_cast<double>(p.outputs), one});
     }
@@ -267,7 +262,7 @@ class Measured {
     return nearest_link(cluster_, operation, {"", place.ranks, place.nodes}) != nullptr;
   }
 
-  /// Returns the highest rate of any measured product of the type, in FLOP/s.
+  /// Returns the highest rate of all measured products of the element type, in FLOP/s.
   double peak(Dtype dtype) const {
     double rate = 0;
     for (const Timed& p : products_)
@@ -305,12 +300,12 @@ class Measured {
  private:
   struct Timed {
     MeasuredProduct of;
-    double area;    // elements of one expert's weight
-    TimeCurve one;  // seconds of one expert's product over its rows
+    double area;    // number of elements of one expert's weight
+    TimeCurve one;  // seconds of one expert's product as a function of its rows
   };
 
-  // Returns the nearest measured product of the type; null if there is none. The kind (one or several experts) decides
-  // first, then the size of the weight, then the pass.
+  // Returns the nearest measured product of the element type; null if there is none. The kind (one or several experts)
+  // decides first, then the size of the weight, then the pass.
   const Timed* nearest(Element element, GemmPass pass, double area, bool single) const {
     const Timed* best = nullptr;
     std::tuple<bool, double, bool> least;
@@ -322,7 +317,7 @@ class Measured {
     return best;
   }
 
-  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight; 0 if nothing was measured.
+  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight; 0 if no product was measured.
   double best_rate(Element element, GemmPass pass) const {
     double largest = 0, rate = 0;
     for (const Timed& p : products_)
@@ -347,6 +342,7 @@ class Measured {
 
 struct Prices::Tables {
   Measured measured;
+  KernelCurves kernels;
   std::optional<Described> described;
   Rates slowdowns{};
 
@@ -360,8 +356,10 @@ struct Prices::Tables {
 
 Prices::Prices(const Cluster& cluster) {
   if (!cluster.machine && cluster.products.empty() && cluster.links.empty() && cluster.copies.empty())
-    base::fail(base::ExitCode::usage, "the cluster has neither measurements nor a section machine");
-  auto tables = std::make_shared<Tables>(Tables{Measured(cluster), {}, {}});
+    base::fail(base::ExitCode::usage,
+               "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
+               "section machine");
+  auto tables = std::make_shared<Tables>(Tables{Measured(cluster), KernelCurves(cluster), {}, {}});
   if (cluster.machine) tables->described.emplace(*cluster.machine);
   for (const MeasuredSlowdown& s : cluster.slowdowns) {
     LaneSet beside;
@@ -388,6 +386,7 @@ double Prices::product(const Product& p, double largest) const {
 double Prices::attention(const Attention& a) const {
   if (a.flops <= 0) return 0;
   base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim);
+  if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
   return tables_->description(cat("products of ", base::name_of(a.dtype))).attention(a);
 }
@@ -398,6 +397,14 @@ double Prices::memory_bound(double bytes, double kernels) const {
   if (!tables_->measured.has(CopyKind::copy)) return tables_->description("copies").memory_bound(bytes, kernels);
   return kernels * tables_->measured.copy(CopyKind::copy, bytes / (2 * kernels));
 }
+
+double Prices::kernel(KernelClass of, Dtype dtype, double bytes) const {
+  if (bytes <= 0) return 0;
+  const std::optional<double> measured = tables_->kernels.kernel(of, dtype, bytes);
+  return measured ? *measured : memory_bound(bytes);
+}
+
+double Prices::operation() const { return tables_->measured.cluster().operation.value_or(0); }
 
 double Prices::copy(CopyKind kind, double bytes) const {
   if (bytes <= 0) return 0;
@@ -438,16 +445,27 @@ int64_t Prices::ranks_per_node() const {
 
 std::vector<std::string> assumptions(const Cluster& cluster) {
   std::vector<std::string> texts;
-  if (cluster.measured.date == "assumed") texts.emplace_back("all curves: a plain machine, because none was measured");
+  if (cluster.measured.date == "assumed")
+    texts.emplace_back("all curves: those of a default machine, because none was measured");
   const Measured measured(cluster);
+  const KernelCurves kernels(cluster);
+  bool has_products = false;
   for (const auto& [element, name] : enum_names(Element{})) {
     if (!measured.has_products(element == Element::f32 ? Dtype::f32 : Dtype::bf16)) continue;
-    texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
+    has_products = true;
+    if (!kernels.has_attention(element))
+      texts.push_back(cat("attention in ", name, ": half the rate of the largest measured product"));
     if (!measured.has_single_products(element))
-      texts.push_back(cat("dense products in ", name, ": priced like one expert of the nearest measured product"));
+      texts.push_back(
+          cat("dense products in ", name, ": priced like one expert of the nearest measured grouped product"));
   }
+  if (has_products && !cluster.operation)
+    texts.emplace_back("host: an operation takes no time in addition to its kernel");
+  for (std::string& text : kernels.assumptions()) texts.push_back(std::move(text));
   if (measured.has(CopyKind::copy)) {
-    texts.emplace_back("memory-bound kernels: priced like the measured copy that reads and writes as many bytes");
+    if (!kernels.has_kernels())
+      texts.emplace_back(
+          "memory-bound kernels: priced like the measured copy that reads and writes the same number of bytes");
     if (!measured.has(CopyKind::gather)) texts.emplace_back("gather: priced like the measured copy");
   }
   if (cluster.machine)

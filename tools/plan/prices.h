@@ -1,5 +1,5 @@
-// Seconds of single operations of a training step: matrix products, collectives, copies. Each operation runs alone on a
-// measured or a described cluster (docs/planning.md).
+// Seconds of single operations of a training step: matrix products, collectives, copies. A price is the time of an
+// operation that runs alone on a measured or a described cluster (docs/planning.md).
 #pragma once
 
 #include <memory>
@@ -8,113 +8,116 @@
 
 #include "framework/base/dtype.h"
 #include "tools/plan/cluster.h"
+#include "tools/plan/measured_kernels.h"
 
 namespace hexad::plan {
 
-/// A matrix product, or a grouped product of several experts: rows x inputs times a weight of inputs x outputs for each
-/// group. The input gradient and the weight gradient of a product have the sizes of the product.
+/// A matrix product, or a grouped product of several experts. For each group, it multiplies rows x inputs by a weight
+/// of inputs x outputs. The input gradient and the weight gradient have the same sizes as the product itself.
 struct Product {
   base::Dtype dtype = base::Dtype::bf16;  // type of the operands and the result
   GemmPass pass = GemmPass::forward;
-  double rows = 0, inputs = 0, outputs = 0;  // rows of all groups together
+  double rows = 0, inputs = 0, outputs = 0;  // rows: sum over all groups
   double groups = 1;                         // 1: a single (dense) product
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Pass of attention.
-enum class AttentionPass : uint8_t { forward, backward };
-
-/// Attention kernel of one pass.
-struct Attention {
-  base::Dtype dtype = base::Dtype::bf16;
-  AttentionPass pass = AttentionPass::forward;
-  double flops = 0;  // FLOPs of unmasked scores: half of all if causal; backward has 2.5 times as many as forward
-  double sequence = 0, head_dim = 128;
-};
-
-/// Placement of a process group's ranks. Ranks of a group are on consecutive nodes, the same number on each.
+/// Placement of a process group's ranks. The ranks are on consecutive nodes, with the same number on each node.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
   int64_t ranks_per_node = 1;   // ranks of this group on one node: ranks / nodes
   int64_t groups = 1;           // number of groups on the same node that communicate at the same time
-  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: all ranks on its nodes in the domain
+  int64_t ranks_in_domain = 0;  // ranks of this group in one domain; 0: the domain contains all its ranks
   int64_t node_span = 0;        // number of nodes from the group's first to its last node; 0: `nodes`
 };
 
-/// Prices of one cluster. Uses measured curves if the cluster has them, otherwise its description. Copies of the object
-/// share its tables. All functions only look up tables and may be called by several threads at once.
+/// Prices of one cluster. Uses measured curves if the cluster has them, otherwise the cluster's description. Copies of
+/// the object share its tables. All functions only look up tables, so several threads may call them at the same time.
 class Prices {
  public:
   /// Makes the tables. Throws Error(usage) if the cluster has neither measurements nor a description.
   explicit Prices(const Cluster& cluster);
 
-  /// Returns the seconds of a product whose groups have equally many rows; 0 without rows. Throws Error(usage) if the
-  /// cluster has no rate for the element type.
+  /// Returns the seconds of a product whose groups have equal numbers of rows; 0 without rows. Throws Error(usage) if
+  /// the cluster has no rate for the element type.
   ///
-  /// Described: the longest of three times, then extra_bytes and the launch are added.
-  ///   - FLOPs (2 rows inputs outputs) at peak x sustained x efficiency (ProductEfficiency, of rows / groups);
-  ///   - the same with the greatest efficiency, on as many SMs as the result has tiles of 128 x 128, if these are fewer
-  ///     than the device has (NVIDIA, "Matrix Multiplication Background User's Guide": tile quantization);
-  ///   - operands and result over the memory's bandwidth (the roofline: Williams et al., CACM 2009).
+  /// Described clusters: the longest of three times, plus the time of extra_bytes and the launch.
+  ///   - FLOPs (2 rows inputs outputs) at the rate peak x sustained x efficiency (ProductEfficiency, of rows / groups).
+  ///   - The same FLOPs with the greatest efficiency, but only on as many SMs as the result has tiles of 128 x 128, if
+  ///     this is less than all SMs (NVIDIA, "Matrix Multiplication Background User's Guide": tile quantization).
+  ///   - Bytes of operands and result divided by the memory bandwidth (the roofline: Williams et al., CACM 2009).
+  ///
   /// Below the first point of its curve, a group takes the time of that point.
   ///
-  /// Measured: uses the measured product of this type with the nearest inputs x outputs (as a ratio), and of this pass
-  /// if there is one. A dense product prefers measurements of one expert, a grouped product those of several experts.
-  /// The result is the time of one expert with rows / groups rows, times `groups`, scaled by the size of the weight.
-  /// Extra bytes cost as in memory_bound().
+  /// Measured clusters: uses the measured product of this element type with the nearest inputs x outputs (as a ratio),
+  /// and of this pass if such a measurement exists. A dense product prefers measurements of one expert, a grouped
+  /// product those of several experts. The result is the time of one expert with rows / groups rows, times `groups`,
+  /// scaled by the size of the weight. Extra bytes cost as much as in memory_bound().
   double product(const Product& product) const;
 
-  /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described: the
-  /// time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are spread over all
-  /// SMs. Measured: as for equal groups. `product` has this rank's rows, so callers must account for skew between
-  /// ranks.
+  /// Returns the seconds of a product whose largest group has `largest` rows (at least rows / groups). Described
+  /// clusters: the time of equal groups times 1 + skew x (1 - mean / largest), because tiles of a large group are
+  /// spread over all SMs. Measured clusters: the time of equal groups. `product` has this rank's rows, so callers must
+  /// account for skew between ranks.
   double product(const Product& product, double largest) const;
 
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
   ///
-  /// Described: FLOPs at peak x sustained x efficiency(sequence) x d/(d + half_head) x (128 + half_head)/128, and a
-  /// launch. The efficiency is linear between points and constant beyond them.
+  /// Described clusters: FLOPs at the rate peak x sustained x efficiency(sequence) x d/(d + half_head) x (128 +
+  /// half_head)/128, plus a launch. The efficiency is linear between points and constant beyond them.
   ///
-  /// Measured: half the best rate of the largest measured product of this type, of its forward pass or input gradient.
+  /// Measured clusters: KernelCurves::attention(). If attention was not measured: half the best rate of the largest
+  /// measured product of this element type, in its forward pass for forward and in its input gradient for backward.
   double attention(const Attention& attention) const;
 
-  /// Returns the seconds of kernels that do little but read and write memory: pointwise ones, norms, optimizers,
-  /// gathers by index. `bytes` counts bytes read and bytes written; 0 bytes take no time. `kernels` is the number of
-  /// launches that share the bytes.
+  /// Returns the seconds of kernels that mainly read and write memory: pointwise kernels, norms, optimizers, gathers by
+  /// index. `bytes` counts bytes read and bytes written; 0 bytes take no time. `kernels` is the number of launches that
+  /// share the bytes.
   ///
-  /// Described: bytes over bandwidth x efficiency(bytes of a kernel), and a launch for each kernel. Measured: the time
-  /// of a copy of half the bytes, because a copy reads and writes them.
+  /// Described clusters: bytes divided by bandwidth x efficiency(bytes of a kernel), plus a launch for each kernel.
+  /// Measured clusters: the time of a copy of half the bytes, because a copy reads and writes its bytes.
   double memory_bound(double bytes, double kernels = 1) const;
+
+  /// Returns the seconds of one kernel of a class; 0 without bytes. `dtype` is that of the kernel's first result. Uses
+  /// KernelCurves::kernel() on measured clusters, and memory_bound() if that has no result or on other clusters.
+  double kernel(KernelClass of, base::Dtype dtype, double bytes) const;
+
+  /// Returns the host's seconds for each operation in addition to its kernel; 0 if not measured. On measured clusters,
+  /// the host computes during this time, because their devices are CPUs. On described clusters, launches are part of
+  /// the other prices.
+  double operation() const;
 
   /// Returns the seconds of a copy of `bytes`. copy and gather take memory_bound(2 bytes) unless they were measured.
   /// offload and restore take the host link's latency plus bytes over its bandwidth. Throws Error(usage) if neither a
   /// measurement nor a description prices the copy.
   double copy(CopyKind kind, double bytes) const;
 
-  /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks (twice (n - 1)/n of the tensor
-  /// for an all-reduce); 0 for one rank or without bytes. Throws Error(usage) if the cluster has no link for the group.
+  /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks (for an all-reduce, twice (n -
+  /// 1)/n of the tensor); 0 for one rank or without bytes. Throws Error(usage) if the cluster has no link for the
+  /// group.
   ///
-  /// Described. A domain is the ranks that the fast link joins; a group has k ranks in each of D domains. If b ranks
-  /// of a node use the network at once, a rank has min(1, rails / b) of an adapter. Beyond the nodes of one leaf switch
-  /// (half its ports), bandwidth is divided by the oversubscription.
-  ///   - all_to_all: bytes inside and outside the domain in proportion to the peers there. The two parts overlap, and
-  ///     the longer one counts. Each step has eight peers (NCCL, src/include/device.h: NCCL_MAX_DEV_WORK_P2P_PER_BATCH)
-  ///     and costs one latency.
-  ///   - all_gather, reduce_scatter: rings. Bytes over the fast link, or bytes / k over each adapter, because k rings
-  ///     leave a domain by k adapters; the longer one counts. Latencies: n - D steps inside and D - 1 outside (NCCL,
-  ///     src/graph/tuning.cc). With one rank in a domain: log2 n steps outside (PAT, NCCL 2.23).
-  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: those of both, or 2 (k - 1)
-  ///     inside and 2 log2 D outside if that is less (trees, NCCL 2.4).
+  /// Described clusters. A domain is the set of ranks that the fast link connects. A group of n ranks has k ranks in
+  /// each of D domains. If b ranks of a node use the network at the same time, a rank has min(1, rails / b) of an
+  /// adapter. Beyond the nodes of one leaf switch (half its ports), bandwidth is divided by the oversubscription.
+  ///   - all_to_all: bytes are divided in proportion to the numbers of peers inside and outside the domain. The two
+  ///     parts overlap, and the longer part counts. Each step has eight peers (NCCL, src/include/device.h:
+  ///     NCCL_MAX_DEV_WORK_P2P_PER_BATCH) and costs one latency.
+  ///   - all_gather, reduce_scatter: rings. The time is the longer of two: all bytes over the fast link, or bytes / k
+  ///     over each adapter, because k rings leave a domain by k adapters. Latencies: n - D steps inside and D - 1
+  ///     outside (NCCL, src/graph/tuning.cc). With one rank in each domain: log2 n steps outside (PAT, NCCL 2.23).
+  ///   - all_reduce: a reduce_scatter and an all_gather of half the bytes each. Latencies: the sum of theirs, or 2 (k -
+  ///     1) inside and 2 log2 D outside if this is less (trees, NCCL 2.4).
   ///   - send: bytes over the link of the group, and one latency.
-  /// Each starts with collective_start. Efficiencies are over the bytes that a rank sends over that link;
-  /// below the first point of a curve, the efficiency of that point holds.
   ///
-  /// Measured: the time of nearest_link() at `bytes`, with the network shared as in the measurement.
+  /// Every collective starts with collective_start. Its efficiency depends on the bytes that a rank sends over the
+  /// link. Below the first point of a curve, the efficiency of that point applies.
+  ///
+  /// Measured clusters: the time of nearest_link() at `bytes`. The network is shared as in the measurement.
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
-  /// Returns the speed of `lane` while the lanes `beside` run too, over its speed alone: above 0, at most 1.
-  /// Described: a product loses the SMs of a collective beside it, and both slow down by the factors in
+  /// Returns the speed of `lane` while the lanes `beside` run too, relative to its speed alone: above 0, at most 1.
+  /// Described clusters: a product loses the SMs of a concurrent collective, and both slow down by the factors in
   /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
@@ -122,7 +125,8 @@ class Prices {
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;
 
-  /// Returns the number of ranks that the fast link joins: those of a node, unless the description has a larger domain.
+  /// Returns the number of ranks that the fast link connects: those of a node, unless the description has a larger
+  /// domain.
   int64_t domain() const;
 
   /// Return the number of nodes of the cluster, and the number of ranks on each node.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -52,18 +53,45 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
 
 }  // namespace
 
-std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& group,
                                                device::Device device) {
   std::vector<int64_t> own = encoded(mine);
   const auto length = static_cast<int64_t>(own.size());
-  const std::vector<int64_t> lengths = world.all_gather_values(std::span(&length, 1), device);
+  const std::vector<int64_t> lengths = group.all_gather_values(std::span(&length, 1), device);
   const size_t longest = *std::max_element(lengths.begin(), lengths.end());
   std::vector<schedule::TaskGraph> graphs(lengths.size());
   if (longest == 0) return graphs;
   own.resize(longest);
-  const std::vector<int64_t> all = world.all_gather_values(own, device);
+  const std::vector<int64_t> all = group.all_gather_values(own, device);
   for (size_t r = 0; r < lengths.size(); ++r) graphs[r] = decoded(std::span(all).subspan(r * longest, lengths[r]));
   return graphs;
+}
+
+Meeting meeting_of(const mesh::Mesh& mesh) {
+  const mesh::Layout& layout = mesh.layout();
+  const int rank = mesh.world().rank();
+  // True if the tp group and the ep x etp group of each of these ranks contain only these ranks.
+  const auto closed = [&](std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    const auto inside = [&](const std::vector<int>& others) {
+      return std::ranges::all_of(others, [&](int r) { return std::binary_search(ranks.begin(), ranks.end(), r); });
+    };
+    return std::ranges::all_of(
+        ranks, [&](int r) { return inside(layout.members(base::Axis::tp, r)) && inside(layout.expert_sharers(r)); });
+  };
+  std::vector<int> experts = layout.expert_sharers(rank), tensor = layout.members(base::Axis::tp, rank);
+  if (closed(experts)) return {&mesh.experts(), std::move(experts)};
+  if (closed(tensor)) return {&mesh[base::Axis::tp], std::move(tensor)};
+  std::vector<int> all(static_cast<size_t>(layout.world()));
+  std::iota(all.begin(), all.end(), 0);
+  return {&mesh.world(), std::move(all)};
+}
+
+schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::RankGroups& of_all) {
+  schedule::RankGroups out;
+  for (const auto& [name, numbers] : of_all)
+    for (const int rank : ranks) out[name].push_back(numbers[rank]);
+  return out;
 }
 
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
@@ -88,7 +116,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
       for (size_t i = 0; i < ranks.size(); ++i) {
         const auto mine = static_cast<int>(i);
         const auto number = [&](int node, int place) { return ranks[grid.rank(node, place)]; };
-        // If there are no two levels, these groups contain only one rank each.
+        // Without two levels, each of these groups consists of one rank.
         inside[ranks[i]] = grid.two_levels() ? number(grid.node(mine), 0) : ranks[i];
         across[ranks[i]] = grid.two_levels() ? number(0, grid.place(mine)) : ranks[i];
       }

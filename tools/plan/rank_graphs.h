@@ -1,4 +1,4 @@
-// Exchange of task graphs, which the simulator needs from all ranks.
+// Exchange of task graphs between ranks. The simulator needs the graphs of all ranks.
 #pragma once
 
 #include <span>
@@ -9,12 +9,24 @@
 
 namespace hexad::plan {
 
-/// Returns every rank's graph with costs and edges, but without the tasks' names. Collective over `world`.
-std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& world,
+/// Returns every rank's graph with costs and edges, but without the tasks' names. Collective over `group`.
+std::vector<schedule::TaskGraph> graphs_of_all(const schedule::TaskGraph& mine, const comm::ProcessGroup& group,
                                                device::Device device);
 
-/// Returns the ranks in the groups named by tasks of an MoE layer. `node_of_rank` is ProcessGroup::node_of_rank() of
-/// all ranks. The number of a group is its first rank.
+/// Group of ranks whose passes through MoE layers have collectives only with each other.
+struct Meeting {
+  const comm::ProcessGroup* group;  // a group of the mesh
+  std::vector<int> ranks;           // members of `group` as ranks of the world, in the order of the group
+};
+/// Returns the meeting of this rank. Its group is the ep x etp group if that contains the tp groups of its members,
+/// otherwise the tp group if that contains the ep x etp groups of its members, otherwise the world.
+Meeting meeting_of(const mesh::Mesh& mesh);
+
+/// Returns the ranks of each group that tasks of an MoE layer name. `node_of_rank` is ProcessGroup::node_of_rank() of
+/// all ranks. A group's number is its first rank.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
+/// Returns the groups of `ranks` only. `ranks` must contain all members of each group that it meets. Element i of a
+/// list in the result is the group's number for ranks[i].
+schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::RankGroups& of_all);
 
 }  // namespace hexad::plan

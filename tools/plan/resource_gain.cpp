@@ -40,7 +40,8 @@ void raise(Machine& m, Resource resource, double factor) {
   }
 }
 
-// Returns the sum of the seconds of all operations. A resource that does not change the sum is not used.
+// Returns the total seconds of all operations. If raising a resource's rate does not change this sum, the step does not
+// use the resource.
 double seconds_of_operations(const RecordedStep& step, const StepPrices& prices) {
   double seconds = 0;
   for (const StepRecord& record : step.longer.stages) {
@@ -57,11 +58,16 @@ Cluster with_more(const Cluster& cluster, Resource resource, double factor) {
   for (MeasuredLink& link : more.links)
     if (resource_of(link) == resource) divide(link.points, factor);
   if (resource == Resource::compute)
-    for (MeasuredProduct& product : more.products) divide(product.points, factor);
+    for (std::vector<MeasuredProduct>* products : {&more.products, &more.dense_products})
+      for (MeasuredProduct& product : *products) divide(product.points, factor);
+  if (resource == Resource::compute)
+    for (MeasuredAttention& attention : more.attention) divide(attention.points, factor);
+  if (resource == Resource::memory)
+    for (MeasuredKernels& kernels : more.kernels) divide(kernels.points, factor);
   for (MeasuredCopy& copy : more.copies)
     if (resource_of(copy) == resource) divide(copy.points, factor);
   if (more.machine) {
-    more.machine = complete(*more.machine).machine;  // assumed rates can be raised, too
+    more.machine = complete(*more.machine).machine;  // sets assumed rates, so that they can be raised, too
     raise(*more.machine, resource, factor);
   }
   return more;

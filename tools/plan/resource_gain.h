@@ -1,4 +1,4 @@
-// Seconds that a step would gain from a faster resource of the cluster.
+// Seconds that a step would gain from a faster resource of the cluster, such as its network.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// A rate of the cluster.
+/// A resource whose rate limits steps.
 ///   - compute: rate of products and attention
 ///   - memory: bandwidth of a device's memory
 ///   - inside: bandwidth of the link `inside`
@@ -26,15 +26,15 @@ constexpr auto enum_names(Resource) {
                                                                {Resource::host, "host"}});
 }
 
-/// Returns the cluster with `factor` times the rate. Described clusters: raises the rate and keeps latencies and
-/// efficiencies. Measured clusters: divides all times of the resource's curves by `factor`. Measured groups inside one
-/// node belong to `inside`, other groups to `network`.
+/// Returns the cluster with the rate of `resource` multiplied by `factor`. Described clusters: raises the rate and
+/// keeps latencies and efficiencies. Measured clusters: divides all times of the resource's curves by `factor`.
+/// Measured groups inside one node belong to `inside`, other groups to `network`.
 Cluster with_more(const Cluster& cluster, Resource resource, double factor);
 
-/// Factor by which a rate is raised to simulate a gain.
+/// Factor by which a rate is multiplied to simulate a gain.
 inline constexpr double unit_more = 1.1;
 
-/// Seconds that a step saves with unit_more times the rate of a resource. The gain may be negative, because shorter
+/// Seconds that a step saves if a resource's rate is multiplied by unit_more. The gain may be negative, because shorter
 /// operations may overlap less well.
 struct ResourceGain {
   Resource resource;

@@ -16,11 +16,11 @@ namespace {
 
 using Choice = device::MetaRun::Choice;
 
-// Returns the maximum number of experts of one token on a rank with `local` experts: the experts in as many groups as
-// the token may choose.
+// Returns the largest number of experts of one token on a rank with `local` experts. The token may choose at most
+// c.top_groups groups.
 int64_t most_of_token(int64_t local, const Choice& c) { return std::min(local, c.top_groups * (c.experts / c.groups)); }
 
-// Returns P(Beta(n, m) <= x) for whole numbers: the probability that at least n of n + m - 1 draws are below x.
+// Returns P(Beta(n, m) <= x) for integers: the probability that at least n of n + m - 1 draws are below x.
 double beta_distribution(int64_t n, int64_t m, double x) {
   const int64_t draws = n + m - 1;
   double sum = 0;
@@ -40,7 +40,7 @@ double beta_quantile(int64_t n, int64_t m, double probability) {
   return (low + high) / 2;
 }
 
-// Draws numbers in rounds. Each round has every number once, in a different order.
+// Draws numbers in rounds. Each round contains every number once, in a new order.
 class Rounds {
  public:
   Rounds(std::vector<int32_t> numbers, uint64_t seed)
@@ -52,7 +52,7 @@ class Rounds {
       for (size_t n = order_.size(); n > 1; --n) std::swap(order_[n - 1], order_[random_.below(draws_++, n)]);
       next_ = 0;
     }
-    // At the beginning of a round, a token may already have one of its numbers.
+    // Shortly after the start of a round, a token may already have a number that is drawn again.
     for (size_t i = next_; i < order_.size(); ++i)
       if (std::ranges::find(taken, order_[i]) == taken.end()) {
         std::swap(order_[i], order_[next_]);
@@ -73,7 +73,7 @@ class Rounds {
 // Experts of the chosen rank and of the other ranks, by group, and the groups that contain experts of the chosen rank.
 class Experts {
  public:
-  // If rank < 0, there is no chosen rank.
+  // A negative `rank` means that no rank is chosen.
   Experts(const Choice& c, int rank, int64_t local) : near_({}, 0), far_({}, 0) {
     const int64_t size = c.experts / c.groups;
     std::vector<int32_t> near, far;
@@ -89,8 +89,8 @@ class Experts {
     near_ = Rounds(std::move(near), seed + 1), far_ = Rounds(std::move(far), seed + 2);
   }
 
-  /// Draws a token's experts, cycling through the token's groups. `to_rank` of the experts are on the chosen rank, or
-  /// fewer if the groups have fewer experts there.
+  /// Draws a token's experts, alternating between the token's groups. `to_rank` of the experts are on the chosen rank,
+  /// or fewer if the groups have fewer experts there.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -100,7 +100,7 @@ class Experts {
       const auto taken = ids.first(k);
       auto id = from(here ? here_ : elsewhere_, groups, k, taken);
       if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
-      base::require(id.has_value(), "[routing model] a token chooses more experts than there are");
+      base::require(id.has_value(), "[routing model] a token chooses more experts than exist");
       ids[k] = *id;
     }
   }
@@ -109,7 +109,7 @@ class Experts {
   static int32_t either(Rounds& first, Rounds& second, std::span<const int32_t> taken) {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
-    base::require(group.has_value(), "[routing model] a token chooses more groups than there are");
+    base::require(group.has_value(), "[routing model] a token chooses more groups than exist");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
@@ -123,14 +123,14 @@ class Experts {
   Rounds near_, far_;                     // numbers of groups
 };
 
-// Router for one rank and load. Makes the same choices for all micro-batches and layers of a shape.
+// Router for one rank and one kind of load. Makes the same choices for all micro-batches and layers of the same shape.
 class Router {
  public:
   Router(RoutingLoad::Kind load, int rank, int ranks, std::optional<double> capacity_factor)
       : load_(load), rank_(rank), ranks_(ranks), capacity_factor_(capacity_factor) {}
 
   void operator()(std::span<int32_t> ids, Choice choice) {
-    // Uses the recipe's own routing unless another load is requested.
+    // Keeps the recipe's own routing unless another load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
     choice.layer = -1;
     if (chosen_.size() != ids.size() || choice != choice_) {
@@ -149,7 +149,7 @@ class Router {
     const bool even = load_ == RoutingLoad::even;
     Experts experts(choice_, even ? -1 : rank_, local);
     const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
-    int64_t given = 0;  // slots given to this rank
+    int64_t given = 0;  // slots assigned to this rank so far
     for (int64_t t = 0; t < tokens; ++t) {
       const std::span<int32_t> mine = std::span(chosen_).subspan(t * top_k, top_k);
       const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
@@ -165,7 +165,7 @@ class Router {
   std::vector<int32_t> chosen_;
 };
 
-// Router with given shares. Makes the same choices for all micro-batches of a layer and shape.
+// Router for given shares. Makes the same choices for all micro-batches of a layer and shape.
 class GivenRouter {
  public:
   explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}
@@ -178,7 +178,7 @@ class GivenRouter {
 
  private:
   // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Router kernels do not know
-  // their layer; MoeLayer later replaces the experts chosen here.
+  // their layer, but MoeLayer later replaces the experts that they choose.
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
@@ -186,7 +186,7 @@ class GivenRouter {
     return shares;
   }
 
-  // Each token visits the experts that are furthest behind their shares.
+  // Chooses experts for all tokens. Each token visits the experts that are furthest behind their shares.
   std::vector<int32_t> choose(int64_t slots, const Choice& choice) const {
     const std::vector<double>& shares = shares_of(choice);
     std::vector<double> owed(shares.size(), 0);
@@ -222,12 +222,47 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
+namespace {
+
+// Returns each rank's share of a layer's slots: the sum over its experts.
+std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
+  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+  return slots;
+}
+
+}  // namespace
+
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;
   std::vector<double> slots(static_cast<size_t>(ranks), 0);
   for (const std::vector<double>& shares : load.shares())
-    for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
+    std::ranges::transform(slots, slots_of_ranks(shares, ranks), slots.begin(), std::plus{});
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
+}
+
+RoutingLoad with_stragglers(RoutingLoad load, int ranks) {
+  if (load != RoutingLoad::given) return load;
+  const int recorded = busiest_rank(load, ranks);
+  ExpertShares layers = load.shares();
+  for (std::vector<double>& shares : layers) {
+    const std::vector<double> slots = slots_of_ranks(shares, ranks);
+    const auto most = std::ranges::max_element(slots) - slots.begin();
+    if (slots[static_cast<size_t>(most)] <= slots[static_cast<size_t>(recorded)]) continue;
+    const auto local = std::ssize(shares) / ranks;
+    std::swap_ranges(shares.begin() + most * local, shares.begin() + (most + 1) * local,
+                     shares.begin() + recorded * local);
+  }
+  return RoutingLoad(std::move(layers));
+}
+
+RoutingLoad mean_layer(RoutingLoad load) {
+  if (load != RoutingLoad::given) return load;
+  const ExpertShares& layers = load.shares();
+  std::vector<double> mean(layers.front().size(), 0);
+  for (const std::vector<double>& shares : layers)
+    for (size_t e = 0; e < mean.size(); ++e) mean[e] += shares[e] / static_cast<double>(layers.size());
+  return RoutingLoad(ExpertShares(layers.size(), mean));
 }
 
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks, std::optional<double> capacity_factor) {

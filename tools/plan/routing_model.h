@@ -1,4 +1,4 @@
-// Models of the experts that tokens choose, for estimates that depend on the choice.
+// Models of the experts that tokens choose, for estimates that depend on this choice.
 #pragma once
 
 #include <memory>
@@ -11,25 +11,25 @@
 namespace hexad::plan {
 
 /// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct. If a
-/// token's groups are limited (model.moe.top_groups), all groups are chosen equally often. Each of the token's groups
-/// then has the same number of its experts.
+/// token may only use experts of some groups (model.moe.top_groups), all groups are chosen equally often. Each chosen
+/// group then has the same number of the token's experts.
 ///
-/// - even (p50): every expert gets the same number of rows. A token's experts are spread over the ranks randomly. If
-///   the recipe defines the routing (model.moe.routing), that routing applies.
-/// - p99: the chosen ep rank has a share of all slots that it exceeds in one of a hundred routers. This assumes that
-///   all divisions of the slots among the experts are equally probable (the uniform distribution on the simplex,
-///   "broken stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of the
-///   chosen rank divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5
-///   times the mean. This is an assumed model, not a measurement: well-balanced routers stay below it.
-/// - one_rank: all experts of a token are on the chosen ep rank, or as many of them as that rank has. No routing gives
-///   a rank a higher load. Like p99, it ignores the recipe's routing.
-/// - given: the share of each expert in each layer. Each token visits the experts that are furthest behind their
-///   shares. The limit of a token's groups and the recipe's routing do not apply.
+/// - even (p50): every expert gets the same number of rows, and a token's experts are spread randomly over the ranks.
+///   If the recipe defines the routing (model.moe.routing), that routing applies.
+/// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. This assumes that all
+///   divisions of the slots among the experts are equally probable (the uniform distribution on the simplex, "broken
+///   stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this rank
+///   divide its share evenly, and the other experts divide the rest evenly. One of 64 experts gets 4.5 times the mean.
+///   This is an assumed model, not a measurement: well-balanced routers do not reach this load.
+/// - one_rank: all experts of a token are on one ep rank, or as many of them as that rank has. No routing gives a rank
+///   a higher load. Like p99, this kind ignores the recipe's routing.
+/// - given: the share of each expert in each layer is given. Each token visits the experts that are furthest behind
+///   their shares. The limit of a token's groups and the recipe's routing do not apply.
 class RoutingLoad {
  public:
   enum Kind : uint8_t { even, p99, one_rank, given };
 
-  /// Makes a load without shares: any kind but `given`.
+  /// Makes a load of any kind except `given`.
   RoutingLoad(Kind kind) : kind_(kind) {}
   explicit RoutingLoad(ExpertShares shares)
       : kind_(given), shares_(std::make_shared<const ExpertShares>(std::move(shares))) {}
@@ -44,16 +44,26 @@ class RoutingLoad {
   std::shared_ptr<const ExpertShares> shares_;
 };
 
-/// Returns the ep coordinate whose experts get the most slots in all layers together, if the experts are distributed
-/// over `ranks` ranks in equal blocks. Returns 0 for loads that any rank may have.
+/// Returns the ep coordinate whose experts get the most slots, summed over all layers. The experts are distributed over
+/// `ranks` ranks in equal blocks. Returns 0 for kinds in which any rank may be the busiest one.
 int busiest_rank(const RoutingLoad& load, int ranks);
 
-/// Returns the share of all slots that `local` of the experts get under `load`. If the model has a capacity, the share
-/// is at most the capacity, because dropped slots take no memory. `load` is not `given`.
+/// Returns a load in which each layer has the mean shares of all layers. Loads other than `given` are the same in all
+/// layers and are returned unchanged.
+RoutingLoad mean_layer(RoutingLoad load);
+
+/// Returns a load in which the rank with ep coordinate busiest_rank(load, ranks) is the busiest one in every layer. In
+/// each layer, that rank's experts exchange their shares with those of the layer's busiest rank. A step's time depends
+/// on this load, because the exchanges of a layer end when its busiest rank has computed. Loads other than `given` are
+/// returned unchanged.
+RoutingLoad with_stragglers(RoutingLoad load, int ranks);
+
+/// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. If the model
+/// has a capacity, the share is at most the capacity, because dropped slots take no memory.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 
-/// Returns the routing for rank `rank` of `ranks`, over which the experts are distributed in equal blocks.
+/// Returns the routing for rank `rank` of `ranks` ranks, to which the experts are distributed in equal blocks.
 device::MetaRun::Choose choose_experts(RoutingLoad load, int rank, int ranks,
                                        std::optional<double> capacity_factor = {});
 

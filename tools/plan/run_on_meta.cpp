@@ -50,7 +50,7 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       run_(make_run(r, layout, rank, load, record)),
       world_(rank, layout.world(), run_->issues(), node_of_rank, imagined_cards(r, layout.world(), node_of_rank)),
       instance_(r, extensions, world_, {}, run_),
-      optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers),
+      optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers, &instance_.mesh),
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {}
 

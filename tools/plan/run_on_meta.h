@@ -1,5 +1,5 @@
 // A rank's run on the meta device: model, tape, passes, pipeline, buckets and optimizer of `hexad train`, without
-// memory and without other ranks.
+// allocating tensors and without other ranks.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace hexad::plan {
 
-/// Source of packed sequences. Each one has two documents, because attention should get document boundaries. The tokens
+/// Source of packed sequences. Each sequence has two documents, so that attention gets a document boundary. The tokens
 /// are not read.
 class TwoDocuments final : public data::Source {
  public:
@@ -30,22 +30,22 @@ class TwoDocuments final : public data::Source {
 /// Returns the number of micro-batches of a rank in a step of the recipe.
 int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout);
 
-/// Assumed number of ranks per node on clusters that are not described.
+/// Assumed number of ranks per node on clusters without a description.
 inline constexpr int usual_ranks_per_node = 8;
 
-/// Returns the cards of `world` imagined ranks if ranks of the recipe would communicate by NCCL (device: cuda, several
-/// ranks, distributed.device_collectives is not host), otherwise null. If `node_of_rank` is empty, nodes have
-/// usual_ranks_per_node ranks each.
+/// Returns simulated cards for `world` ranks if ranks of the recipe would communicate by NCCL, otherwise null. They do
+/// so with device: cuda and several ranks, unless distributed.device_collectives is host. If `node_of_rank` is empty,
+/// nodes have usual_ranks_per_node ranks each.
 std::shared_ptr<const comm::ImaginedCards> imagined_cards(const train::Recipe& recipe, int world,
                                                           std::vector<int> node_of_rank = {});
 
-/// Run of rank `rank`, step by step. Each step may have any number of micro-batches.
+/// Run of one rank, step by step. Each step may have any number of micro-batches.
 class RunOnMeta {
  public:
   enum class Record : uint8_t { nothing, issues };
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
-  /// Record::issues, issues() records the operations of the steps.
+  /// Record::issues, issues() returns the recorded operations of the steps.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             RoutingLoad load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {});
 
@@ -58,7 +58,7 @@ class RunOnMeta {
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
 
  private:
-  train::Recipe recipe_;  // read in each step
+  train::Recipe recipe_;  // each step reads it
   const int64_t sequences_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;

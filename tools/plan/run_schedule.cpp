@@ -58,7 +58,7 @@ void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
 void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
   const moe::MoeSchedule schedule = choice_ ? choice_->current().schedule : run_.recipe.schedule.moe.settled();
   report.environment.push_back(
-      {"Memory of the rank that needs the most, estimated (measured)",
+      {"Memory of the rank that needs the most: estimated (measured)",
        memory_comparison(with_schedule(run_.recipe, schedule), run_.instance.extensions, run_.world.size(), measured)});
   report.timelines = timelines_;
 }
@@ -71,17 +71,17 @@ void RunSchedule::choose() {
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
-        "schedule.moe: the choice is predicted for a plain machine, because there is no schedule.profile "
-        "(hexad profile writes one)");
+        "schedule.moe: the choice is based on predictions for a default machine, because there is no schedule.profile "
+        "(`hexad profile` writes one)");
   if (resumed && choice_->made())
-    return run_.log.info("schedule.moe: keeps the earlier choice, {}", ScheduleChoice::to_string(choice_->current()));
+    return run_.log.info("schedule.moe: keeps the earlier choice: {}", ScheduleChoice::to_string(choice_->current()));
   if (resumed)
     return run_.log.info("schedule.moe: continues to choose, with at most {} more trial steps", choice_->trials_left());
   if (!before.empty())
     run_.log.warn(cat("schedule.moe: the recipe no longer allows the schedule that the run had chosen: ", before));
   if (!run_.recipe.schedule.moe.memory_reuse) log_memory();
   const auto& all = choice_->candidates();
-  run_.log.info("schedule.moe: of {} schedules the fastest is predicted to be {}; the slowest {}", all.size(),
+  run_.log.info("schedule.moe: predicted fastest of {} schedules: {}; predicted slowest: {}", all.size(),
                 ScheduleChoice::to_string(all.front()), ScheduleChoice::to_string(all.back()));
   if (!choice_->made())
     run_.log.info("schedule.moe: at most {} of the next steps try the fastest schedules", choice_->trials_left());
@@ -91,11 +91,11 @@ void RunSchedule::log_memory() {
   const auto limit = static_cast<double>(run_.recipe.memory.limit());
   const WithinMemory& m = choice_->memory();
   const std::string text = fmt::format(
-      "schedule.moe.memory_reuse: a rank is estimated to need {} if activations are kept and at least {} otherwise, "
+      "schedule.moe.memory_reuse: a rank is estimated to need {} with memory_reuse: none and at least {} otherwise, "
       "under any routing",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even the smaller number is above memory.limit_bytes (" + human_bytes(limit) + ")");
+    return run_.log.warn(text + "; even this least need is above memory.limit_bytes (" + human_bytes(limit) + ")");
   run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
 }
 
@@ -128,11 +128,11 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
     run_.log.info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
-    run_.log.warn(cat("schedule.trace: predicted for a plain machine, because there is no schedule.profile",
+    run_.log.warn(cat("schedule.trace: predicted for a default machine, because there is no schedule.profile",
                       links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,
-                      " lacks links, which are predicted as those of a plain machine: ", links));
+                      " lacks some links, which are predicted like those of a default machine: ", links));
   run_.trace.add(std::move(trace->events), trace->begin);
 }
 

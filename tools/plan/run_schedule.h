@@ -1,4 +1,4 @@
-// The planner during a run: the choice of schedule.moe, schedule.trace, and a comparison with the memory estimate.
+// Use of the planner during a run: choice of schedule.moe, schedule.trace, and comparison with the memory estimate.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace hexad::plan {
 
-/// True if a run of this recipe predicts schedules, because it leaves a choice open or records its schedule.
+/// True if a run of this recipe predicts schedules, because the recipe leaves a choice open or traces its schedule.
 bool needs_predictions(const train::Recipe& recipe);
 
-/// Throws Error(usage) if a stage of training needs predictions and schedule.profile is not readable.
+/// Throws Error(usage) if a stage of training needs predictions but schedule.profile is not readable.
 void require_profile(const train::Recipe& recipe);
 
 class RunSchedule final : public train::ScheduleAdviser {
  public:
-  /// Predicts the open choices of the recipe, or takes the choices stored in the checkpoint.
+  /// Predicts the open choices of the recipe, or restores the choices stored in the checkpoint.
   explicit RunSchedule(const train::AdvisedRun& run);
 
   void begin_step(int64_t step) override;
@@ -29,7 +29,7 @@ class RunSchedule final : public train::ScheduleAdviser {
  private:
   void choose();
   void end_trial();
-  /// Stores the choice for checkpoints.
+  /// Stores the choice, so that checkpoints contain it.
   void remember_choice();
   void log_memory();
   /// Gathers the recorded passes and adds them to the trace.
@@ -38,7 +38,7 @@ class RunSchedule final : public train::ScheduleAdviser {
 
   const train::AdvisedRun run_;
   const int64_t first_step_;
-  std::optional<Predictor> predictor_;  // set if the run records or chooses schedules
+  std::optional<Predictor> predictor_;  // set if the run traces its schedule or chooses one
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;

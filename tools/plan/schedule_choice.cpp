@@ -17,18 +17,19 @@ using moe::MoeSchedule;
 using plan::GranularitySearch;
 using Json = nlohmann::json;
 
-// Maximum number of finalists. More would not be worth their trials, because the simulator predicts the rest well
-// enough.
+// Maximum number of finalists. Trials of more finalists would not be worthwhile, because the simulator predicts the
+// other schedules well enough.
 constexpr int64_t most_finalists = 4;
 constexpr int64_t most_rounds = 5;
 // Maximum number of chunk counts that Algorithm 1 tries between 2 and 16.
 constexpr int64_t most_asked = 9;
+// Maximum number of trials of each schedule, if Algorithm 1 also needs trials.
 constexpr int64_t most_repeats = 3;
 
 Json json_of(const GranularitySearch::State& s) {
   std::map<int64_t, std::pair<int64_t, int64_t>> ranges;
   for (const auto& [n, range] : s.ranges) ranges[n] = {range.smallest, range.largest};
-  return {{"ranges", ranges}, {"chosen", s.chosen}, {"seconds", s.seconds}};
+  return {{"ranges", ranges}, {"chosen", s.chosen}, {"samples", s.samples}};
 }
 
 GranularitySearch::State search_state_of(const Json& json) {
@@ -36,13 +37,31 @@ GranularitySearch::State search_state_of(const Json& json) {
   for (const auto& [n, range] : json.at("ranges").get<std::map<int64_t, std::pair<int64_t, int64_t>>>())
     s.ranges[n] = {range.first, range.second};
   s.chosen = json.at("chosen").get<decltype(s.chosen)>();
-  s.seconds = json.at("seconds").get<decltype(s.seconds)>();
+  // Earlier versions saved minima over different numbers of times, which cannot be compared.
+  if (json.contains("samples")) s.samples = json.at("samples").get<decltype(s.samples)>();
   return s;
 }
 
 MoeSchedule with_chunks(MoeSchedule s, int64_t chunks) {
   s.chunks = chunks;
   return s;
+}
+bool is_family(const MoeSchedule& a, const MoeSchedule& b) { return with_chunks(a, 0) == with_chunks(b, 0); }
+// True if the schedules differ only in their chunks and in the way in which backward obtains activations.
+bool is_sibling(MoeSchedule a, const MoeSchedule& b) {
+  a.memory_reuse = b.memory_reuse, a.memory_limit = b.memory_limit;
+  return is_family(a, b);
+}
+
+/// Times of a candidate.
+struct Timed {
+  size_t candidate;
+  SampleSummary seconds;
+};
+// Returns the candidate with the smallest median. Of the candidates that are indistinct from it, the first one wins.
+size_t fastest(const std::vector<Timed>& all) {
+  const Timed least = *std::ranges::min_element(all, {}, [](const Timed& t) { return t.seconds.median; });
+  return std::ranges::find_if(all, [&](const Timed& t) { return indistinct(t.seconds, least.seconds); })->candidate;
 }
 
 }  // namespace
@@ -59,56 +78,56 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
       turns_(static_cast<int64_t>(recipe.schedule.moe.trial_share * static_cast<double>(recipe.train.steps))) {
   std::ranges::stable_sort(candidates_, {}, &ScheduleCandidate::predicted);
   set(0);
-  pick_finalists();
-  if (!finalists_.empty()) return;
-  const MoeSchedule& best = candidates_.front().schedule;
-  const bool alone = std::ranges::all_of(
-      candidates_, [&](const ScheduleCandidate& c) { return with_chunks(c.schedule, 0) == with_chunks(best, 0); });
-  if (alone && chunks_open(recipe_, best))
-    begin_search(best, {});
-  else
-    made_ = true;
+  const MoeSchedule best = candidates_.front().schedule;
+  // If only chunks and memory_reuse are open, all trials belong to Algorithm 1, as in the paper.
+  if (chunks_open(recipe_, best) &&
+      std::ranges::all_of(candidates_, [&](const ScheduleCandidate& c) { return is_sibling(c.schedule, best); })) {
+    begin_searches(best, 0);
+  } else {
+    pick_finalists();
+    made_ = finalists_.empty();
+  }
 }
 
-// Picks the fastest schedule of each family. Schedules of a family differ only in their chunks. Picks no schedule if
-// there are no trials, or if there is only one schedule.
+// Picks the fastest schedule of each family as a finalist. Schedules of a family differ only in their chunks. Picks
+// none if there are no trials, or if there is only one schedule.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
     finalists_.clear();
     for (size_t i = 0; i < candidates_.size() && std::ssize(finalists_) < std::min(most_finalists, trials / 2); ++i)
       if (std::ranges::none_of(finalists_, [&](size_t f) {
-            return open(i) && with_chunks(candidates_[f].schedule, 0) == with_chunks(candidates_[i].schedule, 0);
+            return open(i) && is_family(candidates_[f].schedule, candidates_[i].schedule);
           }))
         finalists_.push_back(i);
   };
   pick(turns_);
   int64_t trials = turns_;
   // Reserves half of the trials for Algorithm 1, if enough trials remain to compare two schedules.
-  if (std::ranges::any_of(finalists_, open)) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
+  const bool search_follows = std::ranges::any_of(finalists_, open);
+  if (search_follows) pick(trials = std::max(turns_ / 2, std::min<int64_t>(turns_, 4)));
   if (finalists_.size() < 2) return finalists_.clear();
-  // The program's default schedule is always a finalist, for any prediction. Therefore, the chosen schedule is not
+  // The program's default schedule is always a finalist, whatever its prediction. Therefore, the chosen schedule is not
   // slower than the default.
   const auto plain = std::ranges::find(candidates_, recipe_.schedule.moe.settled(), &ScheduleCandidate::schedule);
   const size_t at = plain - candidates_.begin();
   if (plain != candidates_.end() && std::ranges::find(finalists_, at) == finalists_.end()) finalists_.back() = at;
   const auto finalists = std::ssize(finalists_);
-  family_turns_ = finalists * std::min(most_rounds, trials / finalists);
+  family_turns_ = finalists * std::min(search_follows ? most_repeats : most_rounds, trials / finalists);
 }
 
-ChunksRange ScheduleChoice::range_of(const MoeSchedule& s) {
+const std::vector<int64_t>& ScheduleChoice::numbers_of(const MoeSchedule& s) {
   const MoeSchedule family = with_chunks(s, 0);
-  const auto known = std::ranges::find(ranges_, family, &std::pair<MoeSchedule, ChunksRange>::first);
-  if (known != ranges_.end()) return known->second;
-  return ranges_.emplace_back(family, chunks_range(recipe_, instance_.extensions, needs_, s)).second;
+  for (const auto& [known, numbers] : numbers_)
+    if (known == family) return numbers;
+  return numbers_.emplace_back(family, chunk_numbers(recipe_, instance_.extensions, needs_, s)).second;
 }
 
 std::optional<MoeSchedule> ScheduleChoice::allowed(const std::string& text) {
   for (const MoeSchedule& s : memory_.schedules) {
     if (moe::to_string(s) == text) return s;
     if (!chunks_open(recipe_, s)) continue;
-    const ChunksRange range = range_of(s);
-    for (int64_t n = range.fewest; n <= range.most; ++n)
+    for (const int64_t n : numbers_of(s))
       if (const MoeSchedule other = with_chunks(s, n); moe::to_string(other) == text) return other;
   }
   return {};
@@ -126,12 +145,14 @@ std::string ScheduleChoice::state() const {
   Json& measured = json["measured"] = Json::object();
   for (const ScheduleCandidate& c : candidates_)
     if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
-  if (search_)
-    json["search"] = {{"start", moe::to_string(search_->start)},
-                      {"fewest", search_->range.fewest},
-                      {"most", search_->range.most},
-                      {"repeats", search_->repeats},
-                      {"known", json_of(search_->chunks.state())}};
+  if (searches_.empty()) return json.dump();
+  Json& searches = json["searches"] = Json::array();
+  for (const Search& s : searches_)
+    searches.push_back({{"start", moe::to_string(s.start)},
+                        {"numbers", s.numbers},
+                        {"repeats", s.repeats},
+                        {"known", json_of(s.chunks.state())}});
+  json["searched"] = searched_, json["search_end"] = search_end_;
   return json.dump();
 }
 
@@ -140,10 +161,11 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   const bool same_tokens = before.value("tokens", rows_of_layer(recipe_)) == rows_of_layer(recipe_);
   const bool same_times = same_tokens && before.value("ranks", world_.size()) == world_.size();
   const auto schedule = chosen.empty() ? std::nullopt : allowed(chosen);
-  std::optional<Search> search = search_in(before);
+  std::vector<Search> searches = searches_in(before);
   if (chosen.empty()) {
     const bool continues = !made_ && same_times && before.value("finalists", Json()) == Json(finalist_names()) &&
-                           search.has_value() == before.contains("search") && (search || !finalists_.empty());
+                           searches.empty() != before.contains("searches") &&
+                           (!searches.empty() || !finalists_.empty());
     if (!continues) return false;
   } else if (!schedule) {
     return false;
@@ -152,57 +174,113 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   if (same_times && before.contains("measured"))
     for (const auto& [text, seconds] : before.at("measured").items())
       if (const auto s = allowed(text)) candidates_[index_of(*s)].measured = seconds.get<std::vector<double>>();
-  search_ = std::move(search);
+  searches_ = std::move(searches);
+  searched_ = 0, search_end_ = 0, preferred_ = 0;
   if (schedule) set(index_of(*schedule));
-  made_ = schedule && (same_tokens || !search_);
+  for (size_t i = 0; schedule && i < searches_.size(); ++i)
+    if (is_family(searches_[i].start, *schedule)) preferred_ = i;
+  made_ = schedule && (same_tokens || searches_.empty());
   if (made_) return true;
-  if (search_)
+  if (same_tokens && !searches_.empty())
+    searched_ = before.at("searched").get<size_t>(), search_end_ = before.at("search_end").get<int64_t>();
+  if (!searches_.empty())
     go_on_searching();
   else if (!tries_families())
     end_families();
   return true;
 }
 
-// Returns the search in `before`; none if it was made with another number of ranks or other bounds.
-std::optional<ScheduleChoice::Search> ScheduleChoice::search_in(const Json& before) {
-  if (!before.contains("search") || before.at("ranks") != world_.size()) return {};
-  const Json& search = before.at("search");
-  const auto start = allowed(search.at("start").get<std::string>());
-  const ChunksRange range{search.at("fewest").get<int64_t>(), search.at("most").get<int64_t>()};
-  if (!start || !chunks_open(recipe_, *start) || range_of(*start) != range) return {};
-  return Search{*start, range, search.at("repeats").get<int64_t>(),
-                GranularitySearch(range.fewest, range.most, search_state_of(search.at("known")))};
+// Returns the searches in `before`; none if they used another number of ranks or other numbers of chunks.
+std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& before) {
+  std::vector<Search> all;
+  if (!before.contains("searches") || before.at("ranks") != world_.size()) return all;
+  for (const Json& search : before.at("searches")) {
+    const auto start = allowed(search.at("start").get<std::string>());
+    const auto numbers = search.at("numbers").get<std::vector<int64_t>>();
+    if (!start || !chunks_open(recipe_, *start) || numbers_of(*start) != numbers) return {};
+    const auto repeats = search.at("repeats").get<int64_t>();
+    Search again{*start, numbers, repeats, GranularitySearch(numbers, repeats, search_state_of(search.at("known")))};
+    all.push_back(std::move(again));
+  }
+  return all;
 }
 
-void ScheduleChoice::begin_search(const MoeSchedule& start, GranularitySearch::State known) {
+// Begins Algorithm 1 for `like`. Also begins it for the fastest predicted sibling of each other strategy of
+// memory_reuse, if every search gets at least two trials. `repeats` is the number of trials of each schedule so far; 0
+// if there were none.
+void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
   const int64_t trials = turns_ - turn_;
-  const ChunksRange range = range_of(start);
-  // `start.chunks` may be outside the range, because an order need not be legal for all numbers of chunks.
-  const bool inside = range.fewest <= start.chunks && start.chunks <= range.most;
-  if (!inside || range.fewest == range.most || trials < 2) {
+  std::vector<MoeSchedule> starts{like};
+  for (const ScheduleCandidate& c : candidates_)
+    if (is_sibling(c.schedule, like) &&
+        std::ranges::find(starts, c.schedule.memory_reuse, &MoeSchedule::memory_reuse) == starts.end())
+      starts.push_back(c.schedule);
+  // The predicted number may be missing, because an order may be illegal for some numbers of chunks.
+  std::erase_if(starts, [&](const MoeSchedule& s) { return !std::ranges::binary_search(numbers_of(s), s.chunks); });
+  const bool chooses = starts.size() > 1 || numbers_of(like).size() > 1;
+  if (starts.empty() || starts.front() != like || !chooses || trials < 2) {
     made_ = true;
     return;
   }
-  const int64_t repeats = std::clamp<int64_t>(trials / most_asked, 1, most_repeats);
-  search_.emplace(Search{start, range, repeats, GranularitySearch(range.fewest, range.most, std::move(known))});
+  starts.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(starts), trials / 2)), like);
+  if (repeats == 0) repeats = std::clamp<int64_t>(trials / (most_asked * std::ssize(starts)), 1, most_repeats);
+  for (const MoeSchedule& start : starts) {
+    GranularitySearch::State known;
+    for (const ScheduleCandidate& c : candidates_)
+      if (is_family(c.schedule, start) && !c.measured.empty())
+        known.samples[{rows_of_layer(recipe_), c.schedule.chunks}] = c.measured;
+    const std::vector<int64_t>& numbers = numbers_of(start);
+    Search search{start, numbers, repeats, GranularitySearch(numbers, repeats, std::move(known))};
+    searches_.push_back(std::move(search));
+  }
   go_on_searching();
 }
 
-// Sets the next schedule to try, or the result of the search.
-void ScheduleChoice::go_on_searching() {
+// Returns the next number of chunks to try in a search, or its result.
+Trial ScheduleChoice::next_of(Search& search) {
   const int64_t tokens = rows_of_layer(recipe_);
-  GranularitySearch& chunks = search_->chunks;
-  const GranularitySearch::State& known = chunks.state();
-  plan::Trial next{search_->start.chunks, false};
-  if (turn_ >= turns_ && !known.chosen.contains(tokens))
-    next = {chunks.conclude(tokens, current().schedule.chunks), true};
-  else if (!known.ranges.empty() || known.seconds.contains({tokens, next.n}))  // the predicted number comes first
-    next = chunks.propose(tokens);
-  set(index_of(with_chunks(search_->start, next.n)));
-  made_ = next.settled;
+  GranularitySearch& chunks = search.chunks;
+  const bool known = chunks.state().chosen.contains(tokens), first = chunks.state().ranges.empty();
+  if (!known && turn_ >= search_end_)
+    chunks.conclude(tokens, first ? search.start.chunks : chunks.state().chosen.rbegin()->second);
+  else if (!known && first && !chunks.measured(tokens, search.start.chunks))
+    return {search.start.chunks, false};  // the predicted number comes first
+  const Trial next = chunks.propose(tokens);
+  // If a known range gives the number, this number has no times yet. Several searches are compared by the times of
+  // their results.
+  const bool compared = searches_.size() == 1 || turn_ >= search_end_ || chunks.measured(tokens, next.n);
+  return {next.n, next.settled && compared};
 }
 
-// Alternates the finalists, because a slow minute of the machine should affect all of them.
+// Sets the next schedule to try, or the result of the searches. The remaining trials are divided equally among the
+// remaining searches.
+void ScheduleChoice::go_on_searching() {
+  for (; searched_ < searches_.size(); ++searched_, search_end_ = 0) {
+    if (search_end_ == 0) search_end_ = turn_ + (turns_ - turn_) / static_cast<int64_t>(searches_.size() - searched_);
+    Search& search = searches_[searched_];
+    const Trial next = next_of(search);
+    if (!next.settled) return set(index_of(with_chunks(search.start, next.n)));
+  }
+  end_searches();
+}
+
+// Chooses the fastest result of all searches.
+void ScheduleChoice::end_searches() {
+  const int64_t tokens = rows_of_layer(recipe_);
+  const auto chunks = [&](size_t i) { return searches_[i].chunks.state().chosen.at(tokens); };
+  const auto measured = [&](size_t i) { return searches_[i].chunks.measured(tokens, chunks(i)); };
+  const auto candidate = [&](size_t i) { return index_of(with_chunks(searches_[i].start, chunks(i))); };
+  std::vector<Timed> timed;
+  // The preferred result comes first, so it wins unless another result is distinctly faster.
+  if (const auto seconds = measured(preferred_)) timed.push_back({candidate(preferred_), *seconds});
+  for (size_t i = 0; i < searches_.size() && !timed.empty(); ++i)
+    if (const auto seconds = measured(i)) timed.push_back({candidate(i), *seconds});
+  // Without times of the preferred result, no other result can be shown to be faster.
+  set(timed.empty() ? candidate(preferred_) : fastest(timed));
+  made_ = true;
+}
+
+// Alternates between the finalists, so that a slow minute of the machine affects all of them.
 void ScheduleChoice::begin_trial() {
   if (tries_families()) set(finalists_[static_cast<size_t>(turn_) % finalists_.size()]);
 }
@@ -217,23 +295,20 @@ void ScheduleChoice::end_trial(const std::vector<PassRecorder::Recording>& passe
     if (!tries_families()) end_families();
     return;
   }
-  if (turn_ < turns_ && std::ssize(tried.measured) < search_->repeats) return;
-  search_->chunks.record(rows_of_layer(recipe_), tried.schedule.chunks, *std::ranges::min_element(tried.measured));
+  searches_[searched_].chunks.record(rows_of_layer(recipe_), tried.schedule.chunks, tried.measured.back());
   go_on_searching();
 }
 
+// Chooses the fastest finalist. Finalists are in the order of their predictions, so the prediction decides if the times
+// do not.
 void ScheduleChoice::end_families() {
-  set(*std::ranges::min_element(finalists_, {}, [&](size_t f) { return candidates_[f].measured_seconds(); }));
-  const MoeSchedule& fastest = current().schedule;
-  if (!chunks_open(recipe_, fastest)) {
+  std::vector<Timed> timed;
+  for (const size_t f : finalists_) timed.push_back({f, summary_of(candidates_[f].measured)});
+  set(fastest(timed));
+  if (chunks_open(recipe_, current().schedule))
+    begin_searches(MoeSchedule(current().schedule), family_turns_ / std::ssize(finalists_));
+  else
     made_ = true;
-    return;
-  }
-  GranularitySearch::State known;
-  for (size_t f : finalists_)
-    if (const ScheduleCandidate& c = candidates_[f]; with_chunks(c.schedule, 0) == with_chunks(fastest, 0))
-      known.seconds[{rows_of_layer(recipe_), c.schedule.chunks}] = *std::ranges::min_element(c.measured);
-  begin_search(fastest, std::move(known));
 }
 
 size_t ScheduleChoice::index_of(const MoeSchedule& schedule) {

@@ -1,8 +1,10 @@
 // Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
-// schedules. Regular steps of the run try the cheapest ones. MPMoE's Algorithm 1 finds the number of chunks of the
-// fastest one. Trial steps are not wasted, because every schedule computes the same results.
+// schedules. Regular steps of the run then try the cheapest schedules. MPMoE's Algorithm 1 finds the number of chunks
+// of the fastest schedule: one number for each open strategy of memory_reuse, of which the best pair is chosen. Trial
+// steps are not wasted, because every schedule computes the same results.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,31 +20,32 @@ namespace hexad::plan {
 class ScheduleChoice {
  public:
   /// Predicts the allowed schedules of the recipe and sets the fastest one in the model. This constructor and all
-  /// functions that change the choice are collective. All arguments except `predictor` outlive the object.
+  /// functions that change the choice are collective. All arguments except `predictor` must outlive the object.
   ScheduleChoice(const train::Recipe& recipe, train::ModelInstance& instance, Predictor predictor,
                  const comm::ProcessGroup& world);
 
-  /// Continues from a saved run. `chosen` is the text of that run's schedule, if it had chosen one; `state` is its
-  /// state(). With another micro-batch size, only the number of chunks is searched again, starting from the results for
-  /// the old size. Returns false if the recipe no longer allows that schedule. The caller must then choose a new one.
+  /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if it had not chosen one.
+  /// `state` is the result of its state(). If the micro-batch size has changed, searches only the number of chunks
+  /// again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
+  /// schedule. The caller must then choose a new one.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the predicted schedules, the fastest first. Schedules with other numbers of chunks that were tried follow.
+  /// Returns the predicted schedules, the fastest first, followed by tried schedules with other numbers of chunks.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
   /// Returns the largest number of steps that may still be trials. Algorithm 1 may need fewer.
   int64_t trials_left() const { return made_ ? 0 : turns_ - turn_; }
-  /// True while the number of chunks is searched.
-  bool searching() const { return search_.has_value() && !made_; }
+  /// True while the search for the number of chunks is running.
+  bool searching() const { return !searches_.empty() && !made_; }
 
   /// Returns the schedules that the recipe allows, and their memory needs if memory_reuse is open.
   const WithinMemory& memory() const { return memory_; }
 
-  /// Sets the next schedule to try. Called before a trial step.
+  /// Sets the next schedule to try. Must be called before a trial step.
   void begin_trial();
   /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
@@ -54,20 +57,22 @@ class ScheduleChoice {
   /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
-    ChunksRange range;
-    int64_t repeats;  // trials for each number of chunks
+    std::vector<int64_t> numbers;
+    int64_t repeats;  // trials for each number of chunks, equal in all searches
     plan::GranularitySearch chunks;
   };
 
   void pick_finalists();
   bool tries_families() const { return turn_ < family_turns_; }
   void end_families();
-  void begin_search(const moe::MoeSchedule& start, plan::GranularitySearch::State known);
+  void begin_searches(const moe::MoeSchedule& like, int64_t repeats);
   void go_on_searching();
+  Trial next_of(Search& search);
+  void end_searches();
   size_t index_of(const moe::MoeSchedule& schedule);
   std::optional<moe::MoeSchedule> allowed(const std::string& text);
-  std::optional<Search> search_in(const nlohmann::json& before);
-  ChunksRange range_of(const moe::MoeSchedule& schedule);
+  std::vector<Search> searches_in(const nlohmann::json& before);
+  const std::vector<int64_t>& numbers_of(const moe::MoeSchedule& schedule);
   std::vector<std::string> finalist_names() const;
   void set(size_t candidate);
 
@@ -77,13 +82,17 @@ class ScheduleChoice {
   const comm::ProcessGroup& world_;
   MemoryNeeds needs_;
   const WithinMemory memory_;
-  std::vector<std::pair<moe::MoeSchedule, ChunksRange>> ranges_;  // known ranges, by schedule with chunks set to 0
+  // Numbers of chunks to try, by schedule with chunks set to 0. Elements keep their addresses.
+  std::deque<std::pair<moe::MoeSchedule, std::vector<int64_t>>> numbers_;
   std::vector<ScheduleCandidate> candidates_;
   std::vector<size_t> finalists_;  // indices of candidates, one for each family
   size_t current_ = 0;
   bool made_ = false;
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
-  std::optional<Search> search_;
+  std::vector<Search> searches_;  // one for each strategy of memory_reuse, the predicted fastest first
+  size_t searched_ = 0;           // index of the current search
+  int64_t search_end_ = 0;        // trial at which the current search must end
+  size_t preferred_ = 0;          // search whose result wins unless another result was measured to be faster
 };
 
 }  // namespace hexad::plan

@@ -6,6 +6,7 @@
 
 #include "framework/data/digest.h"
 #include "layers/moe/schedule/schedule_rules.h"
+#include "tools/plan/granularity_search.h"
 #include "tools/plan/layer_graphs.h"
 #include "tools/train/recipe/schedule_check.h"
 
@@ -17,15 +18,15 @@ namespace {
 
 using moe::MoeSchedule;
 
-// Predicting more than `most_priced` schedules takes seconds. If there are more, only the `most_varied` fastest are
-// predicted with other values of late choices.
+// Predicting more than `most_priced` schedules takes seconds. If there are more, only the `most_varied` fastest
+// schedules are also predicted with other values of late choices.
 constexpr size_t most_priced = 200, most_varied = 8;
 // Largest number of ranks that are simulated together. With more ranks, each class of ranks is simulated alone.
 constexpr size_t most_together = 64;
 
 using Graphs = std::vector<schedule::TaskGraph>;
 
-// Appends the bytes of a rank's graph, without names. Schedules that do the same work in this layout have equal bytes.
+// Appends the bytes of a rank's graph, without names. Schedules that do the same work in this layout give equal bytes.
 void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
@@ -53,8 +54,8 @@ std::vector<std::pair<schedule::TaskKind, std::string>> collectives(const schedu
   return all;
 }
 
-// True if all classes that have graphs have the same collectives. Under a memory limit, the number of chunks follows
-// the numbers of rows, which may differ between classes by chance.
+// True if all classes that have graphs have the same collectives. Under a memory limit, the number of chunks depends on
+// the numbers of rows, which may differ slightly between classes.
 bool may_meet(const std::vector<Graphs>& of_class) {
   const Graphs* first = nullptr;
   for (const Graphs& graphs : of_class) {
@@ -65,7 +66,7 @@ bool may_meet(const std::vector<Graphs>& of_class) {
   return true;
 }
 
-// Returns the seconds of the slowest class, whose ranks are simulated alone.
+// Returns the seconds of the slowest class. Simulates the ranks of each class alone.
 double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predictor, schedule::Drive drive) {
   double slowest = 0;
   for (const Graphs& graphs : of_class) {
@@ -76,11 +77,11 @@ double slowest_alone(const std::vector<Graphs>& of_class, const Predictor& predi
   return slowest;
 }
 
-// Returns the seconds of the slowest rank. All ranks are simulated together, one pass after the other.
+// Returns the seconds of the slowest rank. Simulates all ranks together, one pass after the other.
 double slowest_together(const std::vector<Graphs>& of_class, const std::vector<size_t>& class_of_rank,
                         const Predictor& predictor, schedule::Drive drive) {
   const size_t passes = std::ranges::max(of_class, {}, &Graphs::size).size();
-  const schedule::TaskGraph none;  // graph of stages with only dense layers
+  const schedule::TaskGraph none;  // graph of stages that have only dense layers
   std::vector<double> seconds(class_of_rank.size());
   for (size_t pass = 0; pass < passes; ++pass) {
     std::vector<const schedule::TaskGraph*> graphs;
@@ -122,7 +123,7 @@ class SchedulePrices {
   const Predictor& predictor_;
   const comm::ProcessGroup& world_;
   LayerGraphs layers_;
-  device::DeviceContext host_;  // device for the reductions by which ranks agree
+  device::DeviceContext host_;  // device of the reductions with which ranks agree on a result
 };
 
 }  // namespace
@@ -139,24 +140,19 @@ double measured_seconds(const std::vector<PassRecorder::Recording>& passes) {
   return sum;
 }
 
-double ScheduleCandidate::measured_seconds() const {
-  if (measured.empty()) return 0;
-  std::vector<double> sorted = measured;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
-}
+double ScheduleCandidate::measured_seconds() const { return measured.empty() ? 0 : summary_of(measured).median; }
 
-ChunksRange chunks_range(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
-                         const MoeSchedule& s) {
-  ChunksRange range{2, most_chunks(recipe, extensions, s)};
-  std::vector<MoeSchedule> all;  // one for each number of chunks: more chunks need smaller buffers
-  for (int64_t n = range.fewest; n <= range.most; ++n) {
+std::vector<int64_t> chunk_numbers(const Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
+                                   const MoeSchedule& s) {
+  std::vector<int64_t> numbers = legal_chunks(recipe, extensions, s);
+  std::vector<MoeSchedule> all;  // one for each number of chunks, because more chunks need smaller buffers
+  for (const int64_t n : numbers) {
     all.push_back(s);
     all.back().chunks = n;
   }
-  range.fewest = needs.within(all).schedules.front().chunks;
-  return range;
+  const int64_t fewest = needs.within(all).schedules.front().chunks;
+  std::erase_if(numbers, [&](int64_t n) { return n < fewest; });
+  return numbers;
 }
 
 int64_t rows_of_layer(const Recipe& r) {
@@ -178,8 +174,8 @@ std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const E
   std::vector<ScheduleCandidate> candidates;
   const auto price = [&](const MoeSchedule& s) {
     ScheduleCandidate candidate = prices.of(s);
-    // Keeps one of several candidates with equal graphs. Keeps all candidates whose number of chunks is open, because
-    // their graphs may differ at another number of chunks.
+    // Keeps only one of several candidates with equal graphs. Keeps all candidates whose number of chunks is open,
+    // because with another number of chunks, their graphs may differ.
     const auto twin = std::ranges::find_if(candidates, [&](const ScheduleCandidate& other) {
       return other.graphs == candidate.graphs && !chunks_open(recipe, other.schedule);
     });

@@ -10,15 +10,10 @@
 
 namespace hexad::plan {
 
-/// Range of the number of chunks of a schedule.
-struct ChunksRange {
-  int64_t fewest, most;
-  bool operator==(const ChunksRange&) const = default;
-};
-/// Returns the range for `s`, whose number of chunks is open. With memory_reuse: auto, it starts at the number that the
-/// memory limit requires.
-ChunksRange chunks_range(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
-                         const moe::MoeSchedule& s);
+/// Returns the numbers of chunks to try in `s`, in ascending order. The number of chunks of `s` must be open. With
+/// memory_reuse: auto, the numbers start at the one that the memory limit requires.
+std::vector<int64_t> chunk_numbers(const train::Recipe& recipe, const train::Extensions& extensions, MemoryNeeds& needs,
+                                   const moe::MoeSchedule& s);
 
 struct ScheduleCandidate {
   moe::MoeSchedule schedule;
@@ -35,22 +30,22 @@ struct ScheduleCandidate {
 /// Returns the number of tokens of a micro-batch that reach an MoE layer of this rank.
 int64_t rows_of_layer(const train::Recipe& recipe);
 
-/// Predicts `schedule`. Collective over `world`, like all functions that predict. Needs no model: a model of one layer
-/// runs on the meta device. Up to 64 ranks are simulated together. In larger worlds the ranks are simulated alone, so
-/// no rank waits for another.
+/// Predicts `schedule`. Collective over `world`, like all predicting functions. Needs no real model: a model of one
+/// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, each rank is simulated
+/// alone, so no rank waits for another rank.
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
-/// returns only the first, or the recipe's own. If there are hundreds of schedules, first predicts schedules with the
-/// usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts the fastest of
-/// them with all other values of late choices.
+/// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules
+/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts the
+/// fastest of these with all other values of the late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed);
 
-/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds. It is the mean over layers and
+/// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds: the mean over the layers and
 /// micro-batches of a step's passes on this rank.
 double measured_seconds(const std::vector<PassRecorder::Recording>& passes);
 

@@ -12,7 +12,6 @@
 #include "framework/telemetry/trace_timeline.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/plan/cluster.h"
-#include "tools/plan/rank_graphs.h"
 #include "tools/train/report/trace_gathering.h"
 
 namespace hexad::plan {
@@ -33,7 +32,7 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), static_cast<int64_t>(std::set<int>(nodes.begin(), nodes.end()).size())};
 }
 
-// Returns the shapes of all groups named by tasks of an MoE layer.
+// Returns the shapes of all groups that tasks of an MoE layer name.
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
                                        shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
@@ -66,7 +65,7 @@ struct Sum {
   }
 };
 
-/// Trace that rank 0 receives from a rank.
+/// Trace of one rank, as rank 0 receives it.
 struct RankTrace {
   telemetry::TraceRecords records{};
   std::map<std::string, Sum> kinds{};
@@ -84,32 +83,35 @@ void from_json(const Json& json, Sum& s) {
        .exposed_by_collective = json.at(4).get<std::map<std::string, double>>()};
 }
 
-// Returns the predicted timelines of this rank's passes, simulated together with the passes of all other ranks.
+// Returns the predicted timelines of this rank's passes. They are simulated together with the passes of all ranks of
+// Predictor::meeting.
 std::vector<Timeline> predictions_of(const std::vector<PassRecorder::Recording>& passes, const Predictor& predictor,
-                                     const comm::ProcessGroup& world, Device device) {
-  const size_t rank = world.rank();
+                                     Device device) {
+  const comm::ProcessGroup& group = *predictor.meeting.group;
+  const size_t rank = group.rank();
   const auto most =
-      static_cast<size_t>(world.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
-  // Sorted by name, because two micro-batches in flight together may end their passes in a different order on each
-  // rank.
+      static_cast<size_t>(group.all_reduce_value(static_cast<double>(passes.size()), comm::Reduce::max, device));
+  // Sorts by name, because two micro-batches in flight at the same time may end their passes in a different order on
+  // each rank.
   std::vector<size_t> order(passes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return passes[a].name < passes[b].name; });
   std::vector<Timeline> out(passes.size());
-  for (size_t k = 0; k < most; ++k) {  // a stage with fewer layers contributes empty graphs
+  for (size_t k = 0; k < most; ++k) {  // a stage with fewer passes contributes empty graphs
     const bool own = k < passes.size();
     const schedule::TaskGraph none, &mine = own ? passes[order[k]].graph : none;
-    const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, world, device);
+    const std::vector<schedule::TaskGraph> all = graphs_of_all(mine, group, device);
     std::vector<const schedule::TaskGraph*> graphs;
     for (const auto& g : all) graphs.push_back(&g);
     graphs[rank] = &mine;  // the original graph, whose tasks have names
     if (own)
-      out[order[k]] = simulate(graphs, predictor.rates, predictor.groups, schedule::drive_of(device.context()))[rank];
+      out[order[k]] =
+          simulate(graphs, predictor.rates, predictor.meeting_groups, schedule::drive_of(device.context()))[rank];
   }
   return out;
 }
 
-// Returns the passes in the order of their starts. Passes of two interleaved micro-batches overlap.
+// Returns the passes by start time. Passes of two interleaved micro-batches overlap.
 std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecorder::Recording>& passes) {
   std::vector<const PassRecorder::Recording*> all;
   for (const PassRecorder::Recording& pass : passes) all.push_back(&pass);
@@ -117,7 +119,7 @@ std::vector<const PassRecorder::Recording*> in_order(const std::vector<PassRecor
   return all;
 }
 
-// Adds the computation of other passes during this pass, because that computation also hides communication.
+// Adds the computation of other passes that runs during this pass, because it also hides communication.
 Timeline with_others(Timeline measured, const PassRecorder::Recording& pass,
                      const std::vector<PassRecorder::Recording>& all) {
   const double zero = pass.begin(), end = measured.total();
@@ -138,8 +140,8 @@ Sum sum_of(const Timeline& measured, const Timeline& beside_others, const Timeli
   return s;
 }
 
-/// Set of trace rows for passes that do not overlap, and the times at which its last passes end. A pass of a second
-/// micro-batch that overlaps a pass of the first set belongs to another set, whose names end in `mark`.
+/// Set of trace rows for passes that do not overlap, and the end times of its latest passes. If two micro-batches
+/// overlap, the passes of the second one go to a second set, whose row names end in `mark`.
 struct Rows {
   std::string_view mark;
   double measured_end = -std::numeric_limits<double>::infinity(), predicted_end = measured_end;
@@ -157,8 +159,8 @@ RankTrace trace_of(const std::vector<PassRecorder::Recording>& passes, const std
     trace.kinds[pass.name.substr(pass.name.find(' ') + 1)].add(
         sum_of(measured, with_others(measured, pass, passes), predicted));
     for (const std::string& link : unmeasured_links(pass.graph, predictor.rates)) trace.assumed_links.insert(link);
-    // A predicted pass begins when the measured pass begins, or when the previous prediction of its row ends, because
-    // passes in one row must not overlap.
+    // A predicted pass begins when the measured pass begins, or later when the previous prediction of its row ends,
+    // because passes in one row must not overlap.
     const double begin = pass.begin() - zero;
     Rows& rows = begin < usual.measured_end ? other : usual;
     const double delay = std::max(0.0, rows.predicted_end - begin);
@@ -192,7 +194,10 @@ std::vector<std::string> pictures_of(const std::vector<PassRecorder::Recording>&
 }  // namespace
 
 Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
-    : rates(schedule::Rates::defaults()), groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())) {
+    : rates(schedule::Rates::defaults()),
+      groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())),
+      meeting(meeting_of(mesh)),
+      meeting_groups(groups_among(meeting.ranks, groups)) {
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
   rates =
@@ -224,7 +229,7 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   const double first =
       passes.empty() ? std::numeric_limits<double>::infinity() : in_order(passes).front()->begin() - ahead;
   const double zero = world.all_reduce_value(first, comm::Reduce::min, device) + ahead;
-  const std::vector<Timeline> predictions = predictions_of(passes, predictor, world, device);
+  const std::vector<Timeline> predictions = predictions_of(passes, predictor, device);
   const RankTrace mine = trace_of(passes, predictions, predictor, zero, world.rank());
   ScheduleTrace out;
   out.begin = zero;
@@ -233,7 +238,7 @@ std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Record
   out.events = std::move(records.events);
   std::map<std::string, Sum> kinds;
   std::set<std::string> assumed;
-  double with_layers = 0;  // number of ranks with MoE layers; a stage of only dense layers has none
+  double with_layers = 0;  // number of ranks with MoE layers; ranks of purely dense stages have none
   gather_bytes(Json::to_cbor({{"kinds", mine.kinds}, {"assumed", mine.assumed_links}}), world, device,
                [&](int, const std::vector<uint8_t>& bytes) {
                  const Json json = Json::from_cbor(bytes);

@@ -1,4 +1,4 @@
-// Trace of the MoE layers' schedules in one step, measured and predicted: schedule.trace of the recipe.
+// Trace of the MoE layers' schedules in one step, measured and predicted. The recipe key schedule.trace requests it.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "framework/schedule/simulator.h"
 #include "framework/telemetry/metrics.h"
 #include "framework/telemetry/trace.h"
+#include "tools/plan/rank_graphs.h"
 #include "tools/train/model/pass_recorder.h"
 
 namespace hexad::plan {
@@ -17,19 +18,22 @@ using train::PassRecorder;
 /// Rates and groups for the prediction of a pass.
 struct Predictor {
   schedule::Rates rates;
-  schedule::RankGroups groups;
+  schedule::RankGroups groups;  // groups of all ranks
+  Meeting meeting;
+  schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
 
-  /// Reads the cluster file schedule.profile. Without one, and for links that the file lacks, assumes a plain machine.
-  /// Throws Error(usage) if the file cannot be read or lacks products, copies or groups of `mesh`.
+  /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
+  /// Without a file, and for links that the file lacks, assumes a default machine. Throws Error(usage) if the file
+  /// cannot be read or lacks products, copies or groups of `mesh`.
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 
 /// Trace of one step of the job.
 struct ScheduleTrace {
   double begin = 0;                           // start of the first pass, in seconds of rank 0's base::now()
-  std::vector<telemetry::TraceEvent> events;  // events of all ranks; times count from `begin`
+  std::vector<telemetry::TraceEvent> events;  // events of all ranks; times are relative to `begin`
 
-  /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". The last one gathers
+  /// All graphs of one kind: "forward", "backward", and, under Parm's S1, "gradient of shares". This last kind gathers
   /// gradients after the gate's gradient.
   struct Kind {
     std::string name;
@@ -39,7 +43,8 @@ struct ScheduleTrace {
   };
   std::vector<Kind> kinds;
   telemetry::ScheduleMetrics total;
-  /// Links that were not measured and are therefore priced like those of a plain machine: "all_to_all of ep, 2 ranks".
+  /// Links that were not measured and are therefore priced like those of a default machine: "all_to_all of ep, 2
+  /// ranks".
   std::vector<std::string> assumed_links;
   std::vector<std::string> pictures;  // SVG: forward and backward of the first MoE layer of rank 0
 
@@ -48,8 +53,8 @@ struct ScheduleTrace {
   static std::string line(const Kind& kind);
 };
 
-/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks: the k-th pass of a name with
-/// the k-th pass of the same name on all other ranks. Collective.
+/// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting: the
+/// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

@@ -13,7 +13,7 @@ namespace {
 using Unit = ComparedRow::Unit;
 using ByClass = std::array<double, comm::traffic_class_count>;
 
-// Means over the pipeline stages, whose numbers of ranks are equal.
+// Means over the pipeline stages, which have equal numbers of ranks.
 struct MeanStage {
   double busy = 0, idle = 0;
   ByClass exposed{}, sent{};

@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// Row of the table. A missing value is unknown.
+/// Row of the table. An empty optional is unknown.
 struct ComparedRow {
   enum class Unit : uint8_t { seconds, bytes };
 
@@ -25,14 +25,15 @@ struct ComparedRow {
   std::array<std::string, 4> cells() const;
 };
 
-/// Compares these parts of a step, without parts that neither the prediction nor the run has:
-/// - step time: median of the run's timed steps;
-/// - own work: time in which a rank does not wait in communication (measured: with gaps between kernels); mean over
-///   ranks;
-/// - waiting, and its classes: exposed communication; mean over ranks. Waits for late ranks and for other pipeline
-///   stages are idle time in the prediction. In a measurement, these waits are part of the communication of a class;
-/// - bytes that all ranks send, by class;
-/// - memory peak of the neediest rank; predicted: `memory` bytes.
+/// Compares these parts of a step. Omits parts that neither the prediction nor the run has.
+/// - step time: median of the run's timed steps
+/// - own work: time in which a rank does not wait in communication; measured values include gaps between kernels; mean
+///   over ranks
+/// - waiting, in total and by class of traffic: exposed communication; mean over ranks. The prediction counts waits for
+///   late ranks and for other pipeline stages as idle time. The measurement counts these waits as communication of a
+///   class
+/// - bytes that all ranks send, by class of traffic
+/// - memory peak of the rank that needs the most; the prediction is `memory` bytes
 std::vector<ComparedRow> compare(const StepForecast& forecast, double memory, const MeasuredStep& measured);
 
 }  // namespace hexad::plan

@@ -13,12 +13,16 @@ namespace {
 
 using train::Recipe;
 
-// Throws Error(usage) if a micro-batch has too many tokens. Tokens of recorded micro-batches are in host memory.
+// Throws Error(usage) if a micro-batch has too many tokens. The tokens of recorded micro-batches use host memory.
 void require_few_tokens(const Recipe& r) {
   if (const int64_t tokens = r.batch.micro * r.model.context; tokens > most_micro_batch_tokens)
     base::fail(base::ExitCode::usage, "model.context (", r.model.context, ") x batch.micro (", r.batch.micro, ") is ",
-               tokens, " tokens; steps are predicted for micro-batches of at most ", most_micro_batch_tokens,
-               " tokens");
+               tokens, " tokens; expected at most ", most_micro_batch_tokens, " tokens for a predicted step");
+}
+
+// True for the kernels and copies after backward, which are in these two spans of train::TrainStep.
+bool is_update(const StepRecord& record, const device::Issue& issue) {
+  return !issue.communicates() && (record.is_in(issue, "gradients: norm") || record.is_in(issue, "optimizer"));
 }
 
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
@@ -35,6 +39,9 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
+    const StepRecord& record = part.stages[s];
+    for (size_t i = 0; i < record.issues.size(); ++i)
+      if (is_update(record, record.issues[i])) stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);
@@ -45,15 +52,15 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
   return forecast;
 }
 
-// Returns the number of micro-batches that fill the pipeline, and a few more, because the first ones meet no others in
-// flight. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run ahead.
+// Returns the number of micro-batches that fill the pipeline, plus a few, because the first micro-batches run before
+// others are in flight. If virtual stages form a V or micro-batches overlap in pairs, twice as many forwards run ahead.
 int64_t filling_micro_batches(const Recipe& r) {
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
   const bool far_ahead = pipeline.placing() == pp::Placing::vee || pipeline.overlap == pp::Overlap::micro_batches;
   return far_ahead ? 2 * r.parallel.pp + 2 : r.parallel.pp + std::min<int64_t>(r.parallel.pp, 2);
 }
 
-// Replaces the figures of `longer` by those of the whole step, extrapolated from both parts.
+// Replaces the values in `longer` by those of the whole step, extrapolated from both parts.
 void extrapolate(StepForecast& longer, const StepForecast& shorter, const RecordedStep& step) {
   const auto whole = [&](double& of_longer, double of_shorter) { of_longer = step.whole(of_longer, of_shorter); };
   whole(longer.seconds, shorter.seconds);
@@ -62,6 +69,7 @@ void extrapolate(StepForecast& longer, const StepForecast& shorter, const Record
     const StepForecast::Stage& before = shorter.stages[s];
     whole(stage.busy, before.busy);
     whole(stage.idle, before.idle);
+    whole(stage.update, before.update);
     whole(stage.network, before.network);
     for (size_t c = 0; c < stage.exposed.size(); ++c) {
       whole(stage.exposed[c], before.exposed[c]);
@@ -93,16 +101,18 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
   // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
-  // micro-batches, rounded up to whole repetitions of the pipeline's list.
+  // micro-batches, rounded up to whole repetitions of the pipeline's action list.
   const int64_t fewer = rounded(filling_micro_batches(recipe)) + all % unit, few = fewer + rounded(recipe.parallel.pp);
   std::vector<int64_t> recorded{std::min(few, all)};
   if (few < all) recorded.push_back(fewer);
   RecordedStep step{.micro_batches = all, .longer = {.micro_batches = recorded.front(), .stages = {}}, .shorter = {}};
   if (few < all) step.shorter = {.micro_batches = fewer, .stages = {}};
-  const mesh::ExpertPlace first{.ep = busiest_rank(load, layout.size(base::Axis::ep))};
+  const int ep = layout.size(base::Axis::ep);
+  const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
+  const RoutingLoad slowest = with_stragglers(std::move(load), ep);
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
-        record_steps(recipe, extensions, layout, rank, load, recorded, prices.node_of_rank());
+        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank());
     step.longer.stages.push_back(std::move(records.front()));
     if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
   }

@@ -1,4 +1,4 @@
-// Predicts the step of a recipe on a cluster: records the operations of ranks, prices them, and simulates them.
+// Prediction of a recipe's step on a cluster: records the operations of ranks, prices them, and simulates them.
 #pragma once
 
 #include <array>
@@ -15,26 +15,27 @@ inline constexpr int64_t most_micro_batch_tokens = 1 << 22;
 /// Prediction of a step. Times are in seconds.
 struct StepForecast {
   double seconds = 0;
-  /// Time of one rank of a pipeline stage: kernels and copies, exposed communication by class, and idle time. The parts
-  /// add up to `seconds`.
+  /// Time of one rank of a pipeline stage: kernels and copies, exposed communication by class, and idle time. The three
+  /// parts add up to `seconds`.
   struct Stage {
     int rank;
     double busy = 0, idle = 0;
+    double update = 0;  // part of `busy`: norm of the gradients, and update of the weights
     std::array<double, comm::traffic_class_count> exposed{};
     std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class
-    double network = 0;  // bytes of `sent` that leave the fast link's domain (RecordPrices::sent_over_network)
+    double network = 0;  // part of `sent`: bytes that leave the fast link's domain (RecordPrices::sent_over_network)
   };
   std::vector<Stage> stages;
 
-  /// The simulated step and its operations. If a step has many micro-batches, only some are simulated, and the numbers
-  /// above are extrapolated. This is possible because the pipeline's list of actions repeats.
+  /// The simulated step and its operations. If a step has many micro-batches, only some of them are simulated, and the
+  /// members above are extrapolated. This is possible because the pipeline's list of actions repeats.
   int64_t micro_batches = 0, simulated_micro_batches = 0;
   std::vector<StepRecord> records;
   SimulatedStep simulated;
 };
 
-/// Recorded operations of a step, which can be simulated with several prices. If the step has many micro-batches, two
-/// steps with fewer micro-batches are recorded, and the whole step is extrapolated from them.
+/// Recorded operations of a step, which can be simulated with several sets of prices. If the step has many
+/// micro-batches, two steps with fewer micro-batches are recorded, and the whole step is extrapolated from them.
 struct RecordedStep {
   struct Part {
     int64_t micro_batches;
@@ -44,8 +45,8 @@ struct RecordedStep {
   Part longer;
   std::optional<Part> shorter;  // none: `longer` has all micro-batches
 
-  /// Returns a figure of the whole step, extrapolated from the figures of `longer` and `shorter`. Ignores `of_shorter`
-  /// if there is no shorter part.
+  /// Returns a value of the whole step, extrapolated from the values of `longer` and `shorter`. Ignores `of_shorter` if
+  /// there is no shorter part.
   double whole(double of_longer, double of_shorter) const;
 };
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
@@ -66,9 +67,10 @@ struct Throughput {
 Throughput throughput(double step_seconds, const train::Recipe& recipe, const train::Extensions& extensions,
                       const Prices& prices, int64_t ranks);
 
-/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. All ranks of a pipeline
-/// stage are assumed to do the same at the same time. If loads of experts are given, all these ranks are assumed to
-/// have the load of the busiest rank.
+/// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
+/// of a pipeline stage do the same work at the same time. If loads of experts are given, assumes that each of these
+/// ranks has, in each layer, the load of the layer's busiest rank, because the other ranks wait for that rank
+/// (with_stragglers()).
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                            const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
 

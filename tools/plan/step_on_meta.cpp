@@ -35,17 +35,18 @@ StepOnMeta measured_step(RunOnMeta& run, int64_t micro_batches) {
   return out;
 }
 
-// Returns the memory of a micro-batch's tokens before its forward.
+// Returns the memory that the tokens of a micro-batch use before its forward.
 device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layout, int rank) {
   device::DeviceContext context(
       {.kind = device::DeviceKind::meta, .meta = std::make_shared<device::MetaRun>(r.device)});
   const TwoDocuments source(r.model.context);
   const MicroBatch batch = make_micro_batch(source.batch(0, r.batch.micro), 0, r.batch.micro, context,
-                                            {layout.size(base::Axis::cp), layout.coordinate(base::Axis::cp, rank)});
+                                            {layout.size(base::Axis::cp), layout.coordinate(base::Axis::cp, rank)},
+                                            r.model.prediction_blocks);
   return context.allocator()->stats();
 }
 
-// True if the pipeline has the same number of activations in flight with `few` micro-batches as with `all`.
+// True if the pipeline keeps the same number of activations in flight with `few` micro-batches as with `all`.
 bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, int64_t all) {
   const auto in_flight = [&](int64_t micro_batches) {
     return pp::peak_activations(
@@ -54,7 +55,8 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// Extrapolates the line through `less` and `more`. The result replaces `more` and is `times` as far from `less`.
+// Extrapolates the line through `less` and `more`. The result replaces `more`. Its distance from `less` is `times`
+// times the original distance.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
 void extend(int64_t& more, int64_t less, double times) {
   more = less + std::llround(static_cast<double>(more - less) * times);
@@ -64,13 +66,14 @@ void extend_all(Numbers& more, const Numbers& less, double times) {
   for (size_t i = 0; i < more.size(); ++i) extend(more[i], less[i], times);
 }
 
-// True if memory grows as fast as the tensors kept for backward. Then no other moment of the step becomes its peak.
+// True if memory grows at least as fast as the tensors kept for backward. The peak is then always at the same moment of
+// the step.
 bool grows_steadily(const device::MemoryStats& few, const device::MemoryStats& more) {
   const int64_t kept = more.peak_in(Category::activation) - few.peak_in(Category::activation);
   return more.peak_total - few.peak_total >= kept && more.peak_held - few.peak_held >= kept;
 }
 
-// Extrapolates from two steps, `less` and `more`, to a step that is `times` as far from `less`.
+// Extrapolates from two steps, `less` and `more`, to a step whose distance from `less` is `times` times theirs.
 void extend(StepOnMeta& more, const StepOnMeta& less, double times) {
   extend_all(more.memory.peak, less.memory.peak, times);
   extend(more.memory.peak_total, less.memory.peak_total, times);
@@ -94,12 +97,12 @@ StepOnMeta grown_step(RunOnMeta& run, int64_t few, int64_t all) {
   return measured_step(run, all);
 }
 
-// Largest number of tokens in a micro-batch that is run. Tokens are in host memory.
+// Largest number of tokens of a micro-batch that is run without extrapolation. Tokens use host memory.
 constexpr int64_t most_tokens = 1 << 18;
 
 int64_t tokens_of(const Recipe& r) { return r.batch.micro * r.model.context; }
 
-// Returns the recipe with about `tokens` tokens in a micro-batch, and the same number of micro-batches.
+// Returns the recipe with about `tokens` tokens in each micro-batch, and the same number of micro-batches.
 Recipe with_tokens(Recipe r, int64_t tokens) {
   const int64_t micro_batches = r.batch.global / r.batch.micro;
   r.batch.micro = std::clamp<int64_t>(tokens / r.model.context, 1, r.batch.micro);
@@ -115,7 +118,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
-  // Under ZeRO-3, earlier uses decide which weights are gathered, even across micro-batches.
+  // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load);
@@ -125,7 +128,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
-  // On a device other than the CPU, the host runs ahead, so the next step's batch is in memory, too.
+  // On GPUs, the host runs ahead, so the batch of the next step is in memory, too.
   const int64_t waiting = (all - few) * (recipe.device == device::DeviceKind::cpu ? 1 : 2);
   const device::MemoryStats batch = micro_batch_memory(recipe, layout, rank);
   step.memory.peak[base::ordinal(Category::activation)] += waiting * batch.total;
@@ -144,13 +147,13 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
                                     layout.size(base::Axis::ep), recipe.model.moe.capacity_factor));
   const comm::ImaginedGroup world(rank, layout.world(), nullptr, {}, imagined_cards(recipe, layout.world()));
   ModelInstance instance(recipe, extensions, world, {}, run);
-  const int64_t enough = 16 * layout.size(base::Axis::pp);  // micro-batches of a rank; fewer are in flight
+  const int64_t enough = 16 * layout.size(base::Axis::pp);  // more micro-batches than are in flight on a rank
   evaluate(instance, recipe, TwoDocuments(recipe.model.context),
            enough * recipe.batch.micro * layout.size(base::Axis::dp), {});
   return {.memory = instance.context.allocator()->stats()};
 }
 
-// Runs the recipe. If its micro-batches have too many tokens, runs two smaller recipes and extrapolates.
+// Runs the recipe. If its micro-batches have too many tokens, runs the recipe with two smaller sizes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
   if (tokens_of(recipe) <= most_tokens) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
@@ -170,7 +173,7 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
                      (load == RoutingLoad::given || (load == RoutingLoad::even && moe.routing != moe::Routing::model));
   const size_t of_stage = by_ep ? static_cast<size_t>(layout.size(base::Axis::ep)) : 1;
   std::vector<std::vector<int>> stages(layout.size(base::Axis::pp), std::vector<int>(of_stage, -1));
-  // All stages have ranks at the same coordinates, so only the ranks of the first stage are compared.
+  // All stages have ranks at the same coordinates, so comparing the ranks of the first stage is sufficient.
   const auto lastness = [&](int rank) {
     return layout.coordinate(base::Axis::tp, rank) + layout.coordinate(base::Axis::etp, rank);
   };

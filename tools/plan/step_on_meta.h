@@ -1,5 +1,5 @@
-// A step of a run on the meta device, without real memory and without other ranks. It has the model, tape, passes,
-// pipeline, buckets and optimizer of `hexad train`, for one rank of a layout.
+// A step of a run on the meta device, without allocating tensors and without other ranks. It has the model, tape,
+// passes, pipeline, buckets and optimizer of `hexad train`, for one rank of a layout.
 #pragma once
 
 #include <array>
@@ -22,27 +22,27 @@ struct StepOnMeta {
   std::array<double, comm::traffic_class_count> sent{};  // bytes by traffic class, with Wanted::all
 };
 
-/// Runs two steps of rank `rank` and returns the memory and the traffic of the second. The first step makes buffers and
-/// records the order in which weights are used. Sequences consist of two documents each.
+/// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
+/// buffers and records the order in which weights are used. Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
-///   the pipeline has as many micro-batches in flight with few as with all. The memory of the other micro-batches'
-///   tokens is added. Traffic is extrapolated from this step and a step with fewer micro-batches.
+///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
+///   micro-batches' tokens is added. Traffic is extrapolated from this step and a step with fewer micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
-///   of micro-batches. These numbers are so large that memory grows by the tensors kept for backward: with fewer
-///   micro-batches, the update may need more memory than the passes.
-/// - If micro-batches have more than 2^18 tokens, two smaller sizes are run and extrapolated.
+///   of micro-batches. These numbers are large enough for memory to grow only by the tensors kept for backward. With
+///   fewer micro-batches, the update might need more memory than the passes.
+/// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, RoutingLoad load, Wanted wanted);
 
-/// Returns the memory of rank `rank` in a held-out evaluation: the weights and all micro-batches that are evaluated at
-/// the same time.
+/// Returns the memory of rank `rank` in an evaluation on held-out data: the weights and all micro-batches that are
+/// evaluated at the same time.
 device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train::Extensions& extensions,
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
 /// etp, the last of the sharing ranks has the most. The other ranks of a stage have equal memory. Returns one rank for
-/// each ep coordinate if loads of experts are given, or if the recipe defines the routing and no other load is
-/// requested, because the loaded experts are unknown.
+/// each ep coordinate in two cases, because the most loaded experts are unknown: if loads of experts are given, or if
+/// the recipe defines the routing and no other load is requested.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

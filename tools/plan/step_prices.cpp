@@ -9,7 +9,8 @@ namespace {
 using device::CommunicationWork;
 using schedule::Lane;
 
-// FLOPs of attention's backward over twice those of forward. Backward computes the scores again (Dao et al. 2022).
+// Ratio of the FLOPs of attention's backward to twice those of forward. Backward computes the scores again (Dao et al.
+// 2022).
 constexpr double recomputed_scores = 1.25;
 
 template <class... F>
@@ -31,7 +32,7 @@ CopyKind kind_of(device::CopyWork::Kind kind) {
   return CopyKind::copy;
 }
 
-// Returns the collective whose price an operation gets. A broadcast is priced as an all-gather of its bytes.
+// Returns the collective by which an operation is priced. A broadcast is priced like an all-gather of its bytes.
 Collective collective_of(std::string_view operation) {
   if (operation == "all_reduce") return Collective::all_reduce;
   if (operation == "reduce_scatter") return Collective::reduce_scatter;
@@ -40,7 +41,7 @@ Collective collective_of(std::string_view operation) {
   return Collective::all_gather;
 }
 
-// True if all ranks of the group take part.
+// True if all ranks of the group take part in the communication.
 bool is_collective(const device::Issue& issue) {
   return std::get<CommunicationWork>(issue.work).peer < 0 || issue.name == "broadcast";
 }
@@ -51,11 +52,11 @@ StepPrices::StepPrices(const Cluster& cluster, int world) : prices_(cluster) {
   const int64_t ranks_per_node = prices_.ranks_per_node();
   if (const int64_t ranks = prices_.nodes() * ranks_per_node; world > ranks)
     base::fail(base::ExitCode::usage, "the cluster has ", ranks, " ranks (", prices_.nodes(), " nodes of ",
-               ranks_per_node, "), which is less than the ", world, " of the layout; legal here: at most ", ranks);
+               ranks_per_node, "), which is less than the ", world, " of the layout; expected at most ", ranks);
   for (int rank = 0; rank < world; ++rank) node_of_rank_.push_back(static_cast<int>(rank / ranks_per_node));
 }
 
-// All groups of a name communicate at the same time, so the ranks of a node share its network.
+// All groups with the same name communicate at the same time, so the ranks of a node share its network.
 GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   const int64_t nodes_of_domain = std::max<int64_t>(1, prices_.domain() / prices_.ranks_per_node());
   const int mine = node_of_rank_[rank];
@@ -71,7 +72,8 @@ GroupPlace StepPrices::place_of(const std::vector<int>& ranks, int rank) const {
   nodes.erase(std::ranges::unique(nodes).begin(), nodes.end());
   int64_t node_count = std::ssize(nodes);
   const auto size = std::ssize(ranks);
-  if (node_count * on_my_node != size) on_my_node = 1, node_count = size;  // uneven: as if each rank had its own node
+  if (node_count * on_my_node != size)
+    on_my_node = 1, node_count = size;  // uneven groups are priced as if each rank had its own node
   const auto ranks_of_node = std::min<int64_t>(prices_.ranks_per_node(), std::ssize(node_of_rank_));
   return {.ranks = size,
           .nodes = node_count,
@@ -86,7 +88,8 @@ double seconds_of(const device::AttentionWork& w, const Prices& prices) {
                            .pass = w.backward ? AttentionPass::backward : AttentionPass::forward,
                            .flops = w.backward ? recomputed_scores * w.flops : w.flops,
                            .sequence = static_cast<double>(w.keys),
-                           .head_dim = static_cast<double>(w.head_size)});
+                           .head_dim = static_cast<double>(w.head_size),
+                           .heads = static_cast<double>(std::max<int64_t>(1, w.heads))});
 }
 
 RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
@@ -99,7 +102,7 @@ RecordPrices::RecordPrices(const StepPrices& prices, const StepRecord& record)
     }
 }
 
-// Returns the place of this rank among the ranks that take part in a communication.
+// Returns the placement of the ranks that take part in a communication, as seen by this rank.
 GroupPlace RecordPrices::place_of(const device::Issue& issue) const {
   const auto& work = std::get<CommunicationWork>(issue.work);
   if (is_collective(issue)) return *places_[work.group];
@@ -124,14 +127,16 @@ double RecordPrices::sent_over_network(const device::Issue& issue) const {
   if (place.ranks_in_domain == place.ranks) return 0;
   if (issue.name == "all_to_all")
     return sent * static_cast<double>(place.ranks - place.ranks_in_domain) / static_cast<double>(place.ranks - 1);
-  // A ring leaves a domain through one of the ranks inside (Prices::collective).
+  // A ring leaves a domain through only one of the ranks inside (Prices::collective).
   return sent / static_cast<double>(place.ranks_in_domain);
 }
 
 double RecordPrices::seconds(const device::Issue& issue) const {
   const Prices& prices = prices_.prices();
   const auto number = [](int64_t n) { return static_cast<double>(n); };
-  return std::visit(Overloaded{
+  if (issue.communicates()) return communication(issue);
+  return prices.operation() +
+         std::visit(Overloaded{
                         [&](const device::ProductWork& w) {
                           return prices.product({.dtype = w.dtype,
                                                  .pass = w.pass,
@@ -142,7 +147,9 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                                                  .extra_bytes = number(w.extra_bytes)});
                         },
                         [&](const device::AttentionWork& w) { return seconds_of(w, prices); },
-                        [&](const device::MemoryWork& w) { return prices.memory_bound(number(w.bytes)); },
+                        [&](const device::MemoryWork& w) {
+                          return prices.kernel(class_of(issue.family, issue.name), w.dtype, number(w.bytes));
+                        },
                         [&](const device::CopyWork& w) { return prices.copy(kind_of(w.kind), number(w.bytes)); },
                         [&](const CommunicationWork&) { return communication(issue); },
                     },

@@ -11,11 +11,11 @@
 
 namespace hexad::plan {
 
-/// Prices the operations of steps on a cluster whose nodes are filled with ranks in order.
+/// Prices of the operations of steps. Ranks fill the cluster's nodes in order.
 class StepPrices {
  public:
-  /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer ranks, or neither
-  /// measurements nor a description.
+  /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer ranks than that, or has
+  /// neither measurements nor a description.
   StepPrices(const Cluster& cluster, int world);
   /// Places ranks on the given nodes.
   StepPrices(Prices prices, std::vector<int> node_of_rank)
@@ -24,7 +24,7 @@ class StepPrices {
   /// Returns the node of each rank.
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   const Prices& prices() const { return prices_; }
-  /// Returns the place of `rank` in the group of `ranks`. Requires that `ranks` contains `rank`.
+  /// Returns the placement of the group that consists of `ranks`, as seen by `rank`, which must be one of them.
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
   /// Returns the speeds of kernels and communication that run at the same time.
   StepContention contention(const comm::Priorities& priorities) const;
@@ -34,7 +34,7 @@ class StepPrices {
   std::vector<int> node_of_rank_;
 };
 
-/// Returns the seconds of an attention kernel that has the machine for itself.
+/// Returns the seconds of an attention kernel that runs alone on the machine.
 double seconds_of(const device::AttentionWork& work, const Prices& prices);
 
 /// Prices the operations of one record. `prices` and the record must outlive the object.
@@ -42,8 +42,8 @@ class RecordPrices {
  public:
   RecordPrices(const StepPrices& prices, const StepRecord& record);
 
-  /// Returns the seconds of an operation that has the machine for itself. Throws Error(usage) naming the rate if the
-  /// cluster lacks it.
+  /// Returns the seconds of an operation that runs alone on the machine. The time of a kernel or copy includes the
+  /// host's time for an operation. Throws Error(usage) naming the rate if the cluster lacks it.
   double seconds(const device::Issue& issue) const;
   /// Returns the bytes of a communication that leave the domain of the fast link; for a ring, the mean over its ranks.
   double sent_over_network(const device::Issue& issue) const;

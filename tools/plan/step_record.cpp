@@ -14,13 +14,16 @@ std::string StepRecord::where(const device::Issue& issue) const {
   return names;
 }
 
+bool StepRecord::is_in(const device::Issue& issue, std::string_view span) const {
+  for (int32_t s = issue.span; s >= 0; s = spans[s].around)
+    if (spans[s].name == span) return true;
+  return false;
+}
+
 size_t StepRecord::first_in(std::string_view span) const {
-  for (size_t i = 0; i < issues.size(); ++i) {
-    if (issues[i].communicates()) continue;
-    for (int32_t s = issues[i].span; s >= 0; s = spans[s].around)
-      if (spans[s].name == span) return i;
-  }
-  base::fail_invariant(base::cat("[plan] a recorded step has no kernel in '", span, "'"));
+  for (size_t i = 0; i < issues.size(); ++i)
+    if (!issues[i].communicates() && is_in(issues[i], span)) return i;
+  base::fail_invariant(base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'"));
 }
 
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
@@ -49,7 +52,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order of uses depends on the number of micro-batches.
+  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches.
   const bool same_order = recipe.parallel.zero == 3;
   if (!same_order) run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;

@@ -1,4 +1,4 @@
-// The operations that a rank issues in one step of `hexad train`, recorded from the program itself on the meta device.
+// The operations that a rank issues in one step of `hexad train`, recorded by running its code on the meta device.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,10 @@ struct StepRecord {
 
   /// Returns the names of the spans around an issue, outermost first, joined by " / ".
   std::string where(const device::Issue& issue) const;
+  /// True if the issue is inside a span of this name, at any depth.
+  bool is_in(const device::Issue& issue, std::string_view span) const;
   /// Returns the index of the first kernel or copy inside a span of this name. Ignores communication, because it may
-  /// begin during the computation of an earlier span. Throws std::logic_error if there is none.
+  /// begin during the computation of an earlier span. Throws std::logic_error if the span has no kernel and no copy.
   size_t first_in(std::string_view span) const;
 };
 
@@ -42,10 +44,10 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
-/// Records one step of rank `rank` for each entry of `micro_batches`. Before the recorded steps, runs a step that makes
-/// buffers and records the order in which weights are used. `node_of_rank` has the node of each rank; if it is empty,
-/// all ranks are on one node. Takes the time and memory of steps on the meta device: milliseconds for each layer and
-/// micro-batch.
+/// Records one step of rank `rank` for each entry of `micro_batches`. Before the recorded steps, runs a step that
+/// creates buffers and records the order in which weights are used. `node_of_rank` has the node of each rank; if it is
+/// empty, all ranks are on one node. Takes the time and memory of steps on the meta device: milliseconds for each layer
+/// and micro-batch.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, RoutingLoad load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {});

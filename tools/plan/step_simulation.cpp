@@ -28,15 +28,16 @@ bool is_message(const Issue& issue) { return issue.name == "send" || issue.name 
 
 bool is_lane(int queue) { return queue < device::lane_count; }
 
-// Numbers the queues of a rank, in the same way on all ranks: its lanes, then the queues of communication. A class of
-// traffic has on each network one queue for collectives and one for each direction of messages. It has further queues
-// for the messages to and from each simulated peer, because messages of different peers overtake each other.
+// Numbers the queues of a rank, in the same way on all ranks: first its lanes, then the queues of communication. On
+// each network, a class of traffic has one queue for collectives and one for each direction of messages. It has
+// additional queues for the messages to and from each simulated peer, because messages of different peers overtake each
+// other.
 class Queues {
  public:
   struct Traffic {
     int traffic;
     Network network;
-    int lane;  // 0: collectives; above: messages by peer and direction
+    int lane;  // 0: collectives; above 0: messages, by peer and direction
     auto operator<=>(const Traffic&) const = default;
   };
   int number_of(const Traffic& traffic) {
@@ -48,13 +49,13 @@ class Queues {
   }
   const Traffic& traffic(int queue) const { return traffic_[queue - device::lane_count]; }
 
-  static constexpr int most = 64;  // a bit set names the active queues of a rank
+  static constexpr int most = 64;  // a 64-bit set stores the active queues of a rank
 
  private:
   std::vector<Traffic> traffic_;
 };
 
-// Jobs of one rank's record.
+// Jobs of the operations in one rank's record.
 class RankJobs {
  public:
   RankJobs(const StepRecord& record, const std::vector<int>& nodes, const PriceOfIssue& price)
@@ -72,7 +73,7 @@ class RankJobs {
   const StepRecord& record() const { return record_; }
   int job_of(size_t issue) const { return job_of_[issue]; }
 
-  // Appends the jobs, in queues from `first_queue` on. `simulated` are the ranks of all records.
+  // Appends the jobs, in queues starting at `first_queue`. `simulated` lists the ranks of all records.
   void add_to(std::vector<Job>& jobs, int first_queue, Queues& queues, const std::vector<int>& simulated) {
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const Issue& issue = record_.issues[i];
@@ -93,7 +94,9 @@ class RankJobs {
   // prices.
   std::vector<Interval> times_of(std::span<const Job> jobs, std::span<const Interval> times) const {
     std::vector<Interval> all;
-    std::array<std::pair<int, double>, device::lane_count> passed{};  // by lane: job, and its seconds so far
+    all.reserve(record_.issues.size());
+    // Current job of each lane, and the seconds of this job so far.
+    std::array<std::pair<int, double>, device::lane_count> passed{};
     for (size_t i = 0; i < record_.issues.size(); ++i) {
       const int job = job_of_[i];
       const Interval& at = times[job];
@@ -111,8 +114,8 @@ class RankJobs {
   }
 
  private:
-  // Returns the job that operation `i` joins, if any. Consecutive operations of a lane are one job if no other queue
-  // waits for the first one, and the second one waits for no other queue.
+  // Returns the job that operation `i` joins, if any. Consecutive operations of a lane form one job if no other queue
+  // waits for the first operation, and the second operation waits for no other queue.
   std::optional<int> job_to_join(size_t i) {
     const Issue& issue = record_.issues[i];
     if (issue.communicates()) return {};
@@ -149,7 +152,7 @@ class RankJobs {
     return *network;
   }
 
-  // Numbers the simulated ranks with which this rank exchanges messages.
+  // Returns the number of a simulated rank with which this rank exchanges messages. Assigns a new number to a new peer.
   int number_of_peer(int peer) {
     const auto at = std::ranges::find(peers_, peer);
     const auto number = static_cast<int>(at - peers_.begin());
@@ -168,7 +171,14 @@ class RankJobs {
   std::array<std::optional<size_t>, device::lane_count> last_{};  // latest operation of each lane
 };
 
-using Group = std::pair<std::string, std::vector<int>>;  // name and ranks
+using Group = device::IssuedGroup;
+
+// Order of groups that gives a group the same position in the records of all its members.
+struct ByNameAndRanks {
+  bool operator()(const Group* a, const Group* b) const {
+    return std::tie(a->name, a->ranks) < std::tie(b->name, b->ranks);
+  }
+};
 
 // Member of a group: its rank, and the indices of the operations that the rank issues in the group.
 struct Member {
@@ -180,31 +190,30 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
   const auto name = [](const Member& m, size_t k) { return m.rank->record().issues[m.issues[k]].name; };
   for (size_t k = 0; k < std::max(a.issues.size(), b.issues.size()); ++k) {
     const bool both = k < std::min(a.issues.size(), b.issues.size());
-    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.first, "': operation ", k, " of rank ",
+    base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " of rank ",
                   a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
                   b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing");
   }
 }
 
-// Gives the jobs that end together the number of their collective.
+// Gives jobs that end together the number of their collective.
 class Matches {
  public:
   explicit Matches(std::vector<Job>& jobs) : jobs_(jobs) {}
 
   void match(std::span<const RankJobs> ranks) {
-    std::set<Group> groups;
+    std::set<const Group*, ByNameAndRanks> groups;
     std::map<const Group*, std::vector<Member>> collectives;
-    std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>>
-        messages;  // by group, sender and receiver: send side and receive side
+    // Sending and receiving member, by group, sender and receiver.
+    std::map<std::tuple<const Group*, int, int>, std::array<std::optional<Member>, 2>> messages;
     for (const RankJobs& r : ranks) {
       std::vector<const Group*> group_of;
-      for (const device::IssuedGroup& g : r.record().groups)
-        group_of.push_back(&*groups.emplace(g.name, g.ranks).first);
+      for (const Group& g : r.record().groups) group_of.push_back(*groups.insert(&g).first);
       for (size_t i = 0; i < r.record().issues.size(); ++i) {
         const Issue& issue = r.record().issues[i];
         if (!issue.communicates()) continue;
         const auto& work = std::get<CommunicationWork>(issue.work);
-        const device::IssuedGroup& g = r.record().groups[work.group];
+        const Group& g = r.record().groups[work.group];
         const Group* group = group_of[work.group];
         if (!is_message(issue)) {
           auto& members = collectives[group];
@@ -220,7 +229,7 @@ class Matches {
     }
     for (auto& [group, members] : collectives) {
       for (const RankJobs& r : ranks)  // adds members without collectives
-        if (std::ranges::find(group->second, r.record().rank) != group->second.end() &&
+        if (std::ranges::find(group->ranks, r.record().rank) != group->ranks.end() &&
             std::ranges::find(members, &r, &Member::rank) == members.end())
           members.push_back({&r, {}});
       for (const Member& m : members) require_alike(*group, members.front(), m);
@@ -229,7 +238,7 @@ class Matches {
     for (const auto& [pair, sides] : messages) {
       if (!sides[1]) continue;  // the receiver is not simulated
       if (sides[0]) {
-        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->first,
+        base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->name,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
                       " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
                       sides[1]->issues.size());
@@ -237,7 +246,7 @@ class Matches {
         continue;
       }
       const auto& [group, from, to] = pair;
-      const int size = static_cast<int>(group->second.size());
+      const int size = static_cast<int>(group->ranks.size());
       const auto mirrored = messages.find({group, to, (2 * to - from + size) % size});
       receive_alone(*sides[1], mirrored == messages.end() ? std::nullopt : mirrored->second[0]);
     }
@@ -247,7 +256,7 @@ class Matches {
 
  private:
   // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
-  // sends in the mirrored direction, unless this rank waits for message k before it sends.
+  // sends in the mirrored direction. It ends immediately if this rank waits for it before it sends that message.
   void receive_alone(const Member& received, const std::optional<Member>& sent) {
     const StepRecord& record = received.rank->record();
     for (size_t k = 0; k < received.issues.size(); ++k) {
@@ -257,7 +266,7 @@ class Matches {
       if (!sent || sent->issues.size() != received.issues.size()) continue;
       const size_t send = sent->issues[k];
       bool waited_before = false;
-      for (size_t i = receive + 1; i < send && !waited_before; ++i)
+      for (size_t i = receive + 1; i <= send && !waited_before; ++i)
         waited_before =
             std::ranges::find(record.issues[i].after, static_cast<int32_t>(receive)) != record.issues[i].after.end();
       if (!waited_before) job.after.push_back(received.rank->job_of(send));
@@ -273,7 +282,8 @@ class Matches {
   int collectives_ = 0;
 };
 
-constexpr double gives_way = 1e-3;  // speed of a class of traffic while a class with higher priority is in flight
+constexpr double gives_way =
+    1e-3;  // relative speed of a class of traffic while a class with higher priority is in flight
 
 double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
@@ -303,8 +313,8 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
 }
 
 // Divides the time of a rank into computation, exposed communication, and idle time. Communication counts from the time
-// at which the last member of its collective has begun, because the time before is a wait for that member. `begins` has
-// this time for each collective.
+// at which the last member of its collective has begun, because before that, the rank waits for this member. `begins`
+// has this time for each collective.
 void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> jobs, std::span<const Interval> times,
              std::span<const double> begins, const Queues& queues, int first_queue, double seconds) {
   struct Change {
@@ -318,7 +328,7 @@ void account(SimulatedRank& rank, const RankJobs& from, std::span<const Job> job
     const int job = from.job_of(i);
     if (counted[job]) continue;
     counted[job] = true;
-    if (jobs[job].queue == Job::no_queue) continue;  // this rank's message in the mirrored direction counts instead
+    if (jobs[job].queue == Job::no_queue) continue;  // this rank's message in the mirrored direction is counted instead
     const int queue = jobs[job].queue - first_queue;
     const int traffic = is_lane(queue) ? -1 : queues.traffic(queue).traffic;
     const double begin = jobs[job].collective == Job::alone ? times[job].begin

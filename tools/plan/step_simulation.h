@@ -1,4 +1,4 @@
-// Predicts the time of a whole step: the recorded operations of several ranks, priced and simulated together.
+// Prediction of the time of a whole step. The recorded operations of several ranks are priced and simulated together.
 #pragma once
 
 #include <array>
@@ -13,30 +13,30 @@
 
 namespace hexad::plan {
 
-/// Returns the seconds of an operation that runs alone on the machine. Called for sends, but not for receives.
+/// Returns the seconds of an operation that runs alone on the machine. It is called for sends, but not for receives.
 using PriceOfIssue = std::function<double(const StepRecord&, const device::Issue&)>;
 
 /// Slowdown of queues that run at the same time.
 struct StepContention {
-  /// Speed of kernels while communication inside nodes or between nodes, or a copy on the copy lane, is in flight:
-  /// above 0, at most 1.
+  /// Relative speed of kernels while other work is in flight: communication inside nodes, communication between nodes,
+  /// or a copy on the copy lane. Above 0, at most 1.
   double compute_beside_intra = 1, compute_beside_inter = 1, compute_beside_copy = 1;
-  /// Speed of communication while kernels run.
+  /// Relative speed of communication while kernels run.
   double intra_beside_compute = 1, inter_beside_compute = 1;
-  /// Priority of each class of traffic. On its network, a class yields to classes with smaller values and shares the
-  /// network evenly with classes of the same value.
+  /// Priority of each class of traffic. On its network, a class yields to classes with smaller values. Classes with the
+  /// same value share the network evenly.
   std::array<int, comm::traffic_class_count> priority{};
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // rank number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job,
-  /// whose time is divided in proportion to the operations' prices.
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job. The
+  /// job's time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
-  /// Time in which no kernel ran while communication of the class was in flight. Classes that are in flight at the same
-  /// time share this time evenly.
+  /// Time in which no kernel ran while communication of the class was in flight. If several classes are in flight at
+  /// the same time, each gets an equal part of this time.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };
@@ -46,13 +46,14 @@ struct SimulatedStep {
   std::vector<SimulatedRank> ranks;
 };
 
-/// Simulates a step of the ranks in `records`, which represent all ranks. If several members of a group are in
-/// `records`, their collectives end together. If only one member is, its collective does not wait for the others, which
-/// are assumed to do the same at the same time. A message begins when its sender issues it. A receive ends with its
-/// message if the sender is in `records`. Otherwise, the receive ends with the message that the receiver sends in the
-/// mirrored direction, because its peers are assumed to do the same. The receive takes no time if there is no such
-/// message, or if that message is sent only later. `node_of_rank` has the node of each rank of the world. Throws
-/// std::logic_error if ranks wait for each other forever.
+/// Simulates a step of the ranks in `records`, which represent all ranks. Throws std::logic_error if ranks wait for
+/// each other forever. `node_of_rank` has the node of each rank of the world.
+///
+/// - If several members of a group are in `records`, their collectives end together. If only one member is in
+///   `records`, its collective does not wait for the others, which are assumed to do the same at the same time.
+/// - A message begins when its sender issues it. A receive ends with its message if the sender is in `records`.
+/// - Otherwise, the receive ends with the message that the receiver sends in the mirrored direction, because its peers
+///   are assumed to do the same. It takes no time if no such message exists, or if that message is sent only later.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

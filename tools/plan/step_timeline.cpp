@@ -45,15 +45,15 @@ Span computation(std::string name, double begin, double end) {
   return {.task = {.lane = Lane::compute, .name = std::move(name)}, .begin = begin, .end = end};
 }
 
-// Joins neighbouring spans of one lane and kind if they have the same name, or if both are too short to be visible.
+// Merges neighbouring spans of one lane and kind if they have the same name, or if both are too short to be visible.
 Timeline joined(std::vector<Span> spans) {
-  constexpr double visible = 1e-3;  // share of the whole timeline
+  constexpr double visible = 1e-3;  // share of the whole timeline's duration
   double seconds = 0;
   for (const Span& span : spans) seconds = std::max(seconds, span.end);
   const double least = visible * seconds;
   std::ranges::stable_sort(spans, {}, &Span::begin);
   Timeline timeline;
-  std::array<std::optional<size_t>, device::lane_count> last{};  // span of each lane
+  std::array<std::optional<size_t>, device::lane_count> last{};  // index of the latest span of each lane
   for (Span& span : spans) {
     std::optional<size_t>& at = last[base::ordinal(span.task.lane)];
     if (at) {
@@ -73,7 +73,8 @@ Timeline joined(std::vector<Span> spans) {
   return timeline;
 }
 
-// Adds the times at which each event of a row is the innermost one. Ignores waits and the event of the whole step.
+// Adds spans for the times at which each event of a row is the innermost event. Ignores waits and the event of the
+// whole step.
 void add_innermost(std::vector<const TraceEvent*> row, std::vector<Span>& spans) {
   std::ranges::stable_sort(row, {}, [](const TraceEvent* e) { return std::pair(e->start_us, -e->duration_us); });
   std::vector<const TraceEvent*> open;
@@ -99,7 +100,8 @@ void add_innermost(std::vector<const TraceEvent*> row, std::vector<Span>& spans)
   close_until(std::numeric_limits<double>::infinity());
 }
 
-// Returns the class of traffic and the kind of link of a row such as "dp (inter) at once"; none for other rows.
+// Parses a row name such as "dp (inter) at once". Returns the class of traffic, and true if it crosses nodes; none for
+// other rows.
 std::optional<std::pair<std::string_view, bool>> traffic_of(std::string_view lane) {
   for (const bool crosses : {false, true})
     if (const size_t at = lane.find(crosses ? " (inter)" : " (intra)"); at != lane.npos)

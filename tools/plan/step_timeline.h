@@ -1,6 +1,6 @@
-// Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). Lane compute has the
-// parts of the model in which the rank computes. Lanes intra and inter have communication, named by its class. Very
-// short neighbouring spans are joined, because a picture cannot show them.
+// Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). The lane compute has the
+// parts of the model in which the rank computes. The lanes intra and inter have communication, named by its class. Very
+// short neighbouring spans are merged, because a picture cannot show them.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,9 @@ namespace hexad::plan {
 /// the world.
 schedule::Timeline predicted_timeline(const StepForecast& forecast, size_t stage, const std::vector<int>& node_of_rank);
 
-/// Returns the timeline of rank `rank` in a recorded step, whose times count from the step's start. Computation comes
-/// from row "device" if the trace has one, otherwise from row "host" without its waits. Row "device" does not
-/// distinguish waits of the device's queue.
+/// Returns the timeline of rank `rank` in a recorded step. Times are relative to the start of the step. Computation
+/// comes from row "device" if the trace has this row, otherwise from row "host" without its waits. Row "device" does
+/// not distinguish waits of the device's queue.
 schedule::Timeline measured_timeline(const telemetry::TraceRecords& step, int rank);
 
 }  // namespace hexad::plan

@@ -13,7 +13,7 @@ using device::CommunicationWork;
 using device::Issue;
 using schedule::Interval;
 
-// Time that is subtracted from the duration of every event. It keeps rounding from making consecutive events overlap.
+// Time that is subtracted from the duration of every event, so that rounding does not make consecutive events overlap.
 constexpr double rounding_us = 1e-6;
 
 telemetry::TraceEvent event_at(const Interval& at, int rank, double shorter_us) {
@@ -58,7 +58,7 @@ void add_parts(const StepRecord& record, const std::vector<Interval>& times,
   }
   for (size_t s = 0; s < parts.size(); ++s) {
     if (!parts[s]) continue;
-    int depth = 1;  // an inner part must be a little shorter than its outer part
+    int depth = 1;  // an inner part must be slightly shorter than the part around it
     for (int32_t around = record.spans[s].around; around >= 0; around = record.spans[around].around) ++depth;
     telemetry::TraceEvent event = event_at(*parts[s], record.rank, depth * rounding_us);
     event.name = record.spans[s].name;

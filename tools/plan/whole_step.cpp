@@ -9,10 +9,11 @@ StepForecast with_all_micro_batches(StepForecast forecast, const train::Recipe& 
                                     const StepPrices& prices, RoutingLoad load) {
   const int64_t all = forecast.micro_batches;
   if (forecast.simulated_micro_batches == all) return forecast;
+  const RoutingLoad slowest = with_stragglers(std::move(load), layout.size(base::Axis::ep));
   RecordedStep step{.micro_batches = all, .longer = {.micro_batches = all, .stages = {}}, .shorter = {}};
   for (const StepForecast::Stage& stage : forecast.stages)
     step.longer.stages.push_back(
-        record_steps(recipe, extensions, layout, stage.rank, load, {&all, 1}, prices.node_of_rank()).front());
+        record_steps(recipe, extensions, layout, stage.rank, slowest, {&all, 1}, prices.node_of_rank()).front());
   StepForecast whole = simulate_recorded(step, recipe, prices);
   whole.records = std::move(step.longer.stages);
   return whole;

@@ -5,9 +5,9 @@
 
 namespace hexad::plan {
 
-/// Returns `forecast` if all micro-batches of the step were simulated. Otherwise records and simulates all
-/// micro-batches on the same ranks, which gives the timeline of the whole step. The other arguments must be those with
-/// which forecast_step() made `forecast`. Takes milliseconds for each layer and micro-batch.
+/// Returns `forecast` if all micro-batches of the step were simulated. Otherwise, records and simulates all
+/// micro-batches on the same ranks, which gives the timeline of the whole step. The other arguments must be those of
+/// the forecast_step() call that returned `forecast`. Takes milliseconds for each layer and micro-batch.
 StepForecast with_all_micro_batches(StepForecast forecast, const train::Recipe& recipe,
                                     const train::Extensions& extensions, const mesh::Layout& layout,
                                     const StepPrices& prices, RoutingLoad load);

@@ -1,4 +1,4 @@
-// Values of an open schedule.moe.memory_reuse that keep a rank below memory.limit_bytes.
+// Values of schedule.moe.memory_reuse: auto that keep a rank below memory.limit_bytes.
 #pragma once
 
 #include <map>
@@ -9,9 +9,9 @@
 
 namespace hexad::plan {
 
-/// Schedules that differ in memory_reuse. Each schedule keeps a rank within memory.limit_bytes, for any choice of
-/// experts. If the recipe has no limit, these are all schedules with memory_reuse: none. If the recipe defines
-/// memory_reuse, these are all schedules.
+/// Schedules that differ in memory_reuse. Each schedule keeps a rank within memory.limit_bytes, whatever experts the
+/// tokens choose. If the recipe has no limit, the list has all schedules with memory_reuse: none. If the recipe defines
+/// memory_reuse, the list has all schedules.
 ///
 /// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
 ///   the number of received rows.
@@ -21,21 +21,21 @@ namespace hexad::plan {
 ///   that need the least memory remain.
 struct WithinMemory {
   std::vector<moe::MoeSchedule> schedules{};
-  // Bytes in blocks, for an open memory_reuse. `kept` is the least need of schedules with none. `least` is the least
-  // need of all schedules, and `smallest` is the schedule that has it.
+  // Bytes with rounded-up blocks, if memory_reuse is open. `kept` is the least need of the schedules with none. `least`
+  // is the least need of all schedules, and `smallest` is the schedule that has this need.
   double kept = 0, least = 0;
   moe::MoeSchedule smallest{};
 };
 
-/// Memory needs of the schedules of a recipe. Each one is estimated once.
+/// Memory needs of the schedules of a recipe. The need of each schedule is estimated once.
 class MemoryNeeds {
  public:
-  /// Makes an estimator. `recipe` and `extensions` outlive it.
+  /// Makes an estimator. `recipe` and `extensions` must outlive the object.
   MemoryNeeds(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world)
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
-  /// Returns the bytes, in blocks, of the rank that needs the most, for any choice of experts. For schedules with s1 to
-  /// s4, assumes the smallest possible buffers.
+  /// Returns the bytes, with rounded-up blocks, of the rank that needs the most, whatever experts the tokens choose.
+  /// For schedules with s1 to s4, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
@@ -44,7 +44,7 @@ class MemoryNeeds {
   const train::Recipe& recipe_;
   const train::Extensions& extensions_;
   const int64_t world_;
-  // Estimates by the settings that affect them. The last setting is the number of chunks.
+  // Estimates by the settings on which they depend. The last setting is the number of chunks.
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 

@@ -1,12 +1,11 @@
-# Functions shared by two_nodes.sh, rank_nodes.sh and slurm_cluster.sh, which source this file. A host is a network
-# namespace, whose only interface is joined to a port of a bridge in another namespace. Nothing outside these namespaces
-# changes. The names of the namespaces begin with hx and the process id, so that several testbeds can exist at the same
-# time.
+# Functions for two_nodes.sh, rank_nodes.sh and slurm_cluster.sh, which source this file. A host is a network namespace.
+# Its only interface is connected to a port of a bridge in another namespace. Nothing outside these namespaces changes.
+# The names of the namespaces begin with hx and the process id, so that several testbeds can exist at the same time.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
 frame=32000
-order=()  # hosts in the order of their ranks; empty: ascending
+order=()  # hosts in the order of their ranks; empty: ascending numbers
 
 # usage [ERROR]: prints the comment at the top of the script that sources this file, and exits.
 usage() {
@@ -23,10 +22,10 @@ check_count() { # check_count OPTION VALUE: exits unless VALUE is a number from 
 }
 rate_form='^([0-9]+|[0-9]+\.[0-9]+)(k|m|g)bit$'
 check_rate() { # check_rate OPTION VALUE: exits unless VALUE is a rate
-  [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit a second, such as 200mbit"
+  [[ $2 =~ $rate_form ]] || usage "$1 is '$2', expected kbit, mbit or gbit per second, such as 200mbit"
 }
-# burst_of RATE: prints the bytes that a link of RATE may send at once after an idle time: a millisecond's traffic, but
-# at least one frame.
+# burst_of RATE: prints the number of bytes that a link of RATE may send at once after an idle time: one millisecond's
+# traffic, but at least one frame.
 burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
@@ -40,7 +39,7 @@ processes() {
 }
 take_down() {
   local round pids
-  # Repeats, because a process may start another process while it is being ended.
+  # Repeats, because a process may start a new process while it is being ended.
   for ((round = 0; round < 100; round++)); do
     pids=$(processes 2>/dev/null)
     [ -n "$pids" ] || break
@@ -53,8 +52,8 @@ take_down() {
   rm -rf "$state"
 }
 
-# Starts a process that removes the testbed if this script ends for any reason, including kill -9. The process waits at
-# a pipe, which then has no writer any more.
+# Starts a process that removes the testbed when this script ends for any reason, including kill -9. The process reads
+# from a pipe that this script holds open, so the read ends when the script ends.
 watch_over() {
   exec {alive}> >(
     trap '' INT TERM HUP
@@ -72,7 +71,7 @@ finish() {
   exit $code
 }
 
-# Checks the requirements and makes the bridge. From this point, everything is taken down when the script ends.
+# Checks the requirements and makes the bridge. From now on, the testbed is removed when the script ends.
 build_testbed() {
   [ "$(id -u)" -eq 0 ] || skip "network namespaces need root"
   local program
@@ -88,10 +87,10 @@ build_testbed() {
   ip -n ${name}sw link set bridge up
 }
 
-add_host() { # add_host NUMBER ADDRESS/BITS: makes a host and joins it to the bridge
+add_host() { # add_host NUMBER ADDRESS/BITS: makes a host and connects it to the bridge
   local host=${name}n$1
   ip netns add "$host"
-  # Uses large frames. With frames of 1500 bytes, the shaper's timers take half a core away from the ranks.
+  # Uses large frames. With frames of 1500 bytes, the shaper's timers would use half a core that the ranks need.
   ip -n ${name}sw link add "port$1" mtu $frame type veth peer name eth0 mtu $frame netns "$host"
   ip -n ${name}sw link set "port$1" master bridge up
   ip -n "$host" addr add "$2" dev eth0
@@ -99,15 +98,16 @@ add_host() { # add_host NUMBER ADDRESS/BITS: makes a host and joins it to the br
   ip -n "$host" link set eth0 up
   ip netns exec "$host" sysctl -qw net.ipv4.tcp_slow_start_after_idle=0
 }
-# shape_host HOST TC_ARGUMENT... runs tc for the traffic that a host sends, shape_port HOST TC_ARGUMENT... for the
+# shape_host HOST TC_ARGUMENT... runs tc for the traffic that a host sends, and shape_port HOST TC_ARGUMENT... for the
 # traffic that it receives. Example: shape_host 3 qdisc add root ...
 shape_host() { tc -n "${name}n$1" "$2" "$3" dev eth0 "${@:4}"; }
 shape_port() { tc -n ${name}sw "$2" "$3" dev "port$1" "${@:4}"; }
 
 # run_ranks HOSTS RANKS_OF_A_HOST NODES SUBNET COMMAND...: runs COMMAND on ranks that are numbered host by host, or in
-# the order of the array order if it is not empty. bind-to none: enter_node.sh gives a host its cores; otherwise the
-# daemon of every host would bind its first rank to core 0. Eager limits: without eager sends, the answer of a
-# rendezvous waits behind bulk data in the same socket, which makes exchanges in both directions half duplex.
+# the order of the array `order` if it is not empty. Uses bind-to none, because the daemon of every host would otherwise
+# bind its first rank to core 0; enter_node.sh gives each host its cores. Uses large eager limits: without eager sends,
+# the answer of a rendezvous waits behind bulk data in the same socket, so exchanges in both directions become half
+# duplex.
 run_ranks() {
   local hosts=$1 ranks=$2 nodes=$3 subnet=$4 list= i
   shift 4
@@ -122,7 +122,7 @@ run_ranks() {
   )
   export HEXAD_TESTBED_STATE=$state HEXAD_TESTBED_HOSTS=$hosts HEXAD_TESTBED_NODES=$nodes
   # Runs in the background, so that a signal ends the hosts immediately and not after the command. All hosts share one
-  # session: if the scheduler shares cores by session, sched_yield() does not yield to other sessions.
+  # session: if the scheduler distributes cores by session, sched_yield() does not yield to other sessions.
   setsid "$here/enter_node.sh" ${name}n0 mpirun --allow-run-as-root --oversubscribe --bind-to none \
     $(printf -- '--mca %s %s ' "${mca[@]}") --host "$list" -np $((hosts * ranks)) "$(printf '%q ' "$@")" \
     <&0 {alive}>&- &

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs a command inside a host of a testbed, with the host's network, name, shared memory and temporary folder, and on
-# the cores of its node. mpirun calls this script in place of ssh:
+# Runs a command inside a host of a testbed, with the host's network, name, shared memory and temporary folder, on the
+# cores of the host's node. mpirun calls this script instead of ssh:
 #
-#   enter_node.sh HOST COMMAND...       HOST ends with n and the host's number
+#   enter_node.sh HOST COMMAND...       the name HOST ends with n and the host's number
 set -euo pipefail
-: "${HEXAD_TESTBED_STATE:?is set by the testbed}" "${HEXAD_TESTBED_HOSTS:?is set by the testbed}"
-: "${HEXAD_TESTBED_NODES:?is set by the testbed}"
+: "${HEXAD_TESTBED_STATE:?must be set; the scripts of tools/testbed set it}"
+: "${HEXAD_TESTBED_HOSTS:?must be set; the scripts of tools/testbed set it}"
+: "${HEXAD_TESTBED_NODES:?must be set; the scripts of tools/testbed set it}"
 host=$1 nodes=$HEXAD_TESTBED_NODES
 shift
 node=$((${host##*n} * nodes / HEXAD_TESTBED_HOSTS))

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Runs a command under mpirun on emulated nodes of this machine, in which every rank has its own link, as GPUs have.
-# Traffic inside a node and traffic between nodes have separate rates in both directions, so the ratio of the two rates
-# is free. (In two_nodes.sh, the ranks of a node share a link and memory.)
+# Runs a command under mpirun on emulated nodes of this machine. Every rank has its own link, as GPUs have. Traffic
+# inside a node and traffic between nodes have separate rates in both directions, so the ratio of the two rates can be
+# chosen freely. (In two_nodes.sh, the ranks of a node share a link and memory.)
 #
 #   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1]
 #                               COMMAND...
 #
-# --ranks: ranks on every node. --inter, --intra: a rank's rate to other nodes and inside its node, in kbit, mbit or
-# gbit per second. --placement: the node of each rank, 0 for the first rank; default: node by node. Every rank has its
-# own network namespace and host name. HEXAD_NODE is the number of its node, HEXAD_LOCAL_RANK the number of the rank on
-# that node. Nothing outside the new namespaces changes. When this script ends, the namespaces and all processes in them
-# are removed. The cores of the machine are divided among the nodes; the ranks of a node share its cores. Needs root,
-# iproute2 and openmpi-bin; otherwise prints the reason and exits with 77 (a skipped test).
+# --ranks: number of ranks on every node. --inter, --intra: a rank's rate to other nodes and inside its node, in kbit,
+# mbit or gbit per second. --placement: the node of each rank, 0 for the first rank; default: node by node. Every rank
+# has its own network namespace and host name. HEXAD_NODE is the number of its node, HEXAD_LOCAL_RANK the number of the
+# rank on that node. Nothing outside the new namespaces changes. When this script ends, it removes the namespaces and
+# all processes in them. The cores of the machine are divided among the nodes, and the ranks of a node share its cores.
+# Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -34,7 +34,7 @@ check_count --ranks "$ranks"
 check_rate --inter "$inter"
 check_rate --intra "$intra"
 
-# Assigns each rank the next free host of its node. Hosts are numbered node by node.
+# Assigns the next free host of its node to each rank. Hosts are numbered node by node.
 place_ranks() {
   local node taken=()
   for node in ${placement//,/ }; do
@@ -42,14 +42,14 @@ place_ranks() {
     order+=($((node * ranks + ${taken[node]:-0})))
     taken[node]=$((${taken[node]:-0} + 1))
   done
-  # mpirun runs on host 0 and puts the first rank there, whatever the order.
+  # mpirun runs on host 0 and always puts the first rank there.
   [ ${#order[@]} -eq $((nodes * ranks)) ] && [ "${order[0]}" -eq 0 ] ||
-    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each $ranks times, 0 first"
+    usage "--placement is '$placement', expected the node of each rank, 0 to $((nodes - 1)), each node $ranks times, 0 first"
 }
 [ -z "$placement" ] || place_ranks
 
-# shape END RANK src|dst SUBNET: limits one end of a rank's link. One class is for traffic with the rank's own node
-# (SUBNET), the other for all other traffic.
+# shape END RANK src|dst SUBNET: limits one end of a rank's link. One traffic class is for the rank's own node (SUBNET),
+# the other class for all other nodes.
 shape() {
   local class rate
   "shape_$1" "$2" qdisc add root handle 1: htb default 10

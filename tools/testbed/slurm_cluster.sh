@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command beside a Slurm cluster of emulated nodes on this machine. The nodes are network namespaces, each with
-# its own host name and shared memory; a bridge in another namespace joins them. The command runs on the controller's
-# node and may call sbatch, srun, scancel and scontrol.
+# Runs a command next to a Slurm cluster of emulated nodes on this machine. The nodes are network namespaces, each with
+# its own host name and shared memory. A bridge in another namespace connects them. The command runs on the controller's
+# host and may call sbatch, srun, scancel and scontrol.
 #
 #   tools/testbed/slurm_cluster.sh [--nodes 2] [--cpus 2] COMMAND...
 #
-# --cpus: processors of a node as Slurm counts them; all nodes share the machine's cores. RequeueExit is 75. A job that
-# is requested to end is killed 10 s later. A node that does not answer counts as down after 60 s. SLURM_TESTBED_STATE
-# is the folder of slurm.conf and the daemons' logs. Nothing outside the new namespaces changes. When this script ends,
-# the namespaces and all processes in them are removed. Needs root, iproute2, openmpi-bin and Slurm
-# (tools/install-dependencies.sh --slurm); otherwise prints the reason and exits with 77 (a skipped test).
+# --cpus: number of processors of a node for Slurm; all nodes share the machine's cores. RequeueExit is 75. Slurm kills
+# a job 10 s after it has requested the job to end. A node that does not answer counts as down after 60 s.
+# SLURM_TESTBED_STATE is the folder of slurm.conf and the daemons' logs. Nothing outside the new namespaces changes.
+# When this script ends, it removes the namespaces and all processes in them. Needs root, iproute2, openmpi-bin and
+# Slurm (tools/install-dependencies.sh --slurm). Otherwise, prints the reason and exits with 77 (a skipped test).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -32,11 +32,11 @@ done
 # Slurm's plugin loads PMIx by a file name that only the development package contains.
 compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || skip "libpmix.so is missing (apt install libpmix-dev)"
 
-# Host 0 is the controller; the other hosts are the nodes.
+# Host 0 is the controller. The other hosts are the nodes.
 write_configuration() {
   local i
   mkdir -p "$state"/save
-  # A namespace has no control groups, and slurmd looks for control groups of version 2 even if nothing uses them.
+  # A namespace has no control groups, but slurmd looks for control groups of version 2 even if nothing uses them.
   echo 'CgroupPlugin=cgroup/v1' >"$state/cgroup.conf"
   cat >"$state/slurm.conf" <<C
 ClusterName=testbed
@@ -86,7 +86,7 @@ start_slurm() {
     sleep 0.1
   done
   tail -n 20 "$state"/*.out "$state"/*/*.out >&2
-  echo "$(basename "$0"): Slurm did not start" >&2
+  echo "$(basename "$0"): Slurm did not start within 30 s; see the logs above" >&2
   exit 1
 }
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command under mpirun on emulated nodes of this machine. The nodes are network namespaces, joined by a bridge in
-# another namespace; each node's link has a limited rate in both directions. Ranks of one node communicate through
-# shared memory. Ranks of different nodes communicate through TCP over the limited links.
+# Runs a command under mpirun on emulated nodes of this machine. The nodes are network namespaces. A bridge in another
+# namespace connects them, and each node's link has a limited rate in both directions. Ranks of one node communicate
+# through shared memory, ranks of different nodes through TCP over the limited links.
 #
 #   tools/testbed/two_nodes.sh [--nodes 2] [--ranks 2] [--rate 200mbit] COMMAND...
 #
-# --ranks: ranks on every node. --rate: rate of a node's link, in kbit, mbit or gbit per second. Nothing outside the new
-# namespaces changes. When this script ends, the namespaces and all processes in them are removed. The cores of the
-# machine are divided evenly; with fewer cores than nodes, several nodes share one. Needs root, iproute2 and
-# openmpi-bin; otherwise prints the reason and exits with 77 (a skipped test). rank_nodes.sh gives every rank its own
-# link.
+# --ranks: number of ranks on every node. --rate: rate of a node's link, in kbit, mbit or gbit per second. Nothing
+# outside the new namespaces changes. When this script ends, it removes the namespaces and all processes in them. The
+# cores of the machine are divided evenly among the nodes. If the machine has fewer cores than nodes, several nodes
+# share a core. Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test).
+# rank_nodes.sh gives every rank its own link.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

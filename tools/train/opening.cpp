@@ -13,6 +13,7 @@
 #include "framework/telemetry/tensorboard_sink.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/imported_start.h"
+#include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
 #include "tools/train/process/cores.h"
@@ -27,7 +28,7 @@ using base::cat;
 
 namespace {
 
-// Returns a description of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
+// Returns the position of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
 std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {
@@ -39,8 +40,8 @@ std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, cons
                      describe(recipe.parallel, world.size()));
 }
 
-// Adapts progress that was saved under the recipe `before` to the recipe `now`. At the first step of a later stage,
-// discards the schedule that the previous stage chose for its layout.
+// Adapts progress that was saved with the recipe `before` to the recipe `now`. If a new stage begins, discards the
+// schedule that the previous stage chose for its own layout.
 void enter_stage(Progress& progress, const Recipe& before, const Recipe& now) {
   progress.next_sequence = continued_sequence(progress.next_sequence, before.model.context, now.model.context);
   if (stage_at(now, progress.step) == stage_at(now, progress.step + 1)) return;
@@ -62,7 +63,8 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
   return {.keep = static_cast<int>(recipe.checkpoint.keep),
           .warn = directory.warner(),
           .fault = save_fault_from_environment(world.rank()),
-          .work = world.file_work()};
+          .work = world.file_work(),
+          .generation = directory.generation()};
 }
 
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
@@ -118,9 +120,10 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
   if (!recipe.train.init_from.empty()) {
     const auto phase = work.announce("reading " + recipe.train.init_from);
     if (!starts_from_foreign_model(recipe)) require_checkpoint(recipe.train.init_from);
-    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
     auto weights = open_verified(start_folder(recipe, world.group(), work), world.group(), work);
-    Checkpointer::load_weights(weights, state.instance, state.optimizer);
+    // All ranks have opened the checkpoint, so reading its manifest does not fail on a single rank.
+    for (const std::string& caution : cautions_of_start(recipe)) directory.warn(caution);
+    InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {
     directory.note(fmt::format("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",
@@ -132,9 +135,11 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory) {
   telemetry::MetricsHub sinks;
   const std::filesystem::path dir = recipe.run.dir;
+  directory.generation().require_not_superseded();
   base::write_file((dir / "recipe.yaml").string(), config::write(recipe));
   const auto tolerant = [&](std::unique_ptr<telemetry::MetricsSink> sink) {
-    sinks.add(telemetry::tolerate_failures(std::move(sink), directory.warner()));
+    sinks.add(telemetry::checked(telemetry::tolerate_failures(std::move(sink), directory.warner()),
+                                 [generation = directory.generation()] { generation.require_not_superseded(); }));
   };
   tolerant(std::make_unique<telemetry::JsonlSink>(dir / "metrics.jsonl"));
   tolerant(std::make_unique<telemetry::TensorboardSink>(dir / "tensorboard"));

@@ -1,4 +1,4 @@
-// Choice of the schedule of the MoE layers while a run trains.
+// Interface of the adviser, which chooses the schedule of the MoE layers during training.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@
 
 namespace hexad::train {
 
-/// A run after its checkpoint was loaded and before its first step. All members outlive the adviser.
+/// Arguments of an adviser: a run whose weights are loaded and whose first step has not begun. All members outlive the
+/// adviser.
 struct AdvisedRun {
   const Recipe& recipe;
   ModelInstance& instance;
@@ -26,16 +27,18 @@ struct AdvisedRun {
   spdlog::logger& log;  // log of this rank
 };
 
-/// Chooses the open settings of schedule.moe, records the step of schedule.trace, and reports its predictions.
-/// tools/plan has an implementation. A run without an adviser uses the recipe's schedule unchanged. Collective.
+/// Chooses values for `auto` settings of schedule.moe, records the step that schedule.trace selects, and reports
+/// predictions. Implemented in tools/plan. A run without an adviser uses the recipe's schedule unchanged. begin_step()
+/// and end_step() are collective.
 class ScheduleAdviser {
  public:
   virtual ~ScheduleAdviser() = default;
-  /// Called before a step's work.
+  /// Called before the work of `step`.
   virtual void begin_step(int64_t step) = 0;
-  /// Called after a step's work. `metrics` on rank 0 become the step's metrics of the run.
+  /// Called after a step's work. May add to `metrics`, which are written to the run's metrics on rank 0.
   virtual void end_step(telemetry::StepMetrics& metrics) = 0;
-  /// Adds the adviser's part to the report, on rank 0. `measured` has the highest measured bytes, by category.
+  /// Adds the adviser's part to the report. Called on rank 0. `measured` has the measured peak memory in bytes, by
+  /// category.
   virtual void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const = 0;
 };
 using MakeAdviser = std::function<std::unique_ptr<ScheduleAdviser>(const AdvisedRun&)>;

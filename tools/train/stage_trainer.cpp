@@ -24,7 +24,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns a text about the events that may end the process before its save is complete.
+// Returns a text about what may end the process before its save is complete; empty if no signal requires this warning.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -88,7 +88,7 @@ ExitCode StageTrainer::run() {
 
 ExitCode StageTrainer::train() {
   sinks_.on_start(start_.run);
-  bool preempted = any_rank_asked_to_stop();  // true if a signal came during loading
+  bool preempted = any_rank_asked_to_stop();  // true if a signal arrived during loading
   if (progress().step < last_step_ && !preempted) begin_steps();
   while (progress().step < last_step_ && !preempted) {
     const int64_t step = progress().step + 1;
@@ -106,8 +106,8 @@ ExitCode StageTrainer::train() {
       preempted = any_rank_asked_to_stop();
     }
     if (preempted) directory_.info(fmt::format("asked to stop: saving after step {}{}", step, end_without_save()));
-    // A save at the end must succeed, because it is the last one, or the next stage continues from it. After a skipped
-    // step, the weights may be not finite, and a save would reject them.
+    // The save at the end of a stage or run must succeed, because the next stage or a later start continues from it. No
+    // regular save follows a skipped step, because weights may be not finite, and a save would reject them.
     const bool ends = preempted || (last && (recipe_.checkpoint.at_end || !is_last()));
     if (ends || (!result.skipped && is_due(step, recipe_.checkpoint.every)))
       save(ends ? SaveFailure::stop : recipe_.checkpoint.on_failure);
@@ -117,8 +117,8 @@ ExitCode StageTrainer::train() {
   return preempted ? end_preempted() : end_done();
 }
 
-// Records the start in the run directory, as late as possible: if a start fails during loading, or has no step to
-// train, all files must stay unchanged.
+// Records this start in the run directory, but only just before the first step. If a start fails during loading, or has
+// no step to train, all files must remain unchanged.
 void StageTrainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();
@@ -178,7 +178,8 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    if (on_failure == SaveFailure::stop) throw;
+    if (on_failure == SaveFailure::stop || e.code() == ExitCode::usage)
+      throw;  // usage: another job has taken the directory
     directory_.warn(e.what());
   }
 }
@@ -186,6 +187,7 @@ void StageTrainer::save(SaveFailure on_failure) {
 void StageTrainer::record_data() {
   if (!leader() || recipe_.data.registered()) return;
   try {
+    directory_.require_held_now();
     write_file((std::filesystem::path(recipe_.run.dir) / "data.json").string(),
                data::data_manifest(data_, progress().next_sequence, progress().step));
   } catch (const Error& e) {
@@ -238,6 +240,7 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
   if (!leader()) return;
   const std::filesystem::path dir = recipe_.run.dir;
   try {
+    directory_.require_held_now();
     telemetry::ReportInputs advice = this->advice();
     record_end(dir, {.step = progress().step,
                      .date = utc_now(),
@@ -245,8 +248,8 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
                      .facts = std::move(advice.environment),
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
-    // A start that failed before its first step keeps the report of the previous start. In a later stage, earlier
-    // stages of this start have trained steps and need a report.
+    // If this start failed before its first step, the report of the previous start remains. In a later stage, earlier
+    // stages of this start have trained steps, which need a report.
     if (trained() || trouble.empty() || stage_ > 0) write_run_report(dir);
   } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));

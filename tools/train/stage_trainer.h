@@ -22,7 +22,7 @@ namespace hexad::train {
 
 using base::ExitCode;
 
-/// Parts of a run that its stages share. They outlive the stages.
+/// Parts of a run that all its stages share. All members outlive the stages.
 struct SharedRun {
   const Recipe& recipe;  // recipe of the whole run
   const Extensions& extensions;
@@ -31,14 +31,14 @@ struct SharedRun {
   TrainingDirectory& directory;
   SavePatience& patience;
   SkippedSteps& skipped;
-  std::vector<std::string>& timelines;  // on rank 0: pictures of earlier stages for the report
+  std::vector<std::string>& timelines;  // on rank 0: timeline pictures of earlier stages, for the report
 };
 
 class StageTrainer {
  public:
-  /// Opens the data and the model of the stage that follows `checkpoint`, or of the first stage if there is no
-  /// checkpoint. Loads the weights. Reports every error in the recipe's paths before the stage's first step.
-  /// Collective.
+  /// Opens the data and the model of the stage that follows `checkpoint`; without a checkpoint, the first stage. Loads
+  /// the weights. Throws Error if a path of the recipe cannot be used, so such errors occur before the stage's first
+  /// step. Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
   /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run and its state was
@@ -49,22 +49,25 @@ class StageTrainer {
   bool is_last() const { return stage_ + 1 == stage_count(recipe_); }
   /// Returns the last step done.
   int64_t step() const { return progress().step; }
-  /// Returns the folder of the checkpoint with which the stage ended. Requires that the stage is not the last one.
+  /// Returns the folder of the checkpoint that was saved at the end of the stage. Must not be called for the last
+  /// stage.
   std::string end_checkpoint() const { return checkpoints_.folder(progress().step); }
 
  private:
-  /// Does the work of run(). run() reports its failure.
+  /// Does the work of run(). If it throws, run() reports the failure.
   ExitCode train();
   void begin_steps();
   /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
-  /// Evaluates the held-out set; returns none if there is no held-out set. `sequences`: see evaluate(). Collective.
+  /// Evaluates `sequences` sequences of the held-out set (see evaluate()). Returns none without a held-out set.
+  /// Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// Evaluates the sample once more, which gives the last point of the loss curve. Then evaluates the whole held-out
-  /// set and returns that result.
+  /// Evaluates the usual sample of the held-out set, for the last point of the loss curve. Then evaluates the whole
+  /// held-out set and returns that result.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
-  /// Writes data.json, which says what the run has seen, to the run directory. A failure is a warning.
+  /// Writes data.json, which records the data that the run has seen, to the run directory. A failed write is only a
+  /// warning.
   void record_data();
   ExitCode end_preempted();
   ExitCode end_done();
@@ -73,7 +76,7 @@ class StageTrainer {
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
   /// Records how the run ended, and writes report.html. `trouble` is a sentence with the reason why the run ended
-  /// early; empty if it did not.
+  /// early; empty if the run trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }

@@ -17,7 +17,7 @@ using device::Device;
 
 namespace {
 
-// A new peak is reported if it is at least this multiple of the previous one.
+// A warning reports a new peak that is more than this multiple of the previous peak.
 constexpr double noticeable_rise = 1.1;
 
 // Reduces all values in one collective, because a step reports dozens of small numbers.
@@ -47,7 +47,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
   telemetry::StepMetrics m;
   m.step = state_.progress.step;
   m.tokens = state_.progress.tokens;
-  if (result.targets > 0) m.loss = result.loss;
+  if (result.targets > 0) m.loss = result.loss, m.prediction_loss = result.prediction_loss;
   m.lr = result.lr;
   m.grad_norm = result.grad_norm;
   m.tokens_per_second = static_cast<double>(result.tokens) / clock_.seconds();
@@ -75,7 +75,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded activations are in a file, with its own allocator
+  if (recipe_.offload.any()) {  // offloaded activations are in a file, which has its own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -93,12 +93,13 @@ void StepMeter::add_memory(telemetry::StepMetrics& m) {
 
 void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result) const {
   const double micro_batches = static_cast<double>(recipe_.batch.global / recipe_.batch.micro);
-  int64_t assignments = 0, dropped = 0;
+  int64_t assignments = 0, dropped = 0, passes = 0, shadowed = 0;
   for (const RouterStatistics& r : result.routers) {
     const double layers = static_cast<double>(result.routers.size());
     m.aux_loss += r.aux_loss / micro_batches / layers;
     m.z_loss += r.z_loss / micro_batches / layers;
     assignments += r.assignments, dropped += r.dropped;
+    passes += r.passes, shadowed += r.shadowed;
     std::vector<double> load;
     for (int64_t n : r.counts)
       load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
@@ -107,9 +108,10 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
     if (shows_loads(m.step)) m.expert_load.push_back(std::move(load));
   }
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
+  m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }
 
-// Includes the first and the last step of a start, because every report shows loads.
+// Includes the first step of this start and the last step of the run, so that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -1,4 +1,4 @@
-// Metrics of the steps of a run.
+// Measures the steps of a run.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ namespace hexad::train {
 /// Times each step and computes its metrics.
 class StepMeter {
  public:
-  /// Makes the meter before the first step of this start. `flops_per_token` covers forward and backward. `warn`
-  /// receives warnings about slow ranks. All references outlive the meter.
+  /// `flops_per_token` covers forward and backward. `warn` receives warnings about slow ranks. All references must
+  /// outlive the meter. Make the meter before this start's first step.
   StepMeter(const Recipe& recipe, TrainingState& state, const comm::World& world, std::unique_ptr<PeakMeter> peak,
             double flops_per_token, std::function<void(const std::string&)> warn);
 
@@ -24,11 +24,12 @@ class StepMeter {
   RankClock& clock() { return clock_; }
   /// Returns the metrics of the step that has ended. Collective.
   telemetry::StepMetrics metrics_of(const StepResult& result);
-  /// Measures the peak again if this takes little time compared with the steps. Collective, after metrics_of().
+  /// Measures the peak FLOP/s again if this takes little time compared with the steps. Call it after metrics_of().
+  /// Collective.
   void update_peak(const StepResult& result, const telemetry::StepMetrics& metrics);
 
  private:
-  /// Fills in the peak memory since the previous step: the maximum over ranks for each category. Collective.
+  /// Fills in the peak memory since the previous step, by category. Each value is the maximum over ranks. Collective.
   void add_memory(telemetry::StepMetrics& metrics);
   void add_routers(telemetry::StepMetrics& metrics, const StepResult& result) const;
   /// True if the metrics of `step` show the load of every expert.

@@ -19,7 +19,7 @@ void SkippedSteps::note(int64_t step, const StepResult& result, const TrainingDi
                                base::with_digits(result.grad_norm, 6)));
   if (result.targets == 0 && !std::exchange(told_of_no_targets_, true))
     directory.warn(fmt::format(
-        "step {} has no targets: no token of the global batch is followed by another one of its document, or all are "
+        "step {} has no targets: every token of the global batch is the last of its document, or all targets are "
         "masked; such a step has no loss and changes no weights",
         step));
 }
@@ -74,7 +74,7 @@ void StepObservers::check_replicas(int64_t step) {
   const int64_t every = recipe_.distributed.replica_check_every;
   if (every == 0 || step % every != 0) return;
   const device::Span span(state_.instance.context.spans(), "replica check");
-  train::check_replicas(state_.instance.parameters, world_.group());
+  train::check_replicas(state_.instance.parameters, state_.instance.mesh);
 }
 
 }  // namespace hexad::train

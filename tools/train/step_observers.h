@@ -1,4 +1,4 @@
-// Observers of a run's steps: faults for tests, trace, adviser, replica check, metrics.
+// Components that run before and after each training step: faults for tests, trace, adviser, replica check, metrics.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace hexad::train {
 
-/// Counter of consecutive steps that changed no weights, over all stages of a start.
+/// Counts consecutive skipped steps, over all stages of a start.
 class SkippedSteps {
  public:
-  /// Warns of a skipped step, and of the first step without targets.
+  /// Counts the step if it was skipped. Warns about every skipped step, and about the first step without targets.
   void note(int64_t step, const StepResult& result, const TrainingDirectory& directory);
   /// Throws Error(numeric) if `most` or more consecutive steps up to `step` were skipped.
   void require_fewer(int64_t most, int64_t step) const;
@@ -25,8 +25,8 @@ class SkippedSteps {
 /// Calls the observers at each step, in the same order on all ranks, because most observers communicate.
 class StepObservers {
  public:
-  /// Makes the observers. If `make_adviser` is empty, the run uses the recipe's schedule unchanged. `skipped` continues
-  /// the count of earlier stages. All references outlive the observers. Collective.
+  /// If `make_adviser` is empty, the run uses the recipe's schedule unchanged. `skipped` holds the count of earlier
+  /// stages. All references must outlive the observers. Collective.
   StepObservers(const Recipe& recipe, TrainingState& state, const comm::World& world,
                 const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
                 const MakeAdviser& make_adviser);
@@ -34,8 +34,8 @@ class StepObservers {
   /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
   /// the run directory.
   void begin_step(int64_t step);
-  /// Notifies the observers after a step. The state's progress already counts this step. Sends its metrics to `sinks`.
-  /// Collective. Throws Error(numeric) if replicas differ or too many steps were skipped.
+  /// Notifies the observers after a step that the state's progress already counts. Sends the step's metrics to `sinks`.
+  /// Throws Error(numeric) if replicas differ or too many consecutive steps were skipped. Collective.
   void end_step(const StepResult& result, telemetry::MetricsSink& sinks);
   /// Ends the trace after the last step. Collective.
   void end() { trace_.end(); }

@@ -1,4 +1,4 @@
-// Library for training in a user's own program (docs/embedding.md): target hexad::train.
+// Header of the library hexad::train, for training in a user's own program (docs/embedding.md).
 #pragma once
 
 #include "framework/data/training_data.h"

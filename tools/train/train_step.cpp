@@ -1,5 +1,6 @@
 #include "tools/train/train_step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -15,7 +16,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-constexpr double skips_update = -1;  // factor with which OptimizerKernels::clip skips an update
+constexpr double skips_update = -1;  // clipping factor that makes the optimizer skip the update
 
 std::unique_ptr<SavePolicy> make_policy(const Recipe& r) {
   return r.offload.activations ? offload_policy(r.offload.min_bytes) : keep_policy();
@@ -47,8 +48,8 @@ int64_t TrainStep::micro_batches() const {
   return recipe_.batch.global / recipe_.batch.micro / instance_.mesh.size(Axis::dp);
 }
 
-// Micro-batch j of the global batch is sequences [j m, (j + 1) m). Each dp coordinate has a contiguous range of
-// micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
+// With m = batch.micro, micro-batch j of the global batch consists of sequences [j m, (j + 1) m). Each dp coordinate
+// has a contiguous range of micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
 std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();
@@ -56,12 +57,13 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
   for (int64_t i = 0; i < mine; ++i) {
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
     batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
-                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)}));
+                                       {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)},
+                                       recipe_.model.prediction_blocks));
   }
   return batches;
 }
 
-// In each layer, exactly one rank routes a token. Therefore, the sum over ranks counts the token once.
+// Sums over all ranks. Each token is counted once per layer, because exactly one rank routes it in this layer.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();
@@ -70,7 +72,7 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   std::vector<double> losses;
   for (const RouterStatistics& r : routers) {
     counts.insert(counts.end(), r.counts.begin(), r.counts.end());
-    counts.push_back(r.assignments), counts.push_back(r.dropped);
+    for (const int64_t count : {r.assignments, r.dropped, r.passes, r.shadowed}) counts.push_back(count);
     losses.push_back(r.aux_loss), losses.push_back(r.z_loss);
   }
   const Device device = Device(instance_.context).host();
@@ -84,8 +86,9 @@ void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const 
   for (RouterStatistics& r : routers) {
     std::copy_n(n, experts, r.counts.begin());
     r.assignments = n[experts], r.dropped = n[experts + 1];
+    r.passes = n[experts + 2], r.shadowed = n[experts + 3];
     r.aux_loss = x[0], r.z_loss = x[1];
-    n += experts + 2, x += 2;
+    n += experts + 4, x += 2;
   }
 }
 
@@ -110,7 +113,7 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   device::SpanLog& spans = instance_.context.spans();
   auto span = std::make_optional<device::Span>(spans, "number of targets");
   double valid = 0;
-  // Only one rank of each pp and tp group counts targets, because all its ranks have the same targets.
+  // Only one rank of each pp and tp group counts targets, because all ranks of such a group have the same targets.
   if (instance_.mesh.coordinate(Axis::pp) == 0 && instance_.mesh.coordinate(Axis::tp) == 0)
     for (const MicroBatch& b : batches) valid += static_cast<double>(b.predicted);
   valid = world.all_reduce_value(valid, comm::Reduce::sum, instance_.context);
@@ -126,29 +129,31 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
     buckets_.ready(p, stream, last ? dp::Contribution::last : dp::Contribution::more);
   };
   span.reset();
-  const Tensor loss_sum = pipeline_.train(batches, {.step = step,
-                                                    .loss_gradient = gradient_scale,
-                                                    .aux_losses_gradient = 1 / micro_batches,
-                                                    .statistics = &statistics_.layers,
-                                                    .contributed = contributed});
+  const Tensor loss_sums = pipeline_.train(batches, {.step = step,
+                                                     .loss_gradient = gradient_scale,
+                                                     .aux_losses_gradient = 1 / micro_batches,
+                                                     .statistics = &statistics_.layers,
+                                                     .contributed = contributed});
   span.emplace(spans, "gradients: reduction");
   buckets_.finish(stream);
   span.reset();
   if (on_gradients_) on_gradients_();
 
-  // The sums that decide about the update stay on the device. The host reads the sums while the weights are already
-  // being updated.
+  // The gradient norm and the loss determine the clipping factor on the device, so the update need not wait until the
+  // host has read them.
   const auto& k = kernels::kernels(instance_.device());
-  const Tensor sums = Tensor::empty({2}, Dtype::f64, instance_.device(), Category::communication),
+  const int64_t count = 1 + loss_sums.numel();
+  const Tensor sums = Tensor::empty({count}, Dtype::f64, instance_.device(), Category::communication),
                factor = Tensor::empty({1}, Dtype::f64, instance_.device());
   span.emplace(spans, "gradients: norm");
   optim::squared_gradient_norm(sums.slice(0, 0, 1), instance_.parameters, instance_.mesh, stream);
-  k.pointwise.copy(stream, sums.slice(0, 1, 2), loss_sum);
+  k.pointwise.copy(stream, sums.slice(0, 1, count), loss_sums);
   stream.wait(world.all_reduce(sums, comm::Reduce::sum, stream));
   k.optimizer.clip(stream, factor, sums, recipe_.optim.clip);
-  if (valid == 0) k.pointwise.fill(stream, factor, skips_update);  // neither decay nor momentum may change weights
+  if (valid == 0)
+    k.pointwise.fill(stream, factor, skips_update);  // without targets, neither decay nor momentum may change weights
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
-  // The factor is equal on all ranks, so either all ranks update or none does.
+  // The factor is equal on all ranks, so either all ranks update their weights or none does.
   span.emplace(spans, "optimizer");
   instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
 
@@ -168,9 +173,13 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   result.routers = statistics_.layers;
   reduce_statistics(result.routers);
   const auto values = read.wait<double>();
-  result.loss = valid > 0 ? values[1] * gradient_scale : std::numeric_limits<double>::quiet_NaN();
+  const auto per_target = [&](double sum) {
+    return valid > 0 ? sum * gradient_scale : std::numeric_limits<double>::quiet_NaN();
+  };
+  result.loss = per_target(values[1]);
+  if (count > 2) result.prediction_loss = per_target(values[2] / static_cast<double>(recipe_.model.prediction_blocks));
   result.grad_norm = std::sqrt(values[0]);
-  result.skipped = !std::isfinite(values[0]) || !std::isfinite(values[1]);
+  result.skipped = !std::ranges::all_of(values, [](double x) { return std::isfinite(x); });
   if (!result.updated()) return result;
   for (const auto& [index, layer] : instance_.model.moe_layers()) layer->finish_batch(result.routers[index].counts);
   return result;

@@ -1,4 +1,4 @@
-// One optimizer step: forward and backward of this rank's micro-batches, reductions, update.
+// One optimizer step: forward and backward of this rank's micro-batches, reductions over ranks, update of the weights.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,16 @@ using layers::ModelStatistics;
 
 /// Results of a step, equal on all ranks.
 struct StepResult {
-  double loss = 0;                        // nats per target of the global batch; NaN without targets
+  double loss = 0;  // nats per target of the global batch; NaN without targets
+  /// Mean loss of the prediction blocks. The loss of a block is its summed cross-entropy divided by the number of
+  /// targets of the global batch, although the block itself has fewer targets. NaN without targets; nullopt without
+  /// prediction blocks.
+  std::optional<double> prediction_loss{};
   double grad_norm = 0;                   // norm before clipping
   bool skipped = false;                   // loss or gradient was not finite: weights are unchanged
   double lr = 0;                          // learning rate of the update
   int64_t tokens = 0;                     // tokens of the global batch
-  int64_t targets = 0;                    // tokens to predict in the global batch; 0: weights are unchanged
+  int64_t targets = 0;                    // number of target tokens in the global batch; 0: weights are unchanged
   std::vector<RouterStatistics> routers;  // by MoE layer: counts and losses of the whole global batch
 
   /// True if the step updated weights, optimizer states and router biases.
@@ -35,19 +39,19 @@ class TrainStep {
  public:
   TrainStep(const Recipe& recipe, ModelInstance& instance, optim::Optimizer& optimizer);
 
-  /// Runs one step. The global batch is sequences [first_sequence, first_sequence + batch.global) of `source`. `update`
-  /// counts the optimizer's updates from 1. Collective.
+  /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
+  /// `update` is the number of this optimizer update, counted from 1. Collective.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
-  /// Runs the step after `progress`, and then counts it in `progress`.
+  /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
-  /// Runs the step after `progress` with the learning rate of the recipe's schedule.
+  /// Like the previous function, with the learning rate of the recipe's schedule.
   StepResult run(const data::Source& source, Progress& progress);
-  /// Registers `observe`. Every later step calls `observe` between the reduction of gradients and their first use.
+  /// Registers `observe`. Every later step calls `observe` after the gradients are reduced and before they are used.
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// Returns the requested batch. Loads it unless it was loaded ahead.
+  /// Returns the batch that begins at `first_sequence`. Loads the batch unless it was loaded in advance.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;

@@ -27,7 +27,7 @@ ExitCode Trainer::run() {
   while (code == ExitCode::done && !stage_->is_last()) {
     const std::string checkpoint = stage_->end_checkpoint();
     const int64_t step = stage_->step();
-    stage_.reset();  // frees the model before the next stage makes its own
+    stage_.reset();  // frees the model before the next stage makes its model
     open_next_stage(checkpoint, step);
     code = stage_->run();
   }
@@ -57,6 +57,7 @@ void Trainer::open_next_stage(const std::string& checkpoint, int64_t step) {
 
 void Trainer::report_failure(int64_t step, const std::string& reason) {
   try {
+    directory_.require_held_now();
     record_end(recipe_.run.dir, {.step = step,
                                  .date = utc_now(),
                                  .trouble = fmt::format("{} after step {}: {}", trouble_of_failure, step, reason),

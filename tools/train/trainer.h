@@ -1,4 +1,4 @@
-// The training run: the work of `hexad train` between reading the recipe and exiting.
+// A whole training run: everything that `hexad train` does after it has read the recipe.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ namespace hexad::train {
 
 class Trainer {
  public:
-  /// Opens the run directory, the checkpoint to resume from, and the stage that follows this checkpoint. Reports every
-  /// error in the recipe's paths before step 0. `extensions` and `world` outlive the trainer. Collective.
+  /// Opens the run directory, the checkpoint to resume from, and the stage that follows this checkpoint. Throws Error
+  /// if a path of the recipe cannot be used, so such errors occur before the first step. `extensions` and `world` must
+  /// outlive the trainer. Collective.
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
 
   /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
@@ -21,15 +22,15 @@ class Trainer {
   /// Otherwise throws Error.
   ExitCode run();
 
-  /// Sets the estimated seconds of a save, on rank 0 before run(). Warns if mpirun leaves less time for a save when it
-  /// ends the job.
+  /// Sets the estimated seconds of a save, and warns if mpirun leaves less time between SIGTERM and SIGKILL. Call it on
+  /// rank 0 before run().
   void expect_save(double seconds) { patience_.expect_save(seconds); }
 
  private:
   void open_stage(std::optional<io::Checkpoint> checkpoint);
   /// Opens the stage that follows the checkpoint of `step`. Collective.
   void open_next_stage(const std::string& checkpoint, int64_t step);
-  /// Records a failure between two stages, and writes report.html. During a stage, StageTrainer does this.
+  /// Records a failure between two stages, and writes report.html. StageTrainer handles failures during a stage.
   void report_failure(int64_t step, const std::string& reason);
 
   const Recipe recipe_;

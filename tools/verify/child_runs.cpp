@@ -34,10 +34,10 @@ Outcome ChildRuns::run(const Variant& variant) {
   if (result.failure.empty()) {
     outcome = outcome_from_json(result.text, variant);
   } else {
-    std::filesystem::remove_all(subject_.folder() + "/run");  // the run may have ended in the middle of a checkpoint
+    std::filesystem::remove_all(subject_.folder() + "/run");  // the child may have left an incomplete checkpoint
     outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  // An error may leave a device unusable for later layouts.
+  // On the CPU, every layout gets a new child. After an error, the device may be unusable for this child.
   if (subject_.recipe().device == device::DeviceKind::cpu || !outcome.error.empty()) worker_.end();
   return outcome;
 }

@@ -1,4 +1,4 @@
-// Runs in child processes. A crash or a hang of a child becomes an outcome of its run.
+// Runs layouts in child processes. A crash or a hang of a child becomes the outcome of its run.
 #pragma once
 
 #include <functional>
@@ -9,15 +9,15 @@
 
 namespace hexad::verify {
 
-/// Runs layouts in child processes. On the CPU, each run has its own child. Other devices take long to open and cannot
-/// be used after a fork. On such a device, one child runs layouts until a layout fails, or needs an oracle that the
-/// child does not have. A new child then continues. This process must never use the device, and must have only one
-/// thread.
+/// Runs layouts in child processes. On the CPU, each run has its own child. A GPU takes long to open, and a process
+/// that has used it cannot fork. Therefore, on a GPU, one child runs many layouts, until a layout fails or needs an
+/// oracle that the child does not have. Then a new child is forked. The parent process must never use the GPU, and must
+/// have only one thread.
 class ChildRuns {
  public:
   using OracleOf = std::function<const Oracle&(const Variant&)>;
 
-  /// Makes the object. All arguments outlive the object.
+  /// `subject` and `sabotage` must outlive this object.
   ChildRuns(const Subject& subject, OracleOf oracle_of, ThreadRuns how, const Sabotage& sabotage = plain());
 
   Outcome run(const Variant& variant);
@@ -32,7 +32,7 @@ class ChildRuns {
   const OracleOf oracle_of_;
   const ThreadRuns how_;
   const Sabotage& sabotage_;
-  std::set<const Oracle*> oracles_;  // oracles that the child has
+  std::set<const Oracle*> oracles_;  // oracles that the current child has
   IsolatedWorker worker_;
 };
 

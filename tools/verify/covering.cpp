@@ -10,9 +10,9 @@
 namespace hexad::verify {
 namespace {
 
-constexpr int drafts = 24;  // number of drafts for each run; more find only slightly more pairs
+constexpr int drafts = 24;  // number of drafts for each run; more drafts find only slightly more pairs
 
-// Numbers the features: first the axes that may be longer than one, then every value of every option.
+// Numbers the features of variants. A feature is an axis longer than one, or a value of an option. Axes come first.
 class Features {
  public:
   Features() {
@@ -60,8 +60,8 @@ class Features {
   int count_ = mesh::axis_count;
 };
 
-// A legal mesh, and for each option the values that are legal there while all other options have their plain values.
-// The list is empty for an option that has no effect.
+// A legal mesh, and the values of each option that are legal on this mesh if all other options have their plain values.
+// An option without effect on the mesh has no values.
 struct Allowed {
   MeshSizes mesh;
   std::vector<std::vector<int>> values;
@@ -75,8 +75,8 @@ class Cover {
         states_(features_.count() * features_.count(), State::none),
         together_(states_.size(), Together::unknown) {}
 
-  /// Examines the meshes. For every pair of values, tests whether the two values exclude each other, on the first mesh
-  /// that allows each of them.
+  /// Collects the legal meshes and the pairs to cover. Also tests for every pair of values whether they are legal
+  /// together, on the first mesh that allows both values.
   void survey(const std::vector<MeshSizes>& meshes) {
     for (const MeshSizes& m : meshes) {
       const std::string reason = illegal_(Variant(m));
@@ -108,7 +108,7 @@ class Cover {
   size_t index(int a, int b) const { return static_cast<size_t>(std::min(a, b) * features_.count() + std::max(a, b)); }
   State& state(int a, int b) { return states_[index(a, b)]; }
 
-  // True if the two values are legal together when the other options have their plain values.
+  // True if the two values are legal together on `mesh`, with plain values of all other options.
   bool legal_together(const MeshSizes& mesh, const std::vector<Features::Choice>& two) const {
     Variant v(mesh);
     for (const auto& [option, value] : two) v.choice[option] = value;
@@ -167,8 +167,8 @@ class Cover {
 
   uint32_t draw() { return random_.bits(drawn_++); }
 
-  // Drafts a variant. Sets the options in a random order. Each option gets the legal value that forms the most missing
-  // pairs with the features already chosen (AETG; Cohen et al. 1997).
+  // Drafts a variant with the values in `fixed`. Sets the other options in a random order. Each option gets the legal
+  // value that forms the most missing pairs with the features already chosen (AETG; Cohen et al. 1997).
   Variant draft(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     Variant v(mesh.mesh);
     std::vector<int> chosen = Features::of(mesh.mesh);
@@ -194,7 +194,7 @@ class Cover {
     return v;
   }
 
-  /// Returns the best legal draft; none if no draft is legal.
+  /// Returns the legal draft that covers the most missing pairs; none if no draft is legal.
   std::optional<Variant> best(const Allowed& mesh, const std::vector<Features::Choice>& fixed) {
     std::vector<std::pair<int, Variant>> all;
     for (int i = 0; i < drafts; ++i) {
@@ -217,7 +217,7 @@ class Cover {
     result_.runs.push_back(v);
   }
 
-  // Adds a run for a pair, on the mesh where the run also covers the most other missing pairs.
+  // Adds a run for the pair of features a and b, on the mesh where the run covers the most missing pairs.
   void show(int a, int b) {
     std::vector<Features::Choice> fixed;
     for (int f : {a, b})

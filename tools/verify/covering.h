@@ -1,4 +1,4 @@
-// Choice of runs that cover every legal mesh and every pair of settings.
+// Selects runs that cover every legal mesh and every pair of settings.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Covering {
   std::vector<Variant> runs;               // legal meshes in the given order, then runs for the remaining pairs
   int64_t meshes = 0;                      // number of legal meshes
   std::map<std::string, int64_t> refused;  // illegal meshes by reason
-  int64_t pairs = 0;                       // number of pairs that some legal variant has; `runs` cover all of them
+  int64_t pairs = 0;                       // number of pairs that occur in legal variants; `runs` cover all of them
   std::vector<std::string> impossible;     // pairs that no legal variant has: "pipeline=zb_v with cp>1"
 };
 
-/// Chooses runs. A pair is two values of different options, or a value of an option and an axis longer than one. The
-/// options must have an effect on the mesh. The choice is greedy: each mesh gets the options that cover the most new
-/// pairs, and additional runs cover the remaining pairs. The result depends only on the arguments; `seed` decides
-/// between equally good choices.
+/// Selects runs. A pair is two values of different options, or a value of an option and an axis longer than one. Both
+/// options of a pair must have an effect on the mesh. The selection is greedy: each mesh gets the options that cover
+/// the most new pairs, and additional runs cover the remaining pairs. `seed` decides between equally good choices.
+/// Equal arguments give equal results.
 Covering cover(const std::vector<MeshSizes>& meshes, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

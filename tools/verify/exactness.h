@@ -1,4 +1,4 @@
-// Tolerance between a run and its oracle, by the values that the run rounds.
+// Tolerance for differences between a run and its oracle. It depends on the values that the run rounds.
 #pragma once
 
 #include <string_view>
@@ -9,28 +9,28 @@
 namespace hexad::verify {
 
 struct Exactness {
-  std::string_view why;  // name of the bound
+  std::string_view why;  // name of the tolerance
   double tolerance;
   Measure measure = Measure::largest;
   double least_unit = 0;  // argument of Comparer
-  /// True if tokens visit the experts that the oracle chose, because rounding could change the order of scores.
+  /// True if the run uses the oracle's routing instead of its own, because rounding could change the order of scores.
   bool follows_routing() const { return measure == Measure::root_mean_square; }
 };
 
-/// Returns the bound of `run` by its precision and its wire format. With schedule.moe.wire: fp8, the oracle rounds each
-/// slot's row, its result and the gradients of both, like ranks that send these rows. Runs that send other rows have
-/// another bound (rounds_other_rows()).
+/// Returns the tolerance for the precision and the wire format of `run`. With schedule.moe.wire: fp8, the oracle rounds
+/// the rows that ranks usually send: each slot's row, its result, and the gradients of both. Runs that send other rows
+/// (rounds_other_rows()) have a larger tolerance.
 Exactness exactness_of(const train::Recipe& run);
 
 /// True if `run` sends the experts' rows in fp8.
 bool sends_fp8(const train::Recipe& recipe);
-/// True if some layout of `run` uses the routing of its oracle.
+/// True if some layout of `run` may differ from the oracle by rounding, and therefore uses the oracle's routing.
 bool may_differ_by_rounding(const train::Recipe& run);
 
-/// Returns the key of schedule.moe that makes `run` send rows that differ from the rows that the oracle rounds. Returns
-/// an empty name if the rows are the same.
+/// Returns the key of schedule.moe that makes `run` send rows other than those that the oracle rounds. Returns an empty
+/// name if the rows are the same.
 ///   - rows: token            a rank returns the weighted sum of a token's results
-///   - esp_exchange: direct   every etp rank returns an addend of a result
+///   - esp_exchange: direct   every etp rank returns a partial sum of a result
 ///   - memory_reuse           gradients are sent before weighting
 ///   - duplicates             gradients are divided by a number of copies that is no power of two
 std::string_view rounds_other_rows(const train::Recipe& run);

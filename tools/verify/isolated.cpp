@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char returned = 'R', threw = 'T';
 
-// Sends a message: its size and its bytes. Returns false if the other side has ended.
+// Sends all bytes. Returns false if the other process has ended.
 bool send_all(int socket, const std::string& bytes) {
   for (size_t done = 0; done < bytes.size();) {
     const ssize_t n = ::send(socket, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
@@ -52,7 +52,7 @@ Received receive_bytes(int socket, Clock::time_point end, std::string& bytes, si
     if (left <= 0) return Received::late;
     pollfd waiting{socket, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1 << 30)));
-    if (ready <= 0) continue;  // a signal, or the end of the time limit
+    if (ready <= 0) continue;  // interrupted by a signal, or timed out
     const ssize_t n = ::recv(socket, buffer.data(), std::min(buffer.size(), size - bytes.size()), 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return Received::closed;
@@ -80,14 +80,14 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
     std::fflush(nullptr);
     if (!send_message(socket, answer)) break;
   }
-  ::_exit(0);  // without destructors, which run only in the parent
+  ::_exit(0);  // skips destructors, which must run only in the parent
 }
 
 }  // namespace
 
 void IsolatedWorker::start() {
   std::array<int, 2> ends{};
-  std::fflush(nullptr);  // otherwise the child would print buffered output again
+  std::fflush(nullptr);  // otherwise, the child would also print the buffered output
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
   const pid_t parent = ::getpid();
@@ -100,7 +100,7 @@ void IsolatedWorker::start() {
   }
   if (child_ == 0) {
     ::close(ends[0]);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends the child with its parent, because then no process reads its answers
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the parent ends, the child must end, because no process reads its answers
     if (::getppid() != parent) ::_exit(1);
     be_child(ends[1], work_);
   }
@@ -121,7 +121,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // the child has answered, and freeing its memory may take long
+  ::kill(child_, SIGKILL);  // the answer is complete, and a regular exit may take long to free the memory
   finish();
 }
 

@@ -1,4 +1,4 @@
-// Runs work in child processes. A crash or hang of a child is a result and does not end the program.
+// Runs functions in child processes. A crash or hang of a child is reported as a result and does not end the program.
 #pragma once
 
 #include <sys/types.h>
@@ -10,11 +10,11 @@ namespace hexad::verify {
 
 struct Isolated {
   std::string text;     // result of the work
-  std::string failure;  // exception, signal or timeout that ended the work; empty: none
+  std::string failure;  // exception, signal or timeout that ended the work; empty if the work succeeded
 };
 
-/// A child process that answers any number of requests. The first request makes the child as a copy of this process.
-/// After a crash or a hang, the next request makes a new child. The caller must be the process's only thread.
+/// A child process that answers any number of requests. The first request forks this process to make the child. After a
+/// crash or a hang, the next request makes a new child. The caller must be the process's only thread.
 class IsolatedWorker {
  public:
   explicit IsolatedWorker(std::function<std::string(const std::string& request)> work) : work_(std::move(work)) {}
@@ -22,7 +22,8 @@ class IsolatedWorker {
   IsolatedWorker(const IsolatedWorker&) = delete;
   IsolatedWorker& operator=(const IsolatedWorker&) = delete;
 
-  /// Returns the result of `work` for `request` within `seconds`. Throws Error(resource) if the child cannot be made.
+  /// Returns the result of `work` for `request`, or a failure if the child does not answer within `seconds`. Throws
+  /// Error(resource) if the child cannot be made.
   Isolated ask(const std::string& request, double seconds);
   /// Ends the child. The next request makes a new one.
   void end();

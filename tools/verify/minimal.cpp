@@ -14,7 +14,7 @@ std::vector<int> prime_factors(int n) {
   return primes;
 }
 
-// Returns `like` on another mesh. Options that have no effect there get their plain values.
+// Returns `like` on another mesh. Options without effect on that mesh get their plain values.
 Variant on(MeshSizes mesh, const Variant& like) {
   Variant v(mesh);
   for (size_t i = 0; i < options().size(); ++i)
@@ -22,7 +22,7 @@ Variant on(MeshSizes mesh, const Variant& like) {
   return v;
 }
 
-// Returns variants with fewer ranks: a dense axis and an expert axis lose the same factor.
+// Returns variants with fewer ranks: pp, or both a dense axis and an expert axis, divided by a prime factor.
 std::vector<Variant> smaller_worlds(const Variant& v) {
   std::vector<Variant> out;
   const auto shrunk = [&](MeshSizes mesh, Axis axis, int factor) {
@@ -37,7 +37,7 @@ std::vector<Variant> smaller_worlds(const Variant& v) {
   return out;
 }
 
-// Returns variants that move a factor from one axis to the replica axis of the same view.
+// Returns variants that move a prime factor from one axis to dp or edp, the replica axis of the same view.
 std::vector<Variant> simpler_meshes(const Variant& v) {
   std::vector<Variant> out;
   const auto move = [&](Axis axis, Axis replicas) {

@@ -1,4 +1,4 @@
-// Reduces a layout that fails to the smallest layout that still fails.
+// Searches for the simplest layout that still fails, starting from a layout that fails.
 #pragma once
 
 #include <functional>
@@ -7,14 +7,15 @@
 
 namespace hexad::verify {
 
-/// Rule for the number of ranks of smaller layouts.
-///   - fixed: as many ranks as there are processes
-///   - may_leave: moves may remove ranks
+/// Number of ranks of the simpler layouts.
+///   - fixed: as in the failing layout, because the ranks are processes
+///   - may_leave: may be smaller
 enum class Ranks : uint8_t { fixed, may_leave };
 
-/// Reduces axes to one, factor by factor, and options to their plain values, as long as `fails` returns true. Calls
-/// `fails` once for each variant. Tries fewer ranks first, then shorter axes, then plain options. The result fails, but
-/// no variant that is one step simpler does. `fails` must return false for illegal variants.
+/// Simplifies `failing` in single steps, as long as `fails` returns true. A step removes ranks, shortens an axis, or
+/// sets an option to its plain value; steps are tried in this order. Calls `fails` at most once for each variant.
+/// Returns a variant that fails, although all variants that are one step simpler pass. `fails` must return false for
+/// illegal variants.
 Variant minimal_failure(const Variant& failing, const std::function<bool(const Variant&)>& fails,
                         Ranks ranks = Ranks::may_leave);
 

@@ -1,4 +1,4 @@
-// A separate process for oracles, in which a crash or hang of an oracle can be reported.
+// Computes oracles in a separate process, so that a crash or hang of an oracle can be reported.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace hexad::verify {
 class OracleKeeper {
  public:
   using Run = std::function<Outcome(const Variant&)>;
-  /// Makes the keeper, which calls `run` in a child of this process. `run` computes the oracle of a layout, unless that
-  /// oracle exists, and then runs the layout in another child. A call may take `seconds`, which must be more than the
+  /// Calls of `run` are made in a child of this process. `run` computes the oracle of a layout, unless this oracle
+  /// exists, and then runs the layout in a grandchild. `seconds` is the time limit of a call, and must be more than the
   /// time limit of one run. This process must have only one thread.
   OracleKeeper(Run run, double seconds);
 

@@ -16,7 +16,7 @@ constexpr size_t most_explained = 5;
 
 constexpr std::string_view nothing_compared = "nothing was compared";
 
-// Returns one line of the table. `compared` has the numbers of steps, tensors and elements.
+// Returns one line of the table. `compared` has the numbers of compared steps, tensors and elements.
 std::string row(std::string_view mesh, std::string_view options, std::string_view compared, std::string_view worst,
                 std::string_view where) {
   return fmt::format("{:<28} {:<72} {:>23} {:>8}  {}", mesh, options, compared, worst, where);

@@ -1,4 +1,4 @@
-// Requests and outcomes of runs as text, for the pipes to and from a child process and for the user.
+// Converts requests and outcomes of runs to text, for child processes and for the user.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ std::string text_of(const Outcome& outcome);
 /// Reads an outcome. Throws std::exception if the text is not an outcome.
 Outcome outcome_from_json(const std::string& text, const Variant& variant);
 
-/// Returns the table's head: "mesh   options   steps tensors elements   worst   where".
+/// Returns the heading of the table: "mesh   options   steps tensors elements   worst   where".
 std::string table_head();
-/// Returns one line with the largest difference of a run that agrees, or the first mismatch of a run that does not.
+/// Returns one line of the table. It shows the largest difference if the run agrees, otherwise the first mismatch.
 std::string table_row(const Outcome& outcome);
-/// Explains a failure with values, in a few lines.
+/// Returns a few lines that explain a failure, with the values that differ.
 std::string explanation(const Outcome& outcome);
 
 }  // namespace hexad::verify

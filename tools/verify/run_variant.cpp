@@ -23,14 +23,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Compares the uses of the trained model: held-out evaluation and generation.
+// Compares the results of the trained model in held-out evaluation and in generation.
 void compare_use(Comparer& comparer, const Subject& subject, const Oracle& oracle, TrainingRun& run,
                  const Exactness& exactness, const Sabotage& sabotage) {
   const std::unique_ptr<data::Source> wrong = sabotage.heldout(subject.heldout(), run);
   comparer.evaluation(run.progress.step, oracle.heldout,
                       evaluate(run.instance, run.recipe, wrong ? *wrong : subject.heldout(),
                                subject.heldout_sequences(), subject.bytes_per_id()));
-  // Rounding may change the most probable token, so texts are compared only without rounding.
+  // Rounding may change the most probable token, so generated tokens are compared only for runs without rounding.
   if (can_generate(run.recipe) && !exactness.follows_routing())
     comparer.generated(run.progress.step, oracle.continued, generated(subject, run.instance));
 }

@@ -1,4 +1,4 @@
-// One run of the subject on one layout, compared with the oracle.
+// Runs the subject in one layout and compares the results with the oracle.
 #pragma once
 
 #include <chrono>
@@ -12,19 +12,20 @@
 
 namespace hexad::verify {
 
-/// Hooks with which tests plant bugs, to check that verify finds them. A recipe or the command line cannot set hooks.
-/// HEXAD_FAULT plants the bug of weight_fault.h.
+/// Hooks with which tests plant bugs, to check that verify finds these bugs. Recipes and command lines cannot set
+/// hooks. Outside of tests, only the fault of inject_gradient_fault() can be planted, by the environment variable
+/// HEXAD_FAULT.
 class Sabotage {
  public:
   virtual ~Sabotage() = default;
-  /// Returns groups that communicate wrongly, to replace the groups of `world`. `world` outlives the result. Null:
-  /// correct groups.
+  /// Returns groups that communicate wrongly and replace the groups of `world`. Null: the correct groups are used.
+  /// `world` outlives the result.
   virtual std::unique_ptr<comm::ProcessGroup> groups(const comm::ProcessGroup&, const MeshSizes&) const {
     return nullptr;
   }
-  /// Returns the plan that converts collectives to messages, for ranks with a communication engine.
+  /// Returns the function that splits collectives into messages. Used by ranks with a communication engine.
   virtual comm::MakeMessagePlan plan() const { return comm::make_message_plan; }
-  /// Returns data for this rank that replace `source`. Null: the correct data.
+  /// Returns wrong data that replace `source` on this rank. Null: the correct data are used.
   virtual std::unique_ptr<data::Source> data(const data::Source&, const TrainingRun&) const { return nullptr; }
   virtual void initialized(TrainingRun&) const {}
   virtual void loaded(TrainingRun&) const {}
@@ -32,7 +33,7 @@ class Sabotage {
   /// Called after the gradients are reduced and before they are used.
   virtual void reduced(TrainingRun&) const {}
   virtual void after_step(TrainingRun&, StepResult&) const {}
-  /// Returns held-out text, like data().
+  /// Like data(), for the held-out text.
   virtual std::unique_ptr<data::Source> heldout(const data::Source&, const TrainingRun&) const { return nullptr; }
 };
 
@@ -45,25 +46,25 @@ struct Outcome {
   bool agrees() const { return error.empty() && comparison.mismatches.empty() && comparison.compared.something(); }
 };
 
-/// Runs this rank's part. Collective over the variant's ranks; the comparison is the same on all of them. Throws the
-/// exceptions of training.
+/// Runs this rank's part of the variant and returns the comparison, which is equal on all ranks. Collective over the
+/// variant's ranks. Throws the exceptions of training.
 Comparison run_on_rank(const Subject& subject, const Oracle& oracle, const Variant& variant,
                        const comm::ProcessGroup& world, const Sabotage& sabotage = {});
 
-/// Runs this rank's part like run_on_rank(), and returns an outcome.
+/// Like run_on_rank(), but returns an outcome.
 Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant& variant,
                      const comm::ProcessGroup& world);
 
-/// Maximum delay of one operation or message, if delays are requested.
+/// Maximum injected delay of one operation or message.
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed for delays in communication, and for the adversary of a ThreadNetwork
+  std::optional<uint64_t> jitter;  // seed of injected delays and of a ThreadNetwork's adversary; none: no delays
   double seconds = 240;            // time limit of a run
 };
-/// Returns the largest time, in seconds, that an operation of a run may wait for other ranks. The result is the
-/// recipe's value, but at most a quarter of `seconds`, so that a hang is reported before the run times out. If the
-/// recipe's value is 0, the result is 0, which means no limit.
+/// Returns the largest time, in seconds, that an operation of a run may wait for other ranks; 0: no limit. The result
+/// is distributed.watchdog_seconds, but at most a quarter of `seconds`, so that a hang is reported before the run times
+/// out. If the key is 0, the result is 0.
 double watchdog_seconds(const Recipe& recipe, double seconds);
 
 /// Runs the variant with threads of this process as ranks. An exception becomes the outcome's error.

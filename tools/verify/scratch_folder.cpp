@@ -20,9 +20,8 @@ void remove(const std::string& path) {
   std::filesystem::remove_all(path, ignored);
 }
 
-// Removes the folder once all writers of `file` have closed it. The removing process has its own session, in which no
-// signal for the program reaches it. It closes the program's open files, because other processes may wait until these
-// are closed.
+// Removes the folder once all processes have closed the other end of the pipe `file`. Makes a new session, so that this
+// process gets no signals for the program. Closes inherited files, because other processes may wait for their closing.
 [[noreturn]] void remove_at_the_end_of_file(int file, const std::string& path) {
   ::setsid();
   ::dup2(file, STDIN_FILENO);

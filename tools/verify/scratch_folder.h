@@ -7,8 +7,9 @@
 
 namespace hexad::verify {
 
-/// A folder under TMPDIR that is removed when the object is destroyed or this process ends for any reason. A child
-/// process removes it, after all other children have ended. Throws Error(resource) if the folder cannot be made.
+/// A folder under TMPDIR. It is removed when the object is destroyed, or when this process ends for any reason. A child
+/// process removes the folder, after all other children have ended. Throws Error(resource) if the folder cannot be
+/// made.
 class ScratchFolder {
  public:
   ScratchFolder();

@@ -24,7 +24,7 @@ std::optional<size_t> number_in(const std::string& text) {
   return n;
 }
 
-// Joins "a=1 with c=3" and "b=2 with c=3" into one line: "a=1, b=2 with c=3".
+// Merges pairs with the same second value into one line: "a=1 with c=3" and "b=2 with c=3" become "a=1, b=2 with c=3".
 std::vector<std::string> by_second(const std::vector<std::string>& pairs) {
   std::vector<std::pair<std::string, std::string>> lines;  // such as " with c=3" and "a=1, b=2"
   for (const std::string& pair : pairs) {
@@ -47,7 +47,7 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
                   base::counted(world, "rank"), c.meshes);
   for (const auto& [reason, count] : c.refused) text += fmt::format("\n  {:>4} illegal: {}", count, reason);
   text += fmt::format("\n{} {} every mesh and all {} of settings", base::counted(std::ssize(c.runs), "run"),
-                      c.runs.size() == 1 ? "shows" : "show", base::counted(static_cast<int64_t>(c.pairs), "pair"));
+                      c.runs.size() == 1 ? "covers" : "cover", base::counted(static_cast<int64_t>(c.pairs), "pair"));
   if (!c.impossible.empty()) {
     text += fmt::format("; {} {} illegal together:", base::counted(std::ssize(c.impossible), "pair"),
                         c.impossible.size() == 1 ? "is" : "are");
@@ -56,7 +56,8 @@ std::string describe(const Covering& c, size_t all_meshes, int world) {
   return text;
 }
 
-// Draws `count` variants and keeps their order. One of them has subject=own. All others are drawn with equal chances.
+// Draws `count` variants at random and returns them in their original order. At least one of them has subject=own, if
+// there is such a variant.
 std::vector<Variant> drawn(const std::vector<Variant>& all, size_t count, uint64_t seed) {
   std::vector<size_t> order(all.size());
   std::iota(order.begin(), order.end(), 0);

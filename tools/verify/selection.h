@@ -1,4 +1,4 @@
-// Layouts that a user selects.
+// Layouts that the user selected for verification.
 #pragma once
 
 #include <string>
@@ -13,9 +13,12 @@ struct Selection {
   std::string text;  // description of the selected runs in a few lines, with counts
 };
 
-/// Selects layouts. `layouts` is "all" (every legal mesh, options pairwise), a number (the size of a sample of these,
-/// drawn by `seed`) or a list for parse_layouts(). Throws Error(usage) if a listed layout is illegal, with the reason,
-/// or if no layout is legal.
+/// Selects layouts. `layouts` has one of these forms:
+/// - "all": every legal mesh, with options that cover all pairs
+/// - a number: the size of a random sample of these layouts, drawn with `seed`
+/// - a list of layouts, as for parse_layouts()
+///
+/// Throws Error(usage), with the reason, if a listed layout is illegal or if no layout is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

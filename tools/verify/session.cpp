@@ -57,11 +57,11 @@ bool run_all(const Selection& selection, const Session& session) {
   session.print("compared: " + to_string(compared) + "\n");
   if (!failure) return true;
 
-  session.print("\nlooking for the smallest layout that fails ...\n");
+  session.print("\nsearching for the smallest layout that fails ...\n");
   const Outcome smallest = smallest_failure(*failure, session);
-  session.print(fmt::format("the smallest one has {} rank{}:\n{}repeat with: {}\n", smallest.variant.mesh.world(),
-                            smallest.variant.mesh.world() == 1 ? "" : "s", explanation(smallest),
-                            session.command(smallest.variant)));
+  session.print(fmt::format("the smallest layout that fails has {} rank{}:\n{}repeat with: {}\n",
+                            smallest.variant.mesh.world(), smallest.variant.mesh.world() == 1 ? "" : "s",
+                            explanation(smallest), session.command(smallest.variant)));
   return false;
 }
 

@@ -1,4 +1,4 @@
-// All selected runs, the table of their outcomes, and the search for the smallest failure.
+// Runs all selected layouts, prints their outcomes as a table, and searches for the simplest failure.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ struct Session {
   std::function<Outcome(const Variant&)> run;
   Illegal illegal{};
   std::function<std::string(const Variant&)> command{};  // returns the command that repeats one layout
-  Ranks ranks;                                           // rule for the search for the smallest failure
+  Ranks ranks;                                           // number of ranks in the search for the simplest failure
   std::function<void(const std::string&)> print;
 };
 
-/// Returns true if all layouts agree with the oracle. Prints a line for each layout as it ends, then a summary with
-/// counts. After a failure, also prints the smallest layout that still fails, the mismatch there, and the command that
-/// repeats it.
+/// Runs all layouts, and returns true if all agree with the oracle. Prints a line for each layout when its run ends,
+/// then a summary with counts. After a failure, also prints the simplest layout that still fails, its mismatch, and the
+/// command that repeats this layout.
 bool run_all(const Selection& selection, const Session& session);
 
 }  // namespace hexad::verify

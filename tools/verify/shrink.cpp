@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <vector>
+
+#include "framework/base/name_pattern.h"
+#include "layers/model_size.h"
 
 namespace hexad::verify {
 namespace {
 
-constexpr int64_t head_size = 4, odd_width = 10, spare_ids = 5;
+constexpr int64_t head_size = 4, latent_width = 6, odd_width = 10, spare_ids = 5, window = 5;
 
 void lower(int64_t& value, int64_t to) { value = std::min(value, to); }
 void lower(std::optional<int64_t>& value, int64_t to) {
@@ -15,11 +20,23 @@ void lower(std::optional<int64_t>& value, int64_t to) {
 
 int64_t next_multiple(int64_t value, int64_t of) { return (value + of - 1) / of * of; }
 
+void shrink_latent(layers::ModelConfig& m, int64_t world) {
+  lower(m.heads, world);
+  m.kv_heads.reset(), m.head_size.reset();
+  lower(m.latent.q_rank, latent_width), lower(m.latent.kv_rank, latent_width);
+  lower(m.latent.nope_size, head_size), lower(m.latent.rope_size, 2);
+  lower(m.latent.value_size, std::min(head_size, m.latent.key_size()));
+  lower(m.hidden, m.heads * head_size);
+}
+
 void shrink_attention(layers::ModelConfig& m, int64_t world) {
+  lower(m.window, window);
+  if (m.is_latent()) return shrink_latent(m, world);
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
   m.kv_heads = std::max<int64_t>(1, m.heads / queries_a_key);
-  if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;  // a whole number of pairs
+  // A half of a small head is a whole number of pairs.
+  if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);
 }
@@ -33,17 +50,36 @@ void shrink_experts(moe::MoeConfig& m, int64_t world) {
   lower(m.shared_hidden, std::max(odd_width, world));
 }
 
+// Removes the patterns of optim.freeze and optim.muon_except that match no parameter of the smaller model. If the
+// remaining patterns of optim.freeze match all parameters, removes these patterns too.
+void shrink_patterns(train::Recipe& small, const train::Extensions& extensions) {
+  std::vector<std::string>& patterns = small.optim.freeze;
+  if (patterns.empty() && small.optim.muon_except.empty()) return;
+  layers::ModelConfig model = small.model;
+  model.moe.routing = moe::Routing::model;  // because other routings may read a file
+  const auto parameters = layers::parameter_sizes(model, extensions);
+  const auto unknown = [&](const std::string& pattern) {
+    return std::ranges::none_of(parameters, [&](const auto& p) { return base::matches(pattern, p.name); });
+  };
+  std::erase_if(patterns, unknown);
+  std::erase_if(small.optim.muon_except, unknown);
+  if (std::ranges::all_of(parameters, [&](const auto& p) { return base::matches_any(patterns, p.name); }))
+    patterns.clear();
+}
+
 }  // namespace
 
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions) {
   train::Recipe small = recipe;
   layers::ModelConfig& m = small.model;
-  const int64_t pattern = m.moe.experts > 0 ? m.moe.dense_layers + m.moe.every : 1;
+  const int64_t pattern =
+      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.window_period()) : m.window_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);
+  lower(m.prediction_blocks, std::min<int64_t>(2, m.context - 1));
   lower(m.vocab, 2 * m.context + spare_ids);
   lower(small.batch.micro, 2);
   lower(small.batch.global, small.batch.micro * world);
@@ -51,7 +87,8 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   small.data.synthetic = true;
   small.parallel = {};
   small.schedule.pipeline.split.clear();
-  // Reads the small recipe again, which checks all rules.
+  shrink_patterns(small, extensions);
+  // Loads the small recipe again, to check all rules.
   train::Recipe legal =
       train::load_recipe(config::parse(config::write(small), "--shrink"), extensions, 0, {}, small.device);
   return {legal, config::differences(recipe, legal)};

@@ -1,4 +1,4 @@
-// Shrinks a recipe that is too big to verify. The result has fewer and narrower parts in the same proportions.
+// Shrinks a recipe whose model is too big to verify.
 #pragma once
 
 #include <string>
@@ -14,10 +14,15 @@ struct Shrunk {
   std::vector<std::string> changes;  // such as "model.hidden: 4096 -> 32"
 };
 
-/// Reduces sizes; never increases them. Any layout of `world` ranks can still divide the result: it has enough layers
-/// for the stages, enough heads, experts and sequences for every rank, and contexts of two pieces for each rank. The
-/// structure of the model is kept: query heads per key/value head, experts per token, groups, shared experts, dense
-/// layers, capacity, losses. Data become synthetic. Throws Error(usage) if the result is not a legal recipe.
+/// Reduces the sizes of the model and the batch; never increases them.
+/// - Any layout of `world` ranks can still divide the result. There are enough layers for all stages, enough heads,
+///   experts and sequences for all ranks, and each sequence has at least two pieces for each rank.
+/// - The structure remains: query heads per key/value head, experts per token, groups, shared experts, dense layers,
+///   capacity, losses.
+/// - Patterns of optim.freeze remain if they match a parameter of the smaller model.
+/// - The data become synthetic.
+///
+/// Throws Error(usage) if the result is not a legal recipe.
 Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& extensions);
 
 }  // namespace hexad::verify

@@ -23,20 +23,20 @@ using namespace base;
 using namespace train;
 namespace {
 
-// Largest sizes of a subject. Larger subjects would take hours and too much memory, because all ranks and the oracle
-// share one machine.
+// Largest sizes of a subject. Larger subjects would need hours and too much memory, because all ranks and the oracle
+// run on one machine.
 constexpr int64_t most_parameters = int64_t{1} << 23, most_tokens = int64_t{1} << 15;
 
 constexpr std::string_view document_name = "layout";
 
-// Lengths of a continued text: the prompt, and each generated continuation.
+// Lengths, in tokens, of the prompt and of each generated continuation.
 constexpr int64_t prompt_tokens = 3, continued_tokens = 4;
 
-// Minimum optim.eps. Adam divides by the root of the second moment. For a gradient that is zero except for rounding,
-// this would divide rounding errors by rounding errors, and no layout would give the same weights.
+// Minimum optim.eps. Adam divides by the root of the second moment plus eps. If a gradient is zero except for rounding
+// and eps is too small, Adam divides rounding errors by rounding errors, and layouts get different weights.
 constexpr double least_eps = 1e-5;
 
-// Minimum optim.min_lr_ratio. With 0, the last step would change nothing.
+// Minimum optim.min_lr_ratio. With 0, the last step would not change weights.
 constexpr double least_lr_ratio = 0.1;
 
 void require_small(const Recipe& r, const Extensions& extensions) {
@@ -49,8 +49,8 @@ void require_small(const Recipe& r, const Extensions& extensions) {
        ", because verify computes it many times in f64 on this machine; add --shrink, or override model.* and batch.*");
 }
 
-// Returns the rule of a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Drops numbers, because meshes are
-// counted by rule.
+// Returns "KEY RULE" for a problem, which is a line "POSITION: KEY (VALUE) RULE; HINT". Removes text in brackets, so
+// that equal rules give equal texts.
 std::string rule_of(std::string line) {
   line = line.substr(0, line.find('\n'));
   for (std::string_view position : {"command line: ", "layout"})
@@ -67,7 +67,7 @@ std::string rule_of(std::string line) {
   return rule;
 }
 
-// Replaces values in `map` by the values in `with`.
+// Replaces values in `map` by those in `with`, or adds them.
 void replace(config::Node& map, const config::Node& with) {
   for (const config::Node& child : with.children) {
     config::Node* found = map.find(child.key);
@@ -80,7 +80,7 @@ void replace(config::Node& map, const config::Node& with) {
   }
 }
 
-// Number of targets in held-out text, and number of bytes that these targets represent, counted in the data.
+// Number of targets in held-out text, and number of bytes of text that these targets represent.
 struct Predicted {
   int64_t tokens = 0, bytes = 0;
 };
@@ -100,13 +100,21 @@ std::vector<std::string> names_of(const TrainingRun& run) {
   return names;
 }
 
+// Returns the name of the last trainable parameter.
+std::string last_trained(const TrainingRun& run) {
+  std::string name;
+  for (const auto& p : run.instance.parameters)
+    if (p->trainable()) name = p->name();
+  return name;
+}
+
 Expected state_of(const TrainingRun& run) {
   const std::vector<std::string> names = names_of(run);
   return {{}, {}, whole_tensors(run.weights(), names), whole_tensors(run.states(), names)};
 }
 
-// Rejects an oracle whose values are not finite, because any run would agree with it. `ruined` is a tensor that is
-// intentionally not finite.
+// Throws Error(numeric) if a value of the oracle is not finite, because nothing can be compared with it. Ignores the
+// tensor `ruined`, which is intentionally not finite.
 void require_finite(const Expected& step, int64_t number, const std::string& ruined) {
   const auto refuse = [&](const std::string& what, double value) {
     fail(ExitCode::numeric, what, " of step ", number, " is ", value,
@@ -125,10 +133,11 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
     : recipe_(std::move(recipe)), extensions_(extensions), steps_(steps), folder_(std::move(folder)) {
   require_small(recipe_, extensions_);
   recipe_.train.precision = Precision::f64, recipe_.optim.moment_dtype = optim::MomentDtype::f32;
+  recipe_.optim.main_weights = optim::MainWeights::f32;
   recipe_.checkpoint.resume = "none";
   recipe_.optim.eps = std::max(recipe_.optim.eps, least_eps);
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
-  recipe_.train.steps = steps;  // last step of the loop of `hexad train`
+  recipe_.train.steps = steps;  // number of steps that the loop of `hexad train` runs
   recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
@@ -174,6 +183,7 @@ Recipe Subject::oracle_recipe(std::string_view kind) const {
   for (const std::string& o : subject_kind(kind).of_oracle) overrides.push_back(o);
   overrides.emplace_back("train.precision=f64");
   overrides.emplace_back("optim.moment_dtype=f32");
+  overrides.emplace_back("optim.main_weights=f32");
   return recipe_for(Variant(), cat("oracle-", kind), std::move(overrides), device::DeviceKind::cpu);
 }
 
@@ -185,11 +195,11 @@ std::vector<std::string> Subject::overrides_of(std::string_view kind) const {
 Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std::vector<std::string> overrides,
                            device::DeviceKind device) const {
   overrides.push_back("run.dir=" + folder_ + "/" + name);
-  // Drops the recipe's split if the variant has another number of stages.
+  // Removes schedule.pipeline.split if the variant has another number of stages than the recipe.
   const auto& split = recipe_.schedule.pipeline.split;
   if (!split.empty() && variant.mesh[Axis::pp] != recipe_.parallel.pp)
     overrides.push_back("schedule.pipeline.split=[]");
-  // Skips plain overrides, which have been read already, because thousands of layouts are checked.
+  // Saves time by skipping plain overrides, which plain_ already has, because thousands of layouts are checked.
   const std::vector<std::string> plain = Variant().overrides();
   std::erase_if(overrides, [&](const std::string& o) { return std::count(plain.begin(), plain.end(), o) > 0; });
   config::Document document = plain_;
@@ -221,12 +231,12 @@ void begin_course(const Oracle& oracle, TrainingRun& run) {
 }
 
 void ruin_gradient(const Oracle& oracle, TrainingRun& run) {
-  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined);
+  if (!oracle.ruined.empty() && run.progress.step == 0) run.ruin_gradient(oracle.ruined_gradient);
 }
 
 namespace {
 
-// Returns the summed loss, in nats, of the first `sequences` held-out sequences, in micro-batches of `micro`.
+// Returns the summed loss, in nats, of the first `sequences` held-out sequences, with batch.micro = `micro`.
 double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t micro) {
   Recipe recipe = run.recipe;
   recipe.batch.micro = micro;
@@ -234,8 +244,7 @@ double nats(const Subject& subject, TrainingRun& run, int64_t sequences, int64_t
          static_cast<double>(predicted(subject, sequences).tokens);
 }
 
-// Evaluates the held-out set without padding: the sequences of the incomplete last micro-batch are evaluated one by
-// one.
+// Evaluates the held-out set without padding. Evaluates the sequences of the incomplete last micro-batch one by one.
 Evaluation heldout_without_padding(const Subject& subject, TrainingRun& run) {
   const int64_t all = subject.heldout_sequences(), micro = run.recipe.batch.micro, full = all / micro * micro;
   evaluate(run.instance, run.recipe, subject.heldout(), all, {});  // only to fill the routing log
@@ -254,17 +263,21 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
   const Recipe recipe = subject.oracle_recipe(kind);
   if (recipe.model.moe.trace == subject.trace_file()) write_routing_trace(recipe, subject.trace_file());
   TrainingRun run(recipe, self, subject.extensions());
-  // The oracle rounds rows with the reference kernels, and the layouts with other kernels.
+  // The oracle rounds rows with the reference kernels, so that other kernels are compared with these.
   for (const auto& [index, layer] : run.instance.model.moe_layers())
     layer->send_rows_with(&kernels::reference_table.wire);
   Variant own;
   own.choose("subject", kind);
   if (may_differ_by_rounding(subject.recipe_for(own))) run.instance.routing_to = &oracle.routing;
-  if (!oracle.start.empty()) oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+  if (!oracle.start.empty()) {
+    oracle.ruined = names_of(run).back();  // the loss of every token depends on this tensor
+    oracle.ruined_gradient = last_trained(run);
+  }
   begin_course(oracle, run);
   run.train.on_gradients([&] { ruin_gradient(oracle, run); });
   oracle.steps.push_back(state_of(run));
-  // Scales the sums over micro-batches, because the oracle's micro-batches may be smaller.
+  // Auxiliary losses are sums over micro-batches. Scales them, because the oracle may have smaller and more
+  // micro-batches.
   const double share = static_cast<double>(recipe.batch.micro) / static_cast<double>(subject.recipe().batch.micro);
   for (int s = 1; s <= subject.steps(); ++s) {
     StepResult result = run.step(subject.source());
@@ -272,7 +285,7 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
     Expected step = state_of(run);
     step.result = std::move(result);
     step.gradients = whole_tensors(run.gradients(), names_of(run));
-    require_finite(step, s, s == 1 ? oracle.ruined : "");
+    require_finite(step, s, s == 1 ? oracle.ruined_gradient : "");
     oracle.steps.push_back(std::move(step));
     if (s != 1) continue;
     if (saves == Saves::yes) run.save();
@@ -300,9 +313,7 @@ Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind
   return oracle;
 }
 
-bool can_generate(const Recipe& r) {
-  return r.model.kind == layers::ModelKind::decoder && r.parallel.pp * r.parallel.tp * r.parallel.cp == 1;
-}
+bool can_generate(const Recipe& r) { return r.model.kind == layers::ModelKind::decoder && r.parallel.cp == 1; }
 
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance) {
   const std::vector<int32_t> text = subject.heldout().batch(0, 1).ids;

@@ -1,5 +1,5 @@
-// Subject of verify: a recipe with its data, and its variations (subject_kind.h). Its oracle has the results that one
-// rank computes in f64.
+// Subject of verify: a recipe with its data, and variations of the recipe (subject_kind.h). An oracle holds the results
+// that one rank computes in f64 for a subject.
 #pragma once
 
 #include <map>
@@ -26,30 +26,31 @@ using train::Recipe;
 
 class Subject {
  public:
-  /// Makes a subject, which is computed in f64 with an optim.eps of at least 1e-5. `recipe` is valid and complete.
-  /// Checkpoints of runs are under `folder`. Throws Error(usage) if the model is too big to be computed many times on
-  /// one machine.
+  /// Makes a subject that is computed in f64 with an optim.eps of at least 1e-5. `recipe` must be valid and complete.
+  /// Checkpoints of runs are written to `folder`. Throws Error(usage) if the model is too big to be computed many times
+  /// on one machine.
   Subject(Recipe recipe, const Extensions& extensions, int steps, std::string folder);
 
-  /// Returns the recipe changed for `variant`. Its runs save in `folder`/NAME. Throws Error(usage) like `hexad train`.
+  /// Returns the recipe changed for `variant`. Its runs save to folder()/`name`. Throws Error(usage) like `hexad
+  /// train`.
   Recipe recipe_for(const Variant& variant, const std::string& name = "run") const;
-  /// Returns the recipe of subject `kind` on one rank in f64 on the CPU. Its MoE layers run their tasks one after the
-  /// other.
+  /// Returns the recipe of the oracle for subject `kind`: one rank, f64, on the CPU. MoE layers run their tasks one
+  /// after the other.
   Recipe oracle_recipe(std::string_view kind = "own") const;
-  /// Returns the rule that forbids `variant`, without the numbers, or the reason why a run of it would test nothing.
+  /// Returns the rule that forbids `variant`, without numbers, or the reason why a run of `variant` would test nothing.
   /// Returns an empty text if the variant is legal.
   std::string illegal(const Variant& variant) const;
 
   const Recipe& recipe() const { return recipe_; }
   const Extensions& extensions() const { return extensions_; }
   const data::Source& source() const { return *source_; }
-  /// Returns a description of the data: "the recipe's data, cut further", "synthetic documents".
+  /// Returns a description of the data: "the recipe's data, documents cut further", or "synthetic documents".
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
-  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used, which do not fill a
-  /// whole number of passes.
+  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. They do not fill the
+  /// last pass, which tests padding.
   const data::Source& heldout() const { return *heldout_; }
-  /// Returns the length in bytes of each id's text. Some texts are empty.
+  /// Returns invented lengths of each id's text, in bytes. Some are 0.
   std::vector<int32_t> bytes_per_id() const;
   int64_t heldout_sequences() const { return 4 * recipe_.batch.micro + 1; }
   const std::string& folder() const { return folder_; }
@@ -71,38 +72,42 @@ class Subject {
   std::string source_text_;
 };
 
-/// Results that one rank computes from Subject::oracle_recipe().
+/// Results of one rank that runs Subject::oracle_recipe().
 struct Oracle {
   std::vector<Expected> steps;  // steps[0] is the state before the first step, without result and gradients
   std::string checkpoint;       // folder of the checkpoint saved after the first step
   // After the last step:
-  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data
+  Evaluation heldout;              // computed without padding; tokens and bytes are counted in the data itself
   std::vector<int32_t> continued;  // result of generated(); empty for an encoder
-  layers::RoutingLog routing;      // set for a kind that may be rounded, otherwise empty
+  layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
   // Set only for an eventful kind:
-  std::string start{};   // checkpoint with the initial weights
-  std::string ruined{};  // name of the tensor whose gradient is not finite in the first step
+  std::string start{};  // checkpoint with the initial weights
+  // Name of the tensor that is made not finite in the first step: its weights in runs of the training loop of
+  // `hexad train`, its gradient in other runs.
+  std::string ruined{};
+  std::string ruined_gradient{};
 };
-/// Permission for compute_oracle() to write a checkpoint. Only one of several processes with the same oracle has it.
+/// Permission for compute_oracle() to write a checkpoint. If several processes compute the same oracle, only one of
+/// them may write.
 enum class Saves : uint8_t { no, yes };
-/// Computes the oracle. `start` is a checkpoint for an eventful kind. Throws Error(numeric), naming a tensor, if the
-/// oracle itself is not finite. Otherwise throws Error or the exceptions of training, with a message that the oracle
-/// failed.
+/// Computes the oracle of subject `kind`. `start` is a checkpoint with the initial weights of an eventful kind. Throws
+/// Error(numeric) with a tensor's name if the oracle itself is not finite. Other errors are those of training; their
+/// messages begin by saying that the oracle failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
-/// Gives an eventful run the oracle's initial weights. Does not change other runs. Called before the first step.
+/// Loads the oracle's initial weights if the run is eventful. Does nothing otherwise. Called before the first step.
 void begin_course(const Oracle& oracle, TrainingRun& run);
-/// Makes the gradient Oracle::ruined not finite, in the first step of an eventful run. Called when gradients are
-/// reduced.
+/// Makes the gradient of the tensor Oracle::ruined_gradient not finite, in the first step of an eventful run. Called
+/// after gradients are reduced.
 void ruin_gradient(const Oracle& oracle, TrainingRun& run);
 
-/// True if a run of this recipe can continue a text. This requires the whole model and whole sequences on every rank.
+/// True if a run of this recipe can continue a text. Generation requires a decoder, and whole sequences on every rank.
 bool can_generate(const Recipe& recipe);
-/// Continues the first tokens of the held-out text twice: with the most probable tokens, and with drawn tokens.
-/// Collective.
+/// Continues the first tokens of the held-out text twice: once with the most probable tokens, once with sampled tokens.
+/// Returns the ids of both continuations. Collective.
 std::vector<int32_t> generated(const Subject& subject, ModelInstance& instance);
 
-/// Oracles of all requested subjects. Each one is computed on first use.
+/// Oracles of all kinds of subject. Each oracle is computed on first use.
 class Oracles {
  public:
   explicit Oracles(const Subject& subject, Saves saves = Saves::yes) : subject_(subject), saves_(saves) {}

@@ -20,14 +20,20 @@ using Overrides = std::vector<std::string>;
 
 bool has_experts(const Recipe& r) { return r.model.moe.experts > 0; }
 
-// Returns overrides with which rounding cannot flip a decision, such as a dropped slot or the sign of an update.
+// Returns overrides that prevent rounding from flipping decisions, such as which slot is dropped or the sign of an
+// update.
 Overrides for_rounding(const OwnSubject& own) {
-  // If eps is small relative to the gradient, Adam's update is the gradient's sign. Rounding would decide the sign of
-  // elements near zero.
+  // If eps is small relative to the gradient, Adam's first update is the sign of the gradient. Rounding would then
+  // decide the sign for elements near zero.
   const double typical =
       1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
   if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
+  // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
+  // AdamW replaces it.
+  if (own.recipe.optim.name == "muon")
+    out.insert(out.end(),
+               {"optim.name=adamw", "optim.muon_momentum=0.95", "optim.muon_iterations=5", "optim.muon_except=[]"});
   return out;
 }
 
@@ -36,27 +42,52 @@ Overrides joined(Overrides all, const Overrides& more) {
   return all;
 }
 
-// Returns the overrides of a subject in bf16. Excludes key biases: a softmax ignores a term that all keys share, so the
-// gradient of a key bias is only a small remainder of large terms. Excludes rows in fp8, because this additional
-// rounding would hide missing parts.
+// Returns the overrides of a subject in bf16.
+// - Removes key biases. A softmax ignores a term that all keys share, so the gradient of a key bias is only a small
+//   difference of large terms.
+// - Removes fp8 rows, because this additional rounding would hide missing parts.
 Overrides in_bf16(const OwnSubject& own) {
   return joined(for_rounding(own),
                 {"train.precision=bf16", "model.bias=false", "model.qkv_bias=auto", "schedule.moe.wire=model"});
 }
 
-// Returns overrides with the forms of attention and MoE layers in which families of models differ.
+// Returns overrides that select less common forms of attention and MoE layers, which some model families use.
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
-  Overrides out{"model.qk_norm=all_heads", "model.qkv_bias=true", "model.o_bias=true"};
-  if (m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
+  Overrides out{"model.o_bias=true", "model.sinks=true"};
+  if (!m.is_latent()) out.emplace_back("model.qk_norm=all_heads"), out.emplace_back("model.qkv_bias=true");
+  if (!m.is_latent() && m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
   const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
   if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  const bool gated = has_experts(own.recipe) ? m.moe.expert == moe::ExpertKind::swiglu : m.mlp == "swiglu";
+  if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.2");
+  if (m.kind == layers::ModelKind::decoder && !m.window) {
+    out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
+    if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
+  }
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
-  set("model.moe", {"shared_gate=true"});
-  if (m.moe.router == "top_k") set("model.moe", {"selection_bias=true", "normalize=true", "normalize_floor=0.5"});
+  set("model.moe", {"shared_gate=true", "expert_bias=true"});
+  if (m.moe.router != "top_k") return out;
+  set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
+  if (m.moe.top_groups < m.moe.groups) {
+    const bool best = m.moe.group_score == kernels::RouterGroupScore::best;
+    set("model.moe", {best ? "group_score=best_two" : "group_score=best"});
+  } else if (m.moe.experts % 2 == 0 && 2 * m.moe.top_k <= m.moe.experts) {
+    set("model.moe", {"groups=2", "top_groups=1", "group_score=best"});
+  }
+  return out;
+}
+
+// Returns overrides that select latent attention with sizes that ranks cannot divide evenly.
+Overrides latent(const OwnSubject& own) {
+  Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
+                "model.rotary_share=1",   "model.qk_norm=none",  "model.qkv_clip=none",  "model.qkv_bias=false"};
+  for (const std::string_view size : {"q_rank=7", "kv_rank=5", "nope_size=3", "rope_size=2", "value_size=3"})
+    out.push_back(base::cat("model.latent.", size));
+  if (own.recipe.model.yarn.factor != 1) out.emplace_back("model.yarn.mscale_all_dim=1");
   return out;
 }
 
@@ -68,6 +99,11 @@ bool if_moments_may_be_bf16(const Recipe& r, const Extensions& extensions) {
   return rule && rule->reads_moment_dtype;
 }
 
+bool if_main_weights_may_be_rests(const Recipe& r, const Extensions& extensions) {
+  const auto* rule = extensions.optimizers.find(r.optim.name);
+  return rule && !rule->marked_state.empty();
+}
+
 }  // namespace
 
 std::span<const SubjectKind> subject_kinds() {
@@ -77,9 +113,19 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject&) { return Overrides{"model.tied_embedding=true"}; }},
       {"forms",
        [](const Recipe& r, const Extensions&) {
-         return r.model.qk_norm != layers::QkNorm::all_heads || (has_experts(r) && !r.model.moe.shared_gate);
+         const bool other_attention = !r.model.is_latent() && r.model.qk_norm != layers::QkNorm::all_heads;
+         return other_attention || !r.model.sinks || (has_experts(r) && !r.model.moe.shared_gate);
        },
        forms},
+      {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
+      {"prediction",
+       [](const Recipe& r, const Extensions&) {
+         return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;
+       },
+       [](const OwnSubject& own) {
+         return Overrides{base::cat("model.prediction_blocks=", std::min<int64_t>(2, own.recipe.model.context - 1)),
+                          "model.prediction_weight=0.7"};
+       }},
       {"aux_global_batch",
        [](const Recipe& r, const Extensions&) {
          const moe::AuxLossConfig& aux = r.model.moe.aux_loss;
@@ -115,6 +161,16 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.grad_dtype=bf16"}); }},
       {"bf16_moments", if_moments_may_be_bf16,
        [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.moment_dtype=bf16"}); }},
+      {"bf16_rests", if_main_weights_may_be_rests,
+       [](const OwnSubject& own) { return joined(in_bf16(own), {"optim.main_weights=rest"}); }},
+      {"muon", [](const Recipe& r, const Extensions&) { return r.optim.name != "muon"; },
+       [](const OwnSubject& own) {
+         // Newton-Schulz iterations amplify rounding errors of small singular values. A small learning rate limits
+         // their effect.
+         constexpr double largest_lr = 1e-3;
+         return Overrides{"optim.name=muon", "optim.options=[]",
+                          base::cat("optim.lr=", std::min(own.recipe.optim.lr, largest_lr)), "schedule.moe.wire=model"};
+       }},
       {"fp8", [](const Recipe& r, const Extensions&) { return has_experts(r) && !sends_fp8(r); },
        [](const OwnSubject& own) { return joined(for_rounding(own), {"schedule.moe.wire=fp8"}); }}};
   return all;
@@ -128,7 +184,12 @@ const SubjectKind& subject_kind(std::string_view name) {
 }
 
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own) {
-  return joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  Overrides all = joined(sends_fp8(own.recipe) ? for_rounding(own) : Overrides{}, kind.overrides(own));
+  // A subject with another model may lack the parameters that optim.freeze and optim.muon_except name.
+  const bool other_model = std::ranges::any_of(all, [](const std::string& o) { return o.starts_with("model."); });
+  if (other_model && !own.recipe.optim.freeze.empty()) all.emplace_back("optim.freeze=[]");
+  if (other_model && !own.recipe.optim.muon_except.empty()) all.emplace_back("optim.muon_except=[]");
+  return all;
 }
 
 void write_routing_trace(const Recipe& recipe, const std::string& file) {

@@ -1,5 +1,5 @@
-// Subjects in addition to the recipe itself: the same model with a feature that layouts may get wrong and that the
-// recipe may not have. Each subject has its own oracle.
+// Variations of the recipe that are verified in addition to the recipe itself. Each one has a feature that layouts may
+// compute wrongly and that the recipe may lack. Each kind of subject has its own oracle.
 #pragma once
 
 #include <span>
@@ -12,26 +12,26 @@
 
 namespace hexad::verify {
 
-/// Recipe on which another subject is based.
+/// The recipe itself, on which all subjects are based.
 struct OwnSubject {
   const train::Recipe& recipe;
   int64_t parameters;  // number of parameters of the recipe's model
   std::string trace;   // file written by write_routing_trace()
 };
 
-/// Events in a subject's runs.
+/// Course of a subject's runs.
 enum class Course : uint8_t {
-  plain,
-  eventful  // runs start at the weights of another run; their first step is not finite and is skipped
+  plain,    // no special events
+  eventful  // runs start from the weights of another run, and skip their first step because it is not finite
 };
 
 struct SubjectKind {
   std::string_view name;  // name in lists of layouts
-  /// True if the subject differs from the recipe itself, with the parts that the recipe chooses from `extensions`.
+  /// True if the subject differs from the recipe itself. `extensions` has the parts that the recipe may select by name.
   bool (*differs)(const train::Recipe&, const train::Extensions& extensions);
-  /// Returns the changes to the recipe.
+  /// Returns the changes to the recipe, as overrides.
   std::vector<std::string> (*overrides)(const OwnSubject&);
-  /// Further changes, only for the oracle.
+  /// Additional overrides, only for the oracle.
   std::vector<std::string> of_oracle{};
   Course course = Course::plain;
 };
@@ -39,29 +39,35 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
-/// - forms: norms of queries and keys over all heads, biases of attention, partly turned heads, scaled rotary
-///   frequencies; with experts, also a gate on shared ones, a selection bias, a floor of normalised routing weights
-/// - aux_global_batch: scope of the auxiliary loss
-/// - sequences: scopes of the auxiliary loss and of capacity, with which the size of micro-batches must not change the
-///   result; the oracle has micro-batches of one sequence and never pads
+/// - forms: norms of queries and keys over all heads, biases of attention, rotary positions on a part of each head,
+///   scaled rotary frequencies; with experts, also a gate on shared experts, a selection bias, a floor of normalised
+///   routing weights, and groups of experts ranked by their best score (by their two best, if the recipe ranks them by
+///   the best one)
+/// - latent: latent attention, with sizes that ranks cannot divide evenly
+/// - prediction: prediction blocks
+/// - aux_global_batch: the auxiliary loss covers the global batch
+/// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
+///   change the result; the oracle has micro-batches of one sequence and never pads
 /// - zipf: skewed routing
 /// - idle_ranks: routing from a file that leaves some ranks without rows
-/// - eventful: see Course; its learning rate differs from step to step
-/// - f32, bf16: weights and activations; the oracle stays in f64
-/// - bf16_gradients: like bf16, also for gradients
-/// - bf16_moments: like bf16, also for the moments of an optimizer that reads optim.moment_dtype
-/// - fp8: rows between ranks
+/// - eventful: see Course; the learning rate differs between steps
+/// - f32, bf16: dtype of weights and activations; the oracle remains in f64
+/// - bf16_gradients: like bf16, with gradients in bf16
+/// - bf16_moments: like bf16, with moments in bf16, if the optimizer reads optim.moment_dtype
+/// - bf16_rests: like bf16, with main weights stored as rests, if the optimizer supports them
+/// - muon: the optimizer Muon
+/// - fp8: rows between ranks in fp8
 std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
-/// Returns the changes of `kind` to its runs and its oracle. If the recipe sends rows in fp8, these include the changes
-/// with which rounding cannot flip a decision.
+/// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, these include changes
+/// that prevent rounding from flipping a decision.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts, and
-/// tokens of the second half another quarter. Therefore, if experts are distributed over ranks, some ranks get no rows.
-/// Other replicas of these ranks' experts see other tokens and do get rows. The file appears atomically, because
-/// several processes may write it. Throws Error(resource) if the write fails.
+/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts;
+/// tokens of the second half visit another quarter. Therefore, some ranks get no rows if experts are distributed over
+/// ranks. Replicas of their experts on other ranks see other tokens and do get rows. The file appears atomically,
+/// because several processes may write it. Throws Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

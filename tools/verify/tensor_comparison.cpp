@@ -15,13 +15,14 @@ using base::cat;
 using nlohmann::json;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr double smallest_share = 1e-3;  // least unit of a tensor, as a share of Whole::typical
+constexpr double smallest_share = 1e-3;  // smallest unit of a tensor, as a share of Whole::typical
 
 double root_mean_square(double squares, int64_t count) {
   return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0.0;
 }
 
-// Returns the difference in units. Zero for equal values, including two NaNs; infinite if only one is a NaN.
+// Returns the difference divided by the larger of `unit` and the expected value. Returns 0 for equal values, including
+// two NaNs, and infinity if only one value is NaN.
 double relative_to(double unit, double expected, double actual) {
   if (expected == actual || (std::isnan(expected) && std::isnan(actual))) return 0;
   const double apart = std::abs(expected - actual);
@@ -52,8 +53,8 @@ std::string text_of(const std::vector<T>& values) {
   return text;
 }
 
-// Returns the position of a finding within its step. The tensor or layer that explains the other findings comes first.
-// The loss comes last, because it shows only that something is wrong.
+// Returns the rank of a finding within its step, for sorting. Kinds of findings that may cause others come first. The
+// loss comes last, because it shows only that something is wrong.
 int order_of(const Finding& f) {
   constexpr std::string_view order[] = {"initial", "loaded", "router", "gradient",  "norm", "learning",
                                         "weight",  "state",  "saved",  "generated", "loss"};
@@ -95,8 +96,8 @@ void Comparer::add(Finding f) {
 }
 
 void Comparer::number(int64_t step, const std::string& what, double expected, double actual) {
-  // With rounded values, the bound of a sum over all tokens or parameters is tighter, because rounding errors mostly
-  // cancel.
+  // If values are rounded, the tolerance for a sum over all tokens or parameters is smaller, because rounding errors
+  // mostly cancel.
   const double finer = measure_ == Measure::largest ? 1 : 8;
   add({step, what, finer * relative_to(0, expected, actual),
        cat("expected ", text_of(expected), ", got ", text_of(actual))});
@@ -120,6 +121,7 @@ std::string to_string(const Compared& c) {
 void Comparer::result(int64_t step, const train::StepResult& expected, const train::StepResult& actual) {
   ++steps_;
   number(step, "loss", expected.loss, actual.loss);
+  number(step, "loss of prediction blocks", expected.prediction_loss.value_or(0), actual.prediction_loss.value_or(0));
   number(step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
   number(step, "learning rate", expected.lr, actual.lr);
   exact(step, "loss: tokens", cat(expected.tokens), cat(actual.tokens));
@@ -142,6 +144,9 @@ void Comparer::reported(const train::StepResult& expected, const telemetry::Step
   number(actual.step, "learning rate", expected.lr, actual.lr);
   if (ruined) return;
   number(actual.step, "loss", expected.loss, actual.loss.value_or(std::numeric_limits<double>::quiet_NaN()));
+  if (expected.prediction_loss)
+    number(actual.step, "loss of prediction blocks", *expected.prediction_loss,
+           actual.prediction_loss.value_or(std::numeric_limits<double>::quiet_NaN()));
   number(actual.step, "norm of all gradients", expected.grad_norm, actual.grad_norm);
 }
 
@@ -207,7 +212,7 @@ void Comparer::generated(int64_t step, const std::vector<int32_t>& expected, con
 Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) const {
   json mine{{"worst", to_json(worst_)}, {"mismatches", json::array()}, {"tallies", json::array()}};
   for (const Finding& f : mismatches_) mine["mismatches"].push_back(to_json(f));
-  for (const Tally& t : tallies_)  // null for NaN, which JSON lacks
+  for (const Tally& t : tallies_)  // null if not finite, because JSON has no such numbers
     mine["tallies"].push_back({t.owned, t.held, std::isfinite(t.squares) ? json(t.squares) : json(nullptr)});
 
   Comparison out{.worst = {}, .mismatches = {}, .tolerance = tolerance_, .compared = {.steps = steps_}};
@@ -246,8 +251,9 @@ Comparison Comparer::merged(const comm::ProcessGroup& group, Device device) cons
       if (f.relative > tolerance_) out.mismatches.push_back(std::move(f));
     }
   }
-  // Sorts in the order of computation, because the first mismatch causes the later ones. Routers are in the order of
-  // their layers. Gradients and values computed from them are in reverse order, from the last layer to the first.
+  // Sorts in the order of computation, because the first mismatch may cause the later ones. Routers are sorted from the
+  // first layer to the last. Gradients, and values computed from gradients, are sorted from the last layer to the
+  // first.
   std::stable_sort(out.mismatches.begin(), out.mismatches.end(), [](const Finding& a, const Finding& b) {
     const auto size = [](const Finding& f) { return f.what.starts_with("router") ? 0 : -f.relative; };
     return std::tuple(a.step, order_of(a), -a.place, size(a)) < std::tuple(b.step, order_of(b), -b.place, size(b));

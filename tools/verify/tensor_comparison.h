@@ -1,4 +1,4 @@
-// Comparison of a run on some layout with the oracle: each difference with its size and position.
+// Compares the tensors and numbers of a run with the oracle. Reports the size and position of each difference.
 #pragma once
 
 #include <limits>
@@ -19,14 +19,14 @@ struct Whole {
   Shape shape;
   std::vector<double> values;
   /// Unit of differences: the root mean square of the values, but at least a thousandth of `typical`. Without this
-  /// minimum, a gradient that is zero except for rounding would have rounding errors as its unit.
+  /// minimum, the unit of a gradient that is zero except for rounding would be a rounding error.
   double unit = 0;
   double typical = 0;  // root mean square over all tensors of this kind
-  int64_t place = 0;   // index of its parameter in the order in which forward uses them
+  int64_t place = 0;   // index of the tensor's parameter in the order in which forward uses parameters
 };
 using WholeMap = std::map<std::string, Whole>;
-/// Converts tensors. `order` is the names of parameters in the order of their use in forward. States are called
-/// NAME/STATE.
+/// Converts tensors. `order` has the names of parameters in the order in which forward uses them. The state STATE of
+/// the parameter NAME is called NAME/STATE.
 WholeMap whole_tensors(const TensorMap& tensors, const std::vector<std::string>& order = {});
 
 /// State of the oracle after a step. Step 0 is the state before the first step.
@@ -35,14 +35,14 @@ struct Expected {
   WholeMap gradients, weights, states;
 };
 
-/// Measure of a tensor's differences.
+/// Measure of the differences within a tensor.
 enum class Measure : uint8_t {
-  largest,          // largest difference of any element
-  root_mean_square  // root mean square of all elements, because rounding may change single elements strongly
+  largest,          // largest difference of an element
+  root_mean_square  // root mean square of all differences; used if rounding may change single elements strongly
 };
 
-/// Difference in one quantity of one step. `relative` is the difference over the tensor's unit, or over the number
-/// itself. It is infinite for counts that differ, for a NaN on one side, and for a tensor that no rank holds.
+/// Difference in one quantity of one step. `relative` is the difference divided by the tensor's unit, or by the
+/// expected number. It is infinite if counts differ, if one value is NaN, or if no rank holds the tensor.
 struct Finding {
   int64_t step = 0;
   std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
@@ -51,11 +51,11 @@ struct Finding {
   int64_t place = 0;   // see Whole::place
 };
 
-/// Extent of a comparison. Each tensor counts once per step, for any number of ranks that hold it.
+/// Extent of a comparison. Each tensor counts once per step, even if several ranks hold it.
 struct Compared {
   int64_t steps = 0, tensors = 0, elements = 0;
 
-  /// True if anything was compared. A run without a comparison does not agree.
+  /// True if anything was compared. A run in which nothing was compared counts as a failure.
   bool something() const { return steps > 0 && tensors > 0 && elements > 0; }
   Compared& operator+=(const Compared& more);
 };
@@ -65,28 +65,29 @@ std::string to_string(const Compared& compared);
 /// Result of the comparison of one run.
 struct Comparison {
   Finding worst;
-  std::vector<Finding> mismatches;  // differences beyond tolerance; a cause comes before its effects
+  std::vector<Finding> mismatches;  // differences beyond the tolerance, causes before their effects
   double tolerance = 0;
   Compared compared;
 };
 
-/// Collects one rank's differences. Compares tensors on the rank that holds them, including replicas.
+/// Collects one rank's differences. Each rank compares all tensors that it holds, including replicas.
 class Comparer {
  public:
-  /// Makes a comparer. A tensor's unit is at least `least_unit` times the typical size of its kind.
+  /// A tensor's unit is at least `least_unit` times Whole::typical.
   explicit Comparer(double tolerance, Measure measure = Measure::largest, double least_unit = 0)
       : tolerance_(tolerance), measure_(measure), least_unit_(least_unit) {}
 
   void result(int64_t step, const train::StepResult& expected, const train::StepResult& actual);
-  /// Compares the metrics that `hexad train` reports for a step. If the step is `ruined`, compares only the learning
-  /// rate.
+  /// Compares the metrics that `hexad train` reports for a step. If the step is `ruined` (not finite), compares only
+  /// the learning rate.
   void reported(const train::StepResult& expected, const telemetry::StepMetrics& actual, bool ruined);
-  /// Compares tensors. `kind` is "gradient", "weight", ...: findings are reported as "KIND NAME".
+  /// Compares the pieces that this rank holds. `kind` is "gradient", "weight", ...; findings are reported as "KIND
+  /// NAME".
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
-  /// Merges the differences of all ranks; the result is the same on all of them. Also reports tensors that the ranks
-  /// did not hold completely. Collective.
+  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors that the ranks
+  /// together do not hold completely. Collective.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
  private:
@@ -94,7 +95,7 @@ class Comparer {
   void exact(int64_t step, const std::string& what, const std::string& expected, const std::string& actual);
   void add(Finding finding);
 
-  // Sums over the elements of a tensor that this rank holds, which may be none.
+  // Numbers about one tensor, over the elements that this rank holds. A rank may hold none.
   struct Tally {
     int64_t step;
     std::string what;

@@ -11,7 +11,7 @@ namespace {
 using base::Dtype;
 using base::require;
 
-// Writes pieces as bytes. Ranks of one job have the same number formats.
+// Writes pieces as bytes, in this machine's formats of numbers. All ranks of a job have the same formats.
 class Writer {
  public:
   template <class T>

@@ -1,4 +1,4 @@
-// Pieces of a run's tensors on a rank, and whole tensors gathered from all ranks.
+// Pieces of tensors that a rank holds, and whole tensors gathered from the pieces of all ranks.
 #pragma once
 
 #include <functional>
@@ -16,26 +16,27 @@ using base::Shape;
 using device::Device;
 using tensor::Tensor;
 
-/// Elements [begin, begin + values.numel()), in row-major order, of a rectangle of the global tensor `name`.
+/// A part of the global tensor `name`: in a rectangle of this tensor (`region`), in row-major order, the elements from
+/// `begin` on.
 struct Piece {
   std::string name;
   Shape global;
   Placement::Region region;
   int64_t begin;
   Tensor values;  // contiguous, on the host
-  bool owned;     // true on one of the ranks that hold these elements
+  bool owned;     // true on exactly one of the ranks that hold these elements
 };
 
-/// Calls f(index in the global tensor, index in `piece.values`, count) for every run of elements that are contiguous in
-/// both.
+/// Calls f(global, local, count) for every run of `count` elements that is contiguous both in the global tensor, from
+/// index `global`, and in `piece.values`, from index `local`.
 void for_each_run(const Piece& piece, const std::function<void(int64_t global, int64_t local, int64_t count)>& f);
 
 /// Whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
-/// Gathers whole tensors from the pieces that the ranks own, on `host`. The result is the same on every rank. Ranks
-/// need not hold the same names. Throws std::logic_error naming a tensor whose elements are not all owned exactly once.
-/// Collective.
+/// Gathers whole tensors from the pieces that the ranks own, in the memory of `host`. The result is the same on every
+/// rank. Ranks may have pieces of different tensors. Throws std::logic_error with a tensor's name if not every element
+/// has exactly one owner. Collective.
 TensorMap gather(const std::vector<Piece>& pieces, const comm::ProcessGroup& group, Device host);
 
 }  // namespace hexad::verify

@@ -1,4 +1,5 @@
-// Sequences with features that layouts may get wrong: packed documents, masked targets, sequences without targets.
+// Test sequences with features that layouts may handle wrongly: packed documents, masked targets, sequences without
+// targets.
 #pragma once
 
 #include "framework/data/source.h"
@@ -8,7 +9,7 @@ namespace hexad::verify {
 
 using train::Recipe;
 
-/// Source of given sequences, repeated without end.
+/// Source that repeats given sequences without end.
 class FixedSource final : public data::Source {
  public:
   explicit FixedSource(data::Batch rows) : rows_(std::move(rows)) {}
@@ -21,16 +22,16 @@ class FixedSource final : public data::Source {
   data::Batch rows_;
 };
 
-/// Returns random sequences cut into documents of 1 .. context tokens, whose tokens attend only to their own document.
-/// The last token of a document has no target. Every fifth sequence, from the second on, has no target at all.
-/// If vocab >= 2 context, sequences 2i and 2i + 1 together contain no id twice. Equal tokens would have equal scores,
-/// and rounding would decide which token a full expert drops.
+/// Returns random sequences cut into documents of 1 to `context` tokens. Tokens attend only to their own document. The
+/// last token of a document has no target. Every fifth sequence, from the second on, has no targets at all. If
+/// vocab >= 2 context, sequences 2i and 2i + 1 together contain no id twice. Otherwise, equal tokens would have equal
+/// scores, and rounding would decide which token a full expert drops.
 FixedSource documents(int64_t sequences, int64_t context, int64_t vocab, uint64_t seed = 5);
-/// Returns documents() for this recipe: three different global batches.
+/// Returns documents() of the recipe's context and vocabulary, enough for three global batches.
 FixedSource documents_of(const Recipe& recipe);
 
-/// Returns the first `sequences` sequences of `source`, with documents split further, and with every fifth sequence
-/// without targets as in documents().
+/// Returns the first `sequences` sequences of `source`. Splits their documents further, and removes all targets from
+/// the same sequences as documents().
 FixedSource cut_further(const data::Source& source, int64_t sequences, uint64_t seed = 5);
 
 }  // namespace hexad::verify

@@ -1,5 +1,5 @@
-// Block and message sizes for toy models. They split a toy's work into several blocks, messages and rounds of each
-// kind, as the default sizes do for a large model.
+// Block and message sizes for toy models. With these sizes, even a toy's work consists of several blocks, messages and
+// rounds, like the work of a large model with the default sizes.
 #pragma once
 
 #include "framework/base/block_sizes.h"
@@ -7,7 +7,7 @@
 
 namespace hexad::verify {
 
-/// Block sizes. They are odd if possible, which makes the last blocks smaller.
+/// Block sizes. Most are odd, so the last block of a kind is smaller.
 inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .optimizer_elements = 101,
                                              .sum_bytes = 1 << 10,
@@ -19,7 +19,7 @@ inline constexpr base::BlockSizes toy_blocks{.expert_rows = 3,
                                              .rounded_elements = 101,
                                              .drawn_elements = 101};
 
-/// Limits with small rounds, many of which fit into a window.
+/// Traffic limits with small rounds. A window has space for many rounds.
 inline constexpr comm::Limits toy_limits{.round_bytes = 16 << 10};
 
 }  // namespace hexad::verify

@@ -28,10 +28,11 @@ std::pair<std::string, io::Kind> stored_as(const std::string& name) {
   return {name, io::Kind::state};  // state of a user's optimizer
 }
 
-// Returns a pointer to `source` without ownership. The oracle's owner keeps the source alive.
+// Returns a pointer to `source` that does not own it. The subject keeps the source alive.
 std::shared_ptr<const data::Source> borrowed(const data::Source& source) { return {std::shared_ptr<void>(), &source}; }
 
-// Observes the training loop through the interface of a schedule adviser.
+// Observes the training loop through the interface of a schedule adviser. In the first step of an eventful subject,
+// makes a weight NaN.
 class Observer final : public ScheduleAdviser {
  public:
   Observer(const AdvisedRun& run, const Oracle& oracle, const Exactness& exactness,
@@ -40,7 +41,7 @@ class Observer final : public ScheduleAdviser {
     if (exactness.follows_routing()) instance_.routing_from = &oracle.routing;
   }
 
-  // A weight that is not finite makes the gradient not finite.
+  // A weight that is not finite makes the gradient norm not finite, so the step is skipped.
   void begin_step(int64_t step) override {
     if (ruined_.empty() || step != 1) return;
     for_first([&](const Tensor& weight) {
@@ -69,18 +70,17 @@ class Observer final : public ScheduleAdviser {
   ModelInstance& instance_;
   const std::string& ruined_;
   std::vector<telemetry::StepMetrics>& seen_;
-  Tensor sound_;  // value of the weight before it was ruined
+  Tensor sound_;  // value of the weight before it became NaN
 };
 
-// Returns the recipe for the training loop: with verify's data, only the requested steps, and a checkpoint at their
-// end.
+// Returns the recipe for the training loop. It uses the subject's data, and saves a checkpoint only at the end.
 Recipe recipe_of_loop(const Subject& subject, const Oracle& oracle, const Variant& variant) {
   Recipe r = subject.recipe_for(variant);
   r.data = {};
   r.data.source = "verify";
   r.train.init_from = oracle.start;
   r.train.eval_every = 0;
-  r.train.peak_flops = 1;  // avoids the measurement of the peak
+  r.train.peak_flops = 1;  // any value, so that the peak is not measured
   r.checkpoint = {};
   r.checkpoint.every = 0;
   r.run.prompts.clear();

@@ -6,6 +6,7 @@
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/checkpoint/initial_weights.h"
 
 namespace hexad::verify {
 
@@ -16,7 +17,7 @@ using namespace train;
 TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const Extensions& extensions)
     : recipe(r),
       instance(recipe, extensions, world),
-      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers),
+      optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers, &instance.mesh),
       train(recipe, instance, optimizer),
       world_(world) {}
 
@@ -47,14 +48,15 @@ std::vector<Piece> TrainingRun::held_weights() const {
 
 std::vector<Piece> TrainingRun::held_gradients() const {
   std::vector<Piece> out;
-  for (const auto& p : instance.parameters) out.push_back(owned_piece(p->name(), *p, p->owned_gradient(stream())));
+  for (const auto& p : instance.parameters)
+    if (p->trainable()) out.push_back(owned_piece(p->name(), *p, p->owned_gradient(stream())));
   return out;
 }
 
 std::vector<Piece> TrainingRun::held_states() const {
   std::vector<Piece> out;
   for (const auto& s : optimizer.states())
-    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.tensor));
+    out.push_back(owned_piece(cat(s.parameter->name(), "/", s.kind), *s.parameter, s.values()));
   const bool first = instance.mesh.layout().first_holder({}, world_.rank());
   for (const auto& s : instance.states) {
     Shape zero = s.tensor.shape();
@@ -81,7 +83,7 @@ bool owns_first(const Parameter& p) {
 
 void TrainingRun::init_from(const std::string& checkpoint_folder) {
   auto checkpoint = io::Checkpoint::open(checkpoint_folder, io::Check::full);
-  Checkpointer::load_weights(checkpoint, instance, optimizer);
+  InitialWeights(checkpoint, recipe).load(instance, optimizer);
 }
 
 void TrainingRun::ruin_gradient(const std::string& name) {

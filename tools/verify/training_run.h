@@ -1,4 +1,4 @@
-// A training run in memory: no run directory, no metrics, no printing.
+// A training run in memory, without run directory, metrics and output.
 #pragma once
 
 #include <string>
@@ -24,29 +24,29 @@ using train::TrainStep;
 /// One rank's part of a training run.
 class TrainingRun {
  public:
-  /// Makes the run. `world` outlives it. Throws like `hexad train`. Collective.
+  /// `world` must outlive the run. Throws the same errors as `hexad train`. Collective.
   TrainingRun(const Recipe& recipe, const comm::ProcessGroup& world, const Extensions& extensions = {});
 
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
 
-  /// Return the pieces that this rank holds. Gradients are those of the last step, summed over ranks, before clipping.
+  /// Return the pieces that this rank holds. Gradients are those of the last step, after reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
-  /// Returns main weights, moments and router states: "NAME/moment1", "NAME/state".
+  /// Returns main weights, moments and router states. Their names are like "NAME/moment1" and "NAME/state".
   std::vector<Piece> held_states() const;
 
-  /// Return copies of the whole tensors, the same on all ranks, in the memory of this run. Collective.
+  /// Return copies of the whole tensors on the run's host device. The result is the same on all ranks. Collective.
   TensorMap weights() const { return whole(held_weights()); }
   TensorMap gradients() const { return whole(held_gradients()); }
   TensorMap states() const { return whole(held_states()); }
 
-  /// Save and load through the recipe's run.dir. Collective.
+  /// Save a checkpoint in run.dir, and load a checkpoint. Collective.
   void save();
   void load(const std::string& checkpoint_folder);
-  /// Reads weights and router states of a checkpoint, as train.init_from does.
+  /// Loads weights and router states of a checkpoint, as train.init_from does.
   void init_from(const std::string& checkpoint_folder);
-  /// Makes the first element of a parameter's gradient not finite on the ranks that own it.
+  /// Makes the first element of a parameter's gradient not finite on the rank that owns this element.
   void ruin_gradient(const std::string& name);
 
   Recipe recipe;
@@ -57,7 +57,7 @@ class TrainingRun {
 
  private:
   Tensor on_host(const Tensor& t) const;
-  /// Return a piece with the shape of the local weights, and the piece that this rank owns of it.
+  /// Return the piece of a parameter that this rank holds, and the part of this piece that the rank owns.
   Piece whole_piece(const std::string& name, const Parameter& p, const Tensor& local) const;
   Piece owned_piece(const std::string& name, const Parameter& p, const Tensor& owned) const;
   Stream& stream() const;

@@ -31,8 +31,8 @@ std::vector<std::string> names_of(E) {
 constexpr std::string_view own = "own";  // option value that keeps the recipe's setting
 constexpr std::string_view limited = "_limited";
 
-// Returns the option with all pipeline kinds. Kinds that can overlap pairs of micro-batches are included twice: without
-// and with pairs.
+// Returns the option with all pipeline kinds. A kind that can overlap pairs of micro-batches has two values: without
+// and with overlap.
 Option pipeline_option() {
   Option pipeline{"pipeline", "", {}, [](const MeshSizes& m) { return m[Axis::pp] > 1; }, {}};
   const auto add = [&](std::string name, std::string_view kind, std::string_view overlap) {
@@ -45,8 +45,7 @@ Option pipeline_option() {
   return pipeline;
 }
 
-// Returns the option of chunking, overlapping and ordering an MoE layer's work: as in the recipe, and in all other
-// ways.
+// Returns the option for chunks, overlap and order of an MoE layer's work. The plain value keeps the recipe's settings.
 Option moe_option() {
   Option moe{"moe", "", {std::string(own)}, [](const MeshSizes&) { return true; }, {}};
   moe.sets.emplace_back();
@@ -60,6 +59,7 @@ Option moe_option() {
   const std::string& usual = orders.front().name;
   add("o2", "a2a_allgather", "none", 2, usual);
   add("o3", "a2a_allgather_copy", "none", 2, usual);
+  add("o2x4", "a2a_allgather", "none", 4, usual);  // with pause_after_gate: up to one phase for each rank
   add("tokens", "sequential", "tokens", 3, usual);
   add("nodes", "sequential", "nodes", 2, usual);
   add("experts", "sequential", "experts", 2, usual);
@@ -67,8 +67,8 @@ Option moe_option() {
   return moe;
 }
 
-// Returns the option of restoring experts' inputs and activations for backward: all strategies, then two with a memory
-// limit.
+// Returns the option for memory reuse, which restores experts' inputs and activations in backward. Its values are all
+// strategies, then two strategies with a memory limit.
 Option memory_reuse_option() {
   Option reuse{"memory_reuse", "", {}, [](const MeshSizes&) { return true; }, {}};
   const auto add = [&](std::string_view name, std::string_view ending) {
@@ -76,7 +76,7 @@ Option memory_reuse_option() {
     reuse.sets.push_back({cat("schedule.moe.memory_reuse=", name), "schedule.moe.memory_limit=none"});
   };
   for (const auto& [value, name] : enum_names(moe::ReuseStrategy{})) add(name, "");
-  // s1 offloads everything, and s4 nothing.
+  // Strategy s1 offloads everything; s4 offloads nothing.
   for (const std::string_view name : {"s1", "s4"}) add(name, limited);
   return reuse;
 }
@@ -87,12 +87,12 @@ Option subject_option() {
   return subject;
 }
 
-// True if an ep group is on both nodes of nodes_of_threads(), with several ranks on each.
+// True if every ep group has several ranks on each of the two nodes of nodes_of_threads().
 bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// Returns the option of one choice of schedule.moe. A value that requires another key sets both keys.
+// Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
   Option option{std::string(choice.key), in_section(choice.key), {}, {}, {}};
@@ -112,9 +112,10 @@ Option schedule_option(const moe::VariedChoice& choice) {
   return option;
 }
 
-// Returns the option of the order of axes. All orders are legal on every mesh, because pp is first or last. Each other
-// axis is the fastest of a stage in some order. Only in some orders are tp ranks neighbours, or etp groups inside tp
-// groups.
+// Returns the option for the order of axes.
+// - All values are legal on every mesh, because pp is first or last.
+// - Every other axis varies fastest in at least one value.
+// - Some values, but not all, make tp ranks neighbours, or keep etp groups inside tp groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
   for (const char* value :
@@ -139,7 +140,7 @@ std::vector<Option> make_options() {
        {"0", "1", "2", "3"},
        [](const MeshSizes& m) { return m[Axis::dp] * m[Axis::cp] * m[Axis::edp] > 1; }},
       pipeline_option(),
-      {"overlap",  // only without pipeline stages, because the pipeline option includes overlap
+      {"overlap",  // only without pipeline stages, because the option `pipeline` includes overlap
        "",
        {"none", "micro_batches"},
        [](const MeshSizes& m) { return m[Axis::pp] == 1; },
@@ -153,8 +154,8 @@ std::vector<Option> make_options() {
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},
-      // With one tensor per bucket, reductions run during backward. With all tensors in one bucket, they run after
-      // backward.
+      // With small buckets of one tensor, reductions run during backward. With the recipe's own bucket size, a toy
+      // model has a single bucket, whose reduction runs after backward.
       {"bucket_bytes", "distributed.bucket_bytes", {std::string(own), "1024"}, always},
       {"offload", "offload.optimizer", names_of(optim::StateOffload{}), always},
       {"activations",
@@ -177,7 +178,7 @@ std::vector<int> divisors(int n) {
   return all;
 }
 
-// Calls f(a, b, c) for all a b c = n.
+// Calls f(a, b, c) for all a, b and c whose product is n.
 template <class F>
 void for_each_product(int n, F f) {
   for (int a : divisors(n))
@@ -207,7 +208,7 @@ int whole_number(std::string_view layout, std::string_view name, std::string_vie
   return value;
 }
 
-// Reads name=value pairs and records the named axes.
+// Reads one layout, a list of name=value pairs.
 class LayoutReader {
  public:
   LayoutReader(std::string_view text, int world) : text_(text), world_(world) {}
@@ -252,13 +253,13 @@ class LayoutReader {
 
   bool named(Axis axis) const { return std::find(named_.begin(), named_.end(), axis) != named_.end(); }
 
-  // Sets the size of a view's axis of replicas to `ranks` / `others`, where `others` is the product of the view's other
-  // axes.
+  // Sets the size of the axis `replicas` (dp or edp) to `ranks` / `others`. `others` is the product of the other axes
+  // of the same view. `what` describes this product in messages.
   void fill(Axis replicas, int others, int ranks, std::string_view what) {
     int& size = variant_.mesh[replicas];
     if (ranks % others != 0 || (named(replicas) && size != ranks / others))
       fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", what,
-           named(replicas) ? cat(" x ", mesh::name_of(replicas), " ", size) : "", " does not make the ", ranks,
+           named(replicas) ? cat(" x ", mesh::name_of(replicas), " ", size) : "", " does not equal the ", ranks,
            " ranks of ", replicas == Axis::dp ? "--world" : "a stage");
     size = ranks / others;
   }

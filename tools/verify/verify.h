@@ -1,4 +1,5 @@
-// The library that compares runs under parallel layouts with one rank, for use in other programs: target hexad::verify.
+// Header of the library hexad::verify, for other programs. The library compares runs in parallel layouts with a run on
+// one rank.
 #pragma once
 
 #include "tools/verify/session.h"

@@ -5,10 +5,10 @@ namespace hexad::autograd {
 using namespace base;
 
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
-                const AttentionShape& shape) {
+                const AttentionShape& shape, const AttentionSinks& sinks) {
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2),
           "[attention] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
-          "; expected rank 3, one head size, and k and v of one shape");
+          "; expected rank 3, equal head sizes, and equal shapes of k and v");
   const int64_t queries = shape.sequences * shape.queries, keys = shape.sequences * shape.keys;
   require(q.data.dim(0) == queries && k.data.dim(0) == keys, "[attention] q is ", q.shape(), ", k ", k.shape(),
           "; expected ", queries, " rows of q (", shape.sequences, " sequences of ", shape.queries, " queries) and ",
@@ -19,13 +19,17 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
   Tensor out = Tensor::like(q.data);
   Tensor lse = Tensor::empty({q.data.dim(0), q.data.dim(1)}, accumulator_dtype(q.data.dtype()), q.device());
   kernel.forward(tape.stream, out, lse, q.data, k.data, v.data, first, last, shape);
-  return tape.record("attention", out, {q, k, v}, save(q.data, k.data, v.data, out, lse),
-                     [&kernel, first, last, shape](Backward& b, const Tensor& dout, const Saved& s) {
-                       auto [q_, k_, v_, out_, lse_] = s.get<5>();
-                       Tensor dq = Tensor::like(q_), dk = Tensor::like(k_), dv = Tensor::like(v_);
-                       kernel.backward(b.stream, {dq, dk, dv}, dout, {out_, lse_, q_, k_, v_, first, last}, shape);
-                       b.accumulate(0, dq), b.accumulate(1, dk), b.accumulate(2, dv);
-                     });
+  sinks.add(tape.stream, out, lse);
+  return tape.record(
+      "attention", out, {q, k, v}, save(q.data, k.data, v.data, out, lse),
+      [&kernel, first, last, shape, sinks](Backward& b, const Tensor& dout, const Saved& s) {
+        auto [q_, k_, v_, out_, lse_] = s.get<5>();
+        Tensor dq = Tensor::like(q_), dk = Tensor::like(k_), dv = Tensor::like(v_);
+        sinks.backward(b, dout, out_, lse_);
+        kernel.backward(b.stream, {dq, dk, dv}, dout, {out_, lse_, q_, k_, v_, first, last}, shape);
+        b.accumulate(0, dq), b.accumulate(1, dk), b.accumulate(2, dv);
+      },
+      sinks.weights());
 }
 
 }  // namespace hexad::autograd

@@ -33,7 +33,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
                             options.gradient_scale);
     if (!train) continue;
     k.matmul.input_gradient(tape.stream, dx.slice(0, begin, end), dlogits, weight, Write::replace);
-    k.matmul.weight_gradient(tape.stream, w.gradient(), dlogits, in, w.next_write());
+    if (w.trainable()) k.matmul.weight_gradient(tape.stream, w.gradient(), dlogits, in, w.next_write());
   }
 
   Tensor total = Tensor::empty({1}, acc, x.device());

@@ -16,7 +16,7 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
     k.bias.forward(tape.stream, out, bias->use(tape.stream).reshape({-1}));
     parameters.push_back(bias);
   }
-  return tape.record("linear", out, {x}, save(x.data),
+  return tape.record("linear", out, {x}, save(w.trainable() ? x.data : Tensor{}),
                      [&k, &w, shape = x.shape()](Backward& b, const Tensor& dout, const Saved&) {
                        b.accumulate(0, shape, dout.dtype(), [&](const Tensor& dx, const Tensor& so_far) {
                          k.matmul.input_gradient(b.stream, dx, dout, matrix_of(w.use(b.stream)),
@@ -25,9 +25,12 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
                      },
                      {parameters, [&k, &w, bias](Backward& b, const Tensor& dout, const Saved& s) {
                         auto [in] = s.get<1>();
-                        const auto [dw, write] = w.next_gradient_target();
-                        k.matmul.weight_gradient(b.stream, matrix_of(dw), dout, in, write);
-                        if (bias) k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
+                        if (w.trainable()) {
+                          const auto [dw, write] = w.next_gradient_target();
+                          k.matmul.weight_gradient(b.stream, matrix_of(dw), dout, in, write);
+                        }
+                        if (bias && bias->trainable())
+                          k.bias.backward(b.stream, bias->gradient_to_add(b.stream).reshape({-1}), dout);
                       }});
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "framework/autograd/ops/sinks.h"
 #include "framework/autograd/tape.h"
 
 namespace hexad::autograd {
@@ -28,8 +29,8 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
 struct SumAndNorm {
   Value sum, normed;
 };
-/// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of this sum. x and addend have the same shape
-/// and dtype. Forward and backward are one launch each. x and addend get the same gradient.
+/// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
+/// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
@@ -39,19 +40,32 @@ Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, d
 struct Rotated {
   Value q, k;
 };
-/// Returns q[T, H, C] and k[T, G, C], whose first dimensions are rotated by the angles of their positions; see
-/// RotaryKernels.
+/// Returns q[T, H, C] and k[T, G, C] after rotation. The first elements of each head are rotated by the angles of the
+/// token's position; see RotaryKernels.
 Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positions, const Tensor& cosine,
                const Tensor& sine);
+/// Like rotary(q, k), for one tensor x[T, H, C].
+Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
-/// the keys that each query sees and may be undefined; see AttentionShape.
+/// the keys that each query sees and may be undefined; see AttentionShape. `sinks` contains one sink per head; see
+/// sinks.h.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
-                const AttentionShape& shape);
+                const AttentionShape& shape, const AttentionSinks& sinks = {});
+
+// --- parts of heads (heads.cpp)
+
+/// Returns heads [T, H, P + N] that begin with shared[T, P], which is the same for all heads, and end with own[T, H,
+/// N].
+Value join_heads(Tape& tape, const Value& shared, const Value& own);
+/// Returns the first `size` elements of each head of x[T, H, C]. If C is smaller, zeros follow the elements. If C
+/// equals `size`, returns x.
+Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
 // --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
-/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F].
-Value swiglu(Tape& tape, const Value& gate_up);
+/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. If `limit` is set, uses
+/// the clamped formula of ClampedSwigluKernels.
+Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {});
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
@@ -79,9 +93,9 @@ struct CrossEntropyOptions {
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. Shapes:
 /// x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product with w,
-/// the softmax and both gradients, one chunk of tokens at a time (as in Liger Kernel, Hsu et al. 2024). Backward throws
-/// if it receives another gradient than `options.gradient_scale`. If `row_losses` is not null, it receives the losses
-/// [T].
+/// the softmax and both gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et al.
+/// 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not null,
+/// it receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
@@ -97,7 +111,7 @@ struct RouterChoice {
 /// their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
-/// Use of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
+/// Weight of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
 /// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
 /// loss, each adds only its share of the value but computes the whole gradient.
 struct LossUse {
@@ -110,8 +124,8 @@ struct LossUse {
 /// token sum to one.
 /// segment[T] (i32) is the scope of each token; -1 excludes a token. If `segment` is undefined, all tokens are in scope
 /// 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all ranks in
-/// each scope. tokens_in_scope is required if several ranks hold tokens of the same scope. The loss is then the sum of
-/// the ranks' results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
+/// each scope. It is required if several ranks hold tokens of the same scope. The loss is then the sum of the ranks'
+/// results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator

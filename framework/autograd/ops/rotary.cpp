@@ -29,4 +29,21 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
   return {values[0], values[1]};
 }
 
+Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine) {
+  require(x.data.rank() == 3 && positions.dim(0) == x.data.dim(0) && cosine.dim(1) * 2 <= x.data.dim(2),
+          "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape(),
+          "; expected [T, H, C], [T] and [context, at most C/2]");
+  const auto& kernel = kernels::kernels(x.device()).rotary;
+  // As above, the pullback may hold these tensors, because the layer and the batch outlive the tape.
+  const auto turned = [&kernel, positions, cosine, sine](Stream& stream, const Tensor& from, Direction direction) {
+    const QueriesAndKeys out{Tensor::like(from), {}};
+    kernel.apply(stream, out, {from, {}}, positions, cosine, sine, direction);
+    return out.q;
+  };
+  return tape.record("rotary", turned(tape.stream, x.data, Direction::forward), {x}, {},
+                     [turned](Backward& b, const Tensor& dout, const Saved&) {
+                       b.accumulate(0, turned(b.stream, dout, Direction::backward));
+                     });
+}
+
 }  // namespace hexad::autograd

@@ -58,7 +58,7 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
           fractions.shape(), "; expected [T, E], [T] and [S, E]");
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
   require(!counts.empty() && static_cast<int64_t>(counts.size()) == scopes,
-          "[load_balancing_loss] there are counts of ", counts.size(), " scopes; expected ", scopes);
+          "[load_balancing_loss] tokens_in_scope has ", counts.size(), " entries; expected ", scopes);
   const auto [scale, of_scopes] = coefficients(counts, experts, scores.device());
   const LossFactors factors{.scale = scale, .share = use.share, .weight = use.weight};
   const auto& k = kernels::kernels(scores.device()).router_loss;

@@ -5,9 +5,30 @@ namespace hexad::autograd {
 
 using namespace kernels;
 
-Value swiglu(Tape& tape, const Value& gate_up) {
+namespace {
+
+Value clamped_swiglu(Tape& tape, const Value& gate_up, double limit) {
+  const auto& k = kernels::kernels(gate_up.device()).clamped_swiglu;
+  const auto [gate, up] = gate_and_up(gate_up.data);
+  const Tensor out = Tensor::empty(gate.shape(), gate.dtype(), gate.device());
+  k.forward(tape.stream, out, gate, up, {}, limit);
+  return tape.record("clamped_swiglu", out, {gate_up}, save(gate_up.data),
+                     [&k, limit](Backward& b, const Tensor& dout, const Saved& s) {
+                       auto [both] = s.get<1>();
+                       const Tensor dboth = Tensor::like(both);
+                       const auto [g, u] = gate_and_up(both);
+                       const auto [dg, du] = gate_and_up(dboth);
+                       k.backward(b.stream, {dg, du}, dout, {g, u}, limit);
+                       b.accumulate(0, dboth);
+                     });
+}
+
+}  // namespace
+
+Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit) {
   require(gate_up.data.rank() == 2 && gate_up.data.dim(1) % 2 == 0, "[swiglu] gate and up are ", gate_up.shape(),
           ", expected [T, 2 F]");
+  if (limit) return clamped_swiglu(tape, gate_up, *limit);
   const auto& k = kernels::kernels(gate_up.device()).swiglu;
   const auto [gate, up] = gate_and_up(gate_up.data);
   const Tensor out = Tensor::empty(gate.shape(), gate.dtype(), gate.device());

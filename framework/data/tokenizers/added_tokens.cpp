@@ -60,7 +60,7 @@ void AddedTokens::split(std::string_view text, bool with_special, const std::fun
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);
-    done = end;  // before the former value if the token lies in white space that strip_right has taken
+    done = end;  // can decrease: strip_right may have taken white space that contains this token
   }
   if (done < text.size()) on_text(text.substr(done));
 }

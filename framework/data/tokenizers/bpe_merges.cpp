@@ -42,7 +42,7 @@ struct Candidate {
   bool operator>(const Candidate& other) const { return std::tie(rank, at) > std::tie(other.rank, other.at); }
 };
 
-// Symbols in a linked list, and a queue of the pairs that can be merged. A pair that no longer exists is skipped.
+// Merges symbols in a linked list, with a queue of the pairs that can be merged. Skips pairs that no longer exist.
 class LongMerge {
  public:
   LongMerge(const PairTable& merges, std::vector<int32_t>& symbols)

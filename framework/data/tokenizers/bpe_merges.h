@@ -8,8 +8,8 @@
 
 namespace hexad::data {
 
-/// Merges adjacent symbols of `symbols` until no pair of them is in `merges`. The pair of the lowest rank goes first;
-/// of equal ranks, the leftmost. Takes O(n log n) steps.
+/// Merges adjacent symbols of `symbols` until no adjacent pair is in `merges`. The pair with the lowest rank is merged
+/// first; among equal ranks, the leftmost pair. Takes O(n log n) steps.
 void merge_symbols(const PairTable& merges, std::vector<int32_t>& symbols);
 
 }  // namespace hexad::data

@@ -67,7 +67,7 @@ class CharacterBpe final : public TextModel {
     if (const auto whole = parts_.bpe.whole_pieces.find(piece); whole != parts_.bpe.whole_pieces.end())
       return ids.push_back(whole->second);
     std::vector<int32_t> symbols;
-    bool unknown = false;  // an unknown id waits; the reference library writes it after bytes that follow it
+    bool unknown = false;  // true: an unknown id is pending; as in the reference library, it follows the bytes after it
     const auto end_unknown = [&] {
       if (unknown && parts_.bpe.unknown >= 0) symbols.push_back(parts_.bpe.unknown);
       unknown = false;

@@ -14,26 +14,27 @@
 
 namespace hexad::data {
 
-using ByteIds = std::array<int32_t, 256>;  // the id of each byte; -1: the vocabulary has none
+using ByteIds = std::array<int32_t, 256>;  // id of each byte; -1: the vocabulary has no token for it
 
-/// Returns ids of which none is set.
+/// Returns an array in which every id is -1.
 inline ByteIds no_byte_ids() {
   ByteIds ids{};
   ids.fill(-1);
   return ids;
 }
 
-/// Returns true if every byte has an id.
+/// True if every byte has an id.
 bool all_bytes(const ByteIds& ids);
-/// Returns true if every byte of `text` has an id.
+/// True if every byte of `text` has an id.
 bool have_bytes(const ByteIds& ids, std::string_view text);
 
 struct BpeParts {
   PairTable merges;
-  ByteIds bytes = no_byte_ids();  // symbols of bytes, or the fallback of characters without a token
-  /// Ids of pieces that are not split, even if no merges lead to them. Empty: all pieces are merged.
+  ByteIds bytes = no_byte_ids();  // ids of bytes; in a character model, used for characters without a token
+  /// Ids of pieces that become one token without merging, even if the merges would not produce it. Empty: all pieces
+  /// are merged.
   PieceMap<int32_t> whole_pieces = {};
-  int32_t unknown = -1;  // id of a character without a token and fallback; -1: it is left out
+  int32_t unknown = -1;  // id of a byte or character without any other id; -1: it is dropped
 };
 
 /// Makes a model whose symbols are bytes.
@@ -42,9 +43,10 @@ std::unique_ptr<TextModel> make_byte_bpe(BpeParts parts);
 struct CharacterBpeParts {
   BpeParts bpe;
   std::unordered_map<uint32_t, int32_t> characters = {};  // ids of the characters that are tokens
-  bool fuse_unknown = false;                              // adjacent unknown characters become one id
-  /// The last character of the left part and the first one of the right part, of all merges. A text can be divided
-  /// between characters that are no such pair, because no token contains both. Empty: it cannot.
+  bool fuse_unknown = false;                              // true: adjacent unknown characters become one id
+  /// Pairs of characters that some merge joins: the last character of its left part and the first character of its
+  /// right part. Between two characters that are not such a pair, a text can be divided before it is encoded. Empty:
+  /// texts are never divided.
   PairTable joints;
 };
 

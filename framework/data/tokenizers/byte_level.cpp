@@ -8,8 +8,8 @@
 namespace hexad::data {
 namespace {
 
-// Bytes by code point; -1: not in the alphabet. Printable Latin-1 characters stand for themselves. The other bytes, in
-// order, are the characters from U+0100 on.
+// Bytes by code point; -1: not in the alphabet. A printable Latin-1 character represents its own byte. The other bytes,
+// in order, are represented by the characters from U+0100 on.
 constexpr std::array<int16_t, 512> alphabet = [] {
   std::array<int16_t, 512> bytes{};
   bytes.fill(-1);

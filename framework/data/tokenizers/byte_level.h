@@ -1,4 +1,4 @@
-// The alphabet of byte-level vocabularies (GPT-2): each byte is written as one printable character.
+// The byte alphabet of byte-level vocabularies (GPT-2), in which each byte is written as one printable character.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace hexad::data {
 
-/// Returns the bytes that `token` stands for, or nullopt if it has a character outside the alphabet.
+/// Returns the bytes that `token` represents; nullopt if it contains a character outside the alphabet.
 std::optional<std::string> bytes_of_symbols(std::string_view token);
 
-/// Returns the name of the token of one byte in vocabularies with byte fallback, for example "<0x0A>".
+/// Returns the name of the token for one byte in a vocabulary with byte fallback, for example "<0x0A>".
 std::string fallback_name(unsigned char byte);
 
 }  // namespace hexad::data

@@ -12,7 +12,7 @@ struct CodePoint {
   size_t bytes;
 };
 
-/// Returns the first character of `text`, which is valid UTF-8 and not empty.
+/// Returns the first character of `text`, which must be valid UTF-8 and not empty.
 inline CodePoint code_point_at(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const uint32_t lead = byte(0);
@@ -23,7 +23,7 @@ inline CodePoint code_point_at(std::string_view text) {
   return {lead, 1};
 }
 
-/// Returns the last character of `text`, which is valid UTF-8 and not empty.
+/// Returns the last character of `text`, which must be valid UTF-8 and not empty.
 inline CodePoint last_code_point(std::string_view text) {
   size_t begin = text.size() - 1;
   while (begin > 0 && text.size() - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;

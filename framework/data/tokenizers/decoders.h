@@ -1,4 +1,4 @@
-// The decoder of a tokenizer.json, as the text of each id.
+// The decoder of a tokenizer.json, reduced to rules that give the bytes of each token.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 namespace hexad::data {
 
 struct DecoderRules {
-  bool byte_level = false;     // names are written in the byte alphabet
-  bool byte_fallback = false;  // names such as <0x0A> are bytes
+  bool byte_level = false;     // true: token names are written in the byte alphabet (byte_level.h)
+  bool byte_fallback = false;  // true: a token name such as <0x0A> is one byte
   std::vector<std::pair<std::string, std::string>> replacements = {};
-  std::string prefix = {};  // taken away from the beginning of a decoded text
+  std::string prefix = {};  // removed from the beginning of a decoded text
 
-  /// Returns the bytes of a token.
+  /// Returns the bytes of the token with this name.
   std::string bytes_of(const std::string& name) const;
 };
 
-/// Adds the rules of a decoder to `rules`. Throws Error(data) that names a kind that is not supported.
+/// Adds the rules of a decoder to `rules`. Throws Error(data) that names the decoder type if it is not supported.
 void read_decoder(const JsonField& json, DecoderRules& rules, int depth = 0);
 
 }  // namespace hexad::data

@@ -1,4 +1,4 @@
-// tokenizer.json of Hugging Face's tokenizers library.
+// Reader of tokenizer.json, the format of Hugging Face's tokenizers library.
 #include <nlohmann/json.hpp>
 
 #include "framework/data/tokenizers/decoders.h"
@@ -83,7 +83,7 @@ std::vector<AddedToken> read_added(const JsonField& json, Vocabulary& vocabulary
                      .single_word = t.flag("single_word", false),
                      .strip_left = t.flag("lstrip", false),
                      .strip_right = t.flag("rstrip", false)};
-    if (token.text.empty()) t.fail(" has no content");
+    if (token.text.empty()) t["content"].fail(" is empty, expected the text of the token");
     vocabulary.add(token.text, token.id, t);
     tokens.push_back(std::move(token));
   }

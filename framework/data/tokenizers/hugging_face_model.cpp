@@ -25,7 +25,7 @@ void read_vocabulary(const JsonField& json, Vocabulary& vocabulary) {
   }
 }
 
-// A merge by the names of its parts.
+// A merge, given by the names of its two tokens.
 struct NamedMerge {
   std::string_view left, right;
 };
@@ -39,7 +39,7 @@ NamedMerge merge_of(const JsonField& json) {
   const std::string_view text = json.text();
   const size_t space = text.find(' ');
   if (space == text.npos || text.find(' ', space + 1) != text.npos)
-    json.fail(" is not two tokens with a space between");
+    json.fail(" is '", text, "', expected two tokens separated by one space");
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
@@ -103,11 +103,11 @@ class BpeReader {
   void read_merges() {
     const JsonField list = json_["merges"];
     parts_.bpe.merges = PairTable(list.size());
-    bool merges_fallback = false;  // a token whose name is not its text is part of a merge
+    bool merges_fallback = false;  // true if a merge contains a token whose name differs from its text
     for (size_t i = 0; i < list.size(); ++i) {
       const JsonField merge = list.at(i);
       const auto [left, right] = merge_of(merge);
-      if (left.empty() || right.empty()) merge.fail(" has an empty part, so that it makes its other part again");
+      if (left.empty() || right.empty()) merge.fail(" has an empty part, expected two tokens that are not empty");
       const int32_t left_id = id_of(vocabulary_, left, merge), right_id = id_of(vocabulary_, right, merge);
       const int32_t id = id_of(vocabulary_, std::string(left).append(right), merge);
       parts_.bpe.merges.set(left_id, right_id, {static_cast<int32_t>(i), id});
@@ -163,7 +163,7 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
 
 std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
                                       Vocabulary& vocabulary) {
-  // Files of old programs do not name the type.
+  // Older versions of the library do not write the type.
   const std::string type = json.text("type", json.find("merges") ? "BPE" : "");
   if (type == "Unigram") return read_unigram(json, byte_level, special, vocabulary);
   if (type != "BPE") json.fail(" is of type '", type, "', expected BPE or Unigram");

@@ -15,9 +15,8 @@ namespace hexad::data {
 /// Texts of the special tokens.
 using SpecialTexts = std::set<std::string, std::less<>>;
 
-/// Reads the model, and adds its tokens to `vocabulary`. No text has
-/// the id of a whole token of `special`. Throws
-/// Error(data) that names a kind that is not supported, a merge of tokens that do not exist, or a missing token.
+/// Reads the model, and adds its tokens to `vocabulary`. A whole piece is never encoded as a token of `special`. Throws
+/// Error(data) that names an unsupported model type, a merge of tokens that do not exist, or a missing token.
 std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
                                       Vocabulary& vocabulary);
 

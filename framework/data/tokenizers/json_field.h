@@ -1,4 +1,4 @@
-// A value of an untrusted JSON file with its file and key, so that every problem names both.
+// A value of an untrusted JSON file, with its file and key, which every error message names.
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ class JsonField {
            " to ", maximum);
     return json_->get<int64_t>();
   }
-  /// Returns the member `key`, or `otherwise` if it is missing or null.
+  /// Return the member `key`; `otherwise` if it is missing or null. Throw Error(data) if it has a wrong type.
   bool flag(const char* key, bool otherwise) const {
     const auto field = find(key);
     if (!field) return otherwise;

@@ -1,4 +1,4 @@
-// The pre-tokenizer of SentencePiece-like models: spaces become U+2581, and each word begins with one.
+// The pre-tokenizer of SentencePiece-like models: each space becomes U+2581, and each word begins with U+2581.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace hexad::data {
 
-/// The character that stands for a space.
+/// The character that represents a space.
 inline constexpr std::string_view metaspace = "\xe2\x96\x81";  // U+2581
 
-/// Reads a Metaspace of a tokenizer.json.
+/// Reads a pre-tokenizer of type Metaspace from a tokenizer.json.
 std::unique_ptr<PreTokenizer> read_metaspace(const JsonField& json);
 
 }  // namespace hexad::data

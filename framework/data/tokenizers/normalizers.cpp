@@ -16,7 +16,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-constexpr int most_nested = 8;  // sequences in sequences
+constexpr int most_nested = 8;  // maximum nesting depth of sequences
 
 void append_character(std::string& text, uint32_t c) {
   if (c < 0x80) {
@@ -29,7 +29,7 @@ void append_character(std::string& text, uint32_t c) {
   for (int k = tail - 1; k >= 0; --k) text += static_cast<char>(0x80 | (c >> (6 * k) & 63));
 }
 
-// Calls f for each character, which appends its replacement to the new text.
+// Replaces each character: calls f(character, out), which must append the replacement to `out`.
 template <class F>
 void map_characters(std::string& text, F&& f) {
   std::string mapped;
@@ -46,7 +46,7 @@ Normalizer lowercase() {
   return [](std::string& text) {
     map_characters(text, [](uint32_t c, std::string& out) {
       append_character(out, static_cast<uint32_t>(u_tolower(static_cast<UChar32>(c))));
-      if (c == 0x130) append_character(out, 0x307);  // the only character whose lower case has two
+      if (c == 0x130) append_character(out, 0x307);  // the only character whose lower case consists of two characters
     });
   };
 }

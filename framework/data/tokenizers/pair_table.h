@@ -19,14 +19,14 @@ class PairTable {
   /// Makes a table with room for `count` pairs.
   explicit PairTable(size_t count = 0) { make_room(count); }
 
-  /// Sets the value of a pair and replaces an earlier value.
+  /// Sets the value of a pair, replacing an earlier value.
   void set(int32_t left, int32_t right, Value value) {
     if (2 * (count_ + 1) > slots_.size()) make_room(2 * (count_ + 1));
     Slot& slot = slots_[index_of(key_of(left, right))];
     if (slot.key == empty) ++count_;
     slot = {key_of(left, right), value};
   }
-  /// Returns the value of a pair; null if it has none.
+  /// Returns the value of a pair; null if the table does not contain the pair.
   const Value* find(int32_t left, int32_t right) const {
     const Slot& slot = slots_[index_of(key_of(left, right))];
     return slot.key == empty ? nullptr : &slot.value;
@@ -44,7 +44,7 @@ class PairTable {
   static uint64_t key_of(int32_t left, int32_t right) {
     return static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
   }
-  // Returns the index of the slot of `key`, or of the free slot where it belongs.
+  // Returns the index of the slot of `key`, or of the free slot into which `key` can be inserted.
   size_t index_of(uint64_t key) const {
     size_t at = key * 0x9e3779b97f4a7c15u >> shift_;
     while (slots_[at].key != empty && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);

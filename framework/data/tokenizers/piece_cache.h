@@ -1,4 +1,4 @@
-// A cache of encoded pieces. Most pieces of a text are words that have occurred before.
+// A cache of encoded pieces. It helps because most pieces of a text are words that have occurred before.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace hexad::data {
 
 class PieceCache {
  public:
-  /// Appends the ids of `piece` to `ids`. Calls `encode`, which appends them, if the cache does not have them.
+  /// Appends the ids of `piece` to `ids`. If the cache does not contain the piece, calls `encode`, which must append
+  /// its ids.
   template <class Encode>
   void append(std::string_view piece, std::vector<int32_t>& ids, Encode&& encode) {
     if (piece.size() > longest) return encode();
@@ -29,7 +30,7 @@ class PieceCache {
 
  private:
   static constexpr size_t longest = 64;           // bytes; longer pieces seldom occur twice
-  static constexpr size_t most_slots = 1u << 18;  // at most half are used
+  static constexpr size_t most_slots = 1u << 18;  // at most half of the slots are used
 
   struct Slot {
     uint64_t hash = 0;
@@ -48,7 +49,7 @@ class PieceCache {
   size_t used_ = 0;
 };
 
-/// Lends a cache to each thread that encodes. A returned cache serves a later call.
+/// Pool of caches: lends one cache to each thread that encodes. Returned caches are lent again.
 class PieceCaches {
  public:
   class Loan {

@@ -5,6 +5,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/utf8.h"
+#include "framework/data/tokenizers/imported_tokenizer.h"
 
 namespace hexad::data {
 
@@ -28,16 +29,14 @@ size_t valid_length(std::string_view text) {
   return n;
 }
 
-class Pipeline final : public Tokenizer {
+class Pipeline final : public ImportedTokenizer {
  public:
   Pipeline(TokenizerRequest request, PipelineParts parts) : parts_(std::move(parts)) {
-    choose(request);
-    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
+    set_names(std::move(request));
     std::vector<AddedToken> original, normalized;
     for (AddedToken& token : parts_.added) {
-      // A text can neither end itself nor begin another document.
-      token.special =
-          token.special || token.id == source_->end_of_document || token.id == source_->beginning_of_document;
+      // These tokens are special, so that a text cannot end a document or begin another one.
+      token.special = token.special || token.id == end_of_document() || token.id == beginning_of_document();
       if (token.normalized) normalize(token.text);
       (token.normalized ? normalized : original).push_back(std::move(token));
     }
@@ -47,17 +46,6 @@ class Pipeline final : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_with_special(std::string_view text) const override { return encode(text, true); }
-  int32_t vocab_size() const override { return static_cast<int32_t>(parts_.bytes.size()); }
-  std::string_view bytes_of(int32_t id) const override {
-    check_id(id);
-    return parts_.bytes[id];
-  }
-  TokenizerContents contents() const override { return {source_->kind, {}, source_}; }
-  int32_t end_of_document() const override { return source_->end_of_document; }
-  std::optional<int32_t> beginning_of_document() const override {
-    return source_->beginning_of_document < 0 ? std::nullopt : std::optional(source_->beginning_of_document);
-  }
-  int32_t mask() const override { return -1; }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text = Tokenizer::decode(ids);
     if (!parts_.decoded_prefix.empty() && text.starts_with(parts_.decoded_prefix))
@@ -66,24 +54,22 @@ class Pipeline final : public Tokenizer {
   }
 
  private:
-  // Sets the special ids of request.source, and takes their texts away.
-  void choose(TokenizerRequest& request) {
+  // Sets the vocabulary. Special ids are found by parts_.names.
+  void set_names(TokenizerRequest request) {
     std::unordered_map<std::string_view, int32_t> ids;
     for (size_t id = 0; id < parts_.names.size(); ++id)
       if (!parts_.names[id].empty()) ids.emplace(parts_.names[id], static_cast<int32_t>(id));
-    const auto id_of = [&](std::string_view name) {
+    set_vocabulary(std::move(request), std::move(parts_.bytes), parts_.hints, [&](std::string_view name) {
       const auto found = ids.find(name);
       return found == ids.end() ? std::nullopt : std::optional(found->second);
-    };
-    choose_special_ids(request, parts_.hints, id_of, vocab_size());
-    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
-      if (id >= 0) parts_.bytes[id].clear();
+    });
   }
-  // The state of one call of encode().
+
+  // State of one call of encode().
   struct Call {
     PieceCache& cache;
     bool with_special;
-    const char* begin;  // of the whole text
+    const char* begin;  // begin of the whole text
     std::vector<int32_t> ids = {};
   };
 
@@ -134,7 +120,6 @@ class Pipeline final : public Tokenizer {
 
   PipelineParts parts_;
   AddedTokens original_, normalized_;
-  std::shared_ptr<const TokenizerSource> source_;
   mutable PieceCaches caches_;
 };
 

@@ -1,4 +1,4 @@
-// A tokenizer that is made of steps: added tokens, normalizers, pre-tokenizers, a model.
+// A tokenizer that consists of steps: added tokens, normalizers, pre-tokenizers and a model.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,14 @@ struct PipelineParts {
   std::vector<Normalizer> normalizers = {};
   PreTokenizers pre_tokenizers = {};
   std::unique_ptr<TextModel> model;
-  std::vector<std::string> bytes;  // text of each id; empty for special tokens and unused ids
+  std::vector<std::string> bytes;  // bytes of each id; empty for special tokens and unused ids
   std::vector<std::string> names;  // names of the ids, for the choice of special ids; empty for unused ids
   SpecialHints hints = {};
-  std::string decoded_prefix = {};  // what decode() takes away from the beginning of a text, such as a space
+  std::string decoded_prefix = {};  // removed by decode() from the beginning of a text, such as a space
 };
 
-/// Makes a tokenizer. A byte that is not part of a UTF-8 character becomes the id of the byte, without merges. It ends
-/// the text before it, as an added token does. If the vocabulary has no bytes, it becomes U+FFFD.
+/// Makes a tokenizer. A byte that is not part of a UTF-8 character becomes the id of the byte, and is not merged with
+/// its neighbours. If the vocabulary has no ids of bytes, the byte becomes U+FFFD.
 std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
 
 }  // namespace hexad::data

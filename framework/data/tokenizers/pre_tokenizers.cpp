@@ -8,7 +8,7 @@
 namespace hexad::data {
 namespace {
 
-constexpr int most_nested = 8;  // sequences in sequences
+constexpr int most_nested = 8;  // maximum nesting depth of sequences
 constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -17,8 +17,8 @@ struct Part {
   bool match;
 };
 
-// Appends the parts of a piece to a list: the matches, and the text between them. Joins and removes parts as the
-// behavior says.
+// Appends the parts of a piece to a list: the matches, and the texts between them. Joins or removes parts according to
+// the SplitBehavior.
 class Parts {
  public:
   Parts(SplitBehavior behavior, const Piece& piece, PieceList& out) : behavior_(behavior), piece_(piece), out_(out) {}
@@ -30,7 +30,8 @@ class Parts {
                                      (behavior_ == merged_with_next && last_.match && !part.match) ||
                                      (behavior_ == contiguous && last_.match == part.match));
     if (joins) {
-      // A match that was joined to the text before it ends that text; the next match is a piece of its own.
+      // After a match is joined to the previous text, the part counts as a match. The next match is therefore not
+      // joined to it.
       last_ = {last_.begin, part.end, part.match};
       return;
     }
@@ -106,7 +107,7 @@ SplitBehavior behavior_of(const JsonField& json, std::string_view otherwise) {
             "', expected Isolated, Removed, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
-// Appends the steps of one pre-tokenizer, sequences included.
+// Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several.
 class Reader {
  public:
   void read(const JsonField& json, int depth) {
@@ -142,7 +143,7 @@ class Reader {
 
  private:
   static constexpr std::string_view punctuation = R"([\p{P}$+<=>\^`|~])";
-  // Here, joiners belong to words.
+  // Unlike in \w, zero-width joiners belong to words here.
   static constexpr std::string_view words_and_others = R"([\w\x{200C}\x{200D}]+|[^\w\x{200C}\x{200D}\s]+)";
 
   void add(std::string_view pattern, const JsonField& json, RegexSplit options = {}) {

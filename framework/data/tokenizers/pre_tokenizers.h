@@ -1,4 +1,4 @@
-// Division of a text into pieces before the model sees them.
+// Pre-tokenizers, which divide a text into pieces before the model encodes the pieces.
 #pragma once
 
 #include <deque>
@@ -12,17 +12,17 @@
 
 namespace hexad::data {
 
-/// A piece of a text. It refers to the text, or to a changed copy that its list owns.
+/// A piece of a text. It refers to the text, or to a changed copy that the PieceList owns.
 struct Piece {
   std::string_view text;
-  bool first;  // the piece begins where the whole text begins
+  bool first;  // true if the piece begins where the whole text begins
 };
 
 struct PieceList {
   std::vector<Piece> pieces;
   std::deque<std::string> changed;
 
-  /// Keeps a changed text as long as the list.
+  /// Stores a changed text and returns a view that is valid during the lifetime of the list.
   std::string_view keep(std::string text) { return changed.emplace_back(std::move(text)); }
 };
 
@@ -39,19 +39,19 @@ enum class SplitBehavior : uint8_t { isolated, removed, merged_with_previous, me
 
 struct RegexSplit {
   SplitBehavior behavior = SplitBehavior::isolated;
-  bool invert = false;  // true: the text between the matches counts as the matches
+  bool invert = false;  // true: the texts between the matches are treated as the matches
 };
 std::unique_ptr<PreTokenizer> make_regex_split(Regex regex, RegexSplit options = {});
 
 struct PreTokenizers {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  bool byte_level = false;  // the model's symbols are bytes, and its vocabulary is written in the byte alphabet
+  bool byte_level = false;  // true: the model's symbols are bytes, and its vocabulary is in the byte alphabet
 
-  /// Divides `text`, which must outlive the result.
+  /// Divides `text`, which must outlive the result. `first` is true if `text` is the beginning of the whole text.
   PieceList split(std::string_view text, bool first) const;
 };
 
-/// Reads the pre-tokenizer of a tokenizer.json. Throws Error(data) that names a kind that is not supported.
+/// Reads the pre-tokenizer of a tokenizer.json. Throws Error(data) that names the type if it is not supported.
 PreTokenizers read_pre_tokenizers(const JsonField& json);
 
 }  // namespace hexad::data

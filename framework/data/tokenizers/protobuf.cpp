@@ -3,7 +3,7 @@
 namespace hexad::data {
 namespace {
 
-// Wire types of the encoding; groups (3 and 4) are obsolete.
+// Wire types of the encoding. Groups (3 and 4) are obsolete and not supported.
 enum WireType : uint64_t { varint_type = 0, eight_bytes = 1, with_length = 2, four_bytes = 5 };
 
 }  // namespace

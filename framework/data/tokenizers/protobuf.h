@@ -1,4 +1,4 @@
-// Fields of a protocol buffer message, read without its definition.
+// Reader of the fields of a protocol buffer message, without a .proto definition.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace hexad::data {
 
 struct ProtobufField {
   uint64_t number = 0;
-  uint64_t value = 0;           // of a field that is a whole number
-  std::string_view bytes = {};  // of a field that is a text or a message
+  uint64_t value = 0;           // value of an integer field
+  std::string_view bytes = {};  // contents of a field that is a string or a message
 };
 
 class ProtobufReader {

@@ -15,11 +15,11 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models have less than 1 KiB
-constexpr uint32_t most_steps = 10'000'000;   // of one match, such as a long run of white space
-constexpr uint32_t most_depth = 100'000;      // of nested backtracking
+constexpr size_t longest_pattern = 64 << 10;  // bytes; patterns of known models are shorter than 1 KiB
+constexpr uint32_t most_steps = 10'000'000;   // limit for one match; a long run of white space needs many steps
+constexpr uint32_t most_depth = 100'000;      // maximum depth of nested backtracking
 constexpr uint32_t most_heap_kib = 64 << 10;
-constexpr size_t largest_stack = size_t{4} << 20;  // of compiled code
+constexpr size_t largest_stack = size_t{4} << 20;  // bytes; stack of the compiled code
 
 template <auto Free>
 struct Deleter {
@@ -54,11 +54,11 @@ struct Regex::Compiled {
   std::string where, pattern;
   Code code;
   MatchContext limits;
-  bool may_be_empty = true;  // a match may be empty, so that the end of a text is searched too
+  bool may_be_empty = true;  // true if a match may be empty; the end of a text is then searched too
 
   [[noreturn]] void fail_match(int result) const {
     fail(ExitCode::data, where, ": the pattern \"", pattern, "\" cannot be matched: ", reason_of(result),
-         ", expected at most ", most_steps, " steps a match");
+         ", expected at most ", most_steps, " steps per match");
   }
 };
 
@@ -77,11 +77,11 @@ Regex::Regex(std::string_view pattern, std::string where, RegexDialect dialect)
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &error,
                                       &at, nullptr));
   if (!compiled_->code)
-    fail(ExitCode::data, place, ": the pattern \"", pattern, "\" is wrong at byte ", at, ": ", reason_of(error));
+    fail(ExitCode::data, place, ": the pattern \"", pattern, "\" is invalid at byte ", at, ": ", reason_of(error));
   uint32_t may_be_empty = 1;
   pcre2_pattern_info(compiled_->code.get(), PCRE2_INFO_MATCHEMPTY, &may_be_empty);
   compiled_->may_be_empty = may_be_empty != 0;
-  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if it fails, matches are interpreted
+  pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // if this fails, PCRE2 interprets the pattern
   compiled_->limits = limited_context();
 }
 
@@ -100,7 +100,7 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
   };
   MatchContext with_stack;
   Stack stack;
-  size_t last = text.npos;  // end of the match before
+  size_t last = text.npos;  // end of the previous match
   const size_t most = compiled_->may_be_empty ? text.size() : text.size() - 1;
   for (size_t from = 0; from <= most;) {
     int result = match(from, with_stack ? with_stack.get() : compiled_->limits.get());
@@ -113,7 +113,7 @@ void Regex::for_each_match(std::string_view text, const std::function<void(size_
     if (result == PCRE2_ERROR_NOMATCH) return;
     if (result < 0) compiled_->fail_match(result);
     const size_t begin = ends[0], end = ends[1];
-    if (begin > end || end > text.size()) compiled_->fail_match(PCRE2_ERROR_BADOFFSET);  // \K in a look-ahead
+    if (begin > end || end > text.size()) compiled_->fail_match(PCRE2_ERROR_BADOFFSET);  // caused by \K in a look-ahead
     if (end > begin || end != last) f(begin, end);
     last = end;
     from = end > from ? end : from + std::max<size_t>(1, utf8_length(text.substr(from, 4)));

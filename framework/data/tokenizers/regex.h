@@ -1,4 +1,4 @@
-// Regular expressions of tokenizers: PCRE2 with its compiler to machine code, under limits.
+// Regular expressions of tokenizers: PCRE2 with just-in-time compilation and limits on time and memory.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace hexad::data {
 class Regex {
  public:
   /// Compiles `pattern`, written in `dialect`. `where` names its file and key in messages.
-  /// Throws Error(data) if the pattern is wrong, too long or uses a construct with another meaning in PCRE2.
+  /// Throws Error(data) if the pattern is invalid, too long, or uses a construct that has a different meaning in PCRE2.
   Regex(std::string_view pattern, std::string where, RegexDialect dialect);
   ~Regex();
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  /// Calls f(begin, end) for each match, from left to right. An empty match at the end of the match before it does not
-  /// count, nor does one of an empty text. `text` is valid UTF-8. Throws Error(data) if a match takes more than the
-  /// limit of steps or memory.
+  /// Calls f(begin, end) for each match, from left to right. An empty match is skipped if it is at the end of the
+  /// previous match or if `text` is empty. `text` must be valid UTF-8. Throws Error(data) if a match exceeds the limit
+  /// of steps or memory.
   void for_each_match(std::string_view text, const std::function<void(size_t, size_t)>& f) const;
 
  private:

@@ -15,9 +15,9 @@ constexpr std::string_view white_space =
 // Alphabetic characters (letters, and letters in circles and squares), marks, decimal digits, connecting punctuation.
 constexpr std::string_view word =
     R"(\x{24B6}-\x{24E9}\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189}\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc})";
-constexpr std::string_view joiners = R"(\x{200C}\x{200D})";  // parts of words in Rust
+constexpr std::string_view joiners = R"(\x{200C}\x{200D})";  // word characters in Rust
 
-// Reads a pattern from left to right.
+// Translates a pattern from left to right.
 class Translation {
  public:
   Translation(std::string_view pattern, std::string_view where, RegexDialect dialect)
@@ -81,7 +81,7 @@ class Translation {
     const std::string_view one = boundary ? "!" : "=", other = boundary ? "=" : "!";
     out_.append(base::cat("(?:(?<=", is, ")(?", one, is, ")|(?<!", is, ")(?", other, is, "))"));
   }
-  // Copies \p{...} and marks the name of a script as such, because PCRE2 takes a bare name as the script's extensions.
+  // Copies \p{...}. Adds "sc:" to the name of a script, because without it PCRE2 also matches the script's extensions.
   size_t property(size_t i) {
     out_.append("\\").append(1, pattern_[i]);
     const size_t end = pattern_.find('}', i);
@@ -105,7 +105,7 @@ class Translation {
     return end - 1;
   }
 
-  // Translates pattern_[i], which is not in a class. Returns the index of the last character that it has read.
+  // Translates pattern_[i], which is not in a class. Returns the index of the last character that was read.
   size_t outside(size_t i) {
     const char c = pattern_[i];
     after_set_ = false;
@@ -133,7 +133,7 @@ class Translation {
     character_ = item_;
     return i;
   }
-  // Copies a count such as {1,3}, and a + or ? after it.
+  // Copies a count such as {1,3}, and a following + or ?.
   size_t count(size_t i) {
     size_t end = pattern_.find_first_not_of("0123456789,", i + 1);
     const bool counts = end != pattern_.npos && pattern_[end] == '}' && end > i + 1;
@@ -151,7 +151,8 @@ class Translation {
     out_ = base::cat(std::string_view(out_).substr(0, item_), "(?:", std::string_view(out_).substr(item_), ")", next);
     return end + 1;
   }
-  // Refuses groups that PCRE2 reads in another way: verbs, comments, recursion, and options but for i.
+  // Refuses groups that PCRE2 interprets differently: verbs, comments, recursion, and all options except i (in Rust: i,
+  // m and s).
   void check_group(std::string_view rest) const {
     if (rest.starts_with('*')) refuse("(*");
     if (!rest.starts_with('?')) return;
@@ -172,7 +173,7 @@ class Translation {
   void in_class(size_t i) {
     const char c = pattern_[i];
     const char next = i + 1 < pattern_.size() ? pattern_[i + 1] : '\0';
-    if (after_set_ && c == '-') out_ += '\\';  // not a range from the end of the set
+    if (after_set_ && c == '-') out_ += '\\';  // the '-' is literal: a set such as \s cannot begin a range
     after_set_ = false;
     out_ += c;
     if (first_ && c == '^') return;
@@ -185,7 +186,7 @@ class Translation {
     if (c == '[') return posix_class(i);
     if (c == next && (c == '&' || c == '~' || c == '-')) refuse("a set operation in a class");
   }
-  // Refuses a class such as [:alpha:], whose end would be taken as the end of the enclosing class.
+  // Refuses a class such as [:alpha:], because its end would be taken for the end of the enclosing class.
   void posix_class(size_t i) const {
     if (pattern_.find(":]", i) != pattern_.npos) refuse("a named class such as [:alpha:]");
   }
@@ -194,11 +195,11 @@ class Translation {
   bool oniguruma_;
   std::string word_;
   std::string out_;
-  std::vector<size_t> groups_;       // where the open groups begin in out_
-  size_t item_ = 0, character_ = 0;  // where the last item and the last character of it begin in out_
+  std::vector<size_t> groups_;       // begin of each open group in out_
+  size_t item_ = 0, character_ = 0;  // begin of the last item in out_, and of the item of the last character
   bool in_class_ = false;
-  bool first_ = false;      // nothing but ^ has been read of the class
-  bool after_set_ = false;  // \s or \w has just been read
+  bool first_ = false;      // true if nothing but ^ has been read of the class
+  bool after_set_ = false;  // true if \s or \w has just been read
 };
 
 }  // namespace

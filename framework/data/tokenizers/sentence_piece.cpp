@@ -1,4 +1,4 @@
-// .model files of SentencePiece, read and applied by its library.
+// Tokenizer for .model files of SentencePiece, which uses the SentencePiece library.
 #include <sentencepiece_processor.h>
 
 #include <memory>
@@ -6,19 +6,18 @@
 #include "framework/base/error.h"
 #include "framework/data/tokenizers/added_tokens.h"
 #include "framework/data/tokenizers/byte_level.h"
+#include "framework/data/tokenizers/imported_tokenizer.h"
 #include "framework/data/tokenizers/metaspace.h"
 #include "framework/data/tokenizers/normalizers.h"
 #include "framework/data/tokenizers/piece_cache.h"
 #include "framework/data/tokenizers/sentence_piece_words.h"
-#include "framework/data/tokenizers/special_ids.h"
-#include "framework/data/tokenizers/tokenizer_source.h"
 
 namespace hexad::data {
 
 using namespace base;
 namespace {
 
-class SentencePiece final : public Tokenizer {
+class SentencePiece final : public ImportedTokenizer {
  public:
   explicit SentencePiece(TokenizerRequest request) {
     const auto loaded = processor_.LoadFromSerializedProto(request.source.bytes);
@@ -26,18 +25,15 @@ class SentencePiece final : public Tokenizer {
     const int size = processor_.GetPieceSize();
     if (size < 1 || size > most_ids)
       fail(ExitCode::data, request.path, ": damaged SentencePiece model: ", size, " tokens, expected 1 to ", most_ids);
-    for (int id = 0; id < size; ++id) bytes_.push_back(text_of(id));
+    std::vector<std::string> bytes;
+    for (int id = 0; id < size; ++id) bytes.push_back(text_of(id));
     special_ = control_tokens();
     by_words_ = words_are_independent(request.source.bytes);
     SpecialHints hints;
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
-    choose_special_ids(
-        request, hints, [&](std::string_view name) { return id_of(name); }, size);
-    for (const int32_t id : {request.source.end_of_document, request.source.beginning_of_document})
-      if (id >= 0) bytes_[id].clear();
-    source_ = std::make_shared<const TokenizerSource>(std::move(request.source));
-    // A model that puts a space before each text takes it away again in decode().
+    set_vocabulary(std::move(request), std::move(bytes), hints, [&](std::string_view name) { return id_of(name); });
+    // If the model inserts a space before each text, decode() must remove it.
     const std::vector<int32_t> letter = encode("a");
     has_dummy_prefix_ = Tokenizer::decode(letter).starts_with(' ');
   }
@@ -63,17 +59,6 @@ class SentencePiece final : public Tokenizer {
         [&](int32_t id) { ids.push_back(id); });
     return ids;
   }
-  int32_t vocab_size() const override { return static_cast<int32_t>(bytes_.size()); }
-  std::string_view bytes_of(int32_t id) const override {
-    check_id(id);
-    return bytes_[id];
-  }
-  TokenizerContents contents() const override { return {source_->kind, {}, source_}; }
-  int32_t end_of_document() const override { return source_->end_of_document; }
-  std::optional<int32_t> beginning_of_document() const override {
-    return source_->beginning_of_document < 0 ? std::nullopt : std::optional(source_->beginning_of_document);
-  }
-  int32_t mask() const override { return -1; }
   std::string decode(std::span<const int32_t> ids) const override {
     std::string text = Tokenizer::decode(ids);
     if (has_dummy_prefix_ && text.starts_with(' ')) text.erase(0, 1);
@@ -107,7 +92,7 @@ class SentencePiece final : public Tokenizer {
       for (int b = 0; b < 256; ++b)
         if (fallback_name(static_cast<unsigned char>(b)) == text) return std::string(1, static_cast<char>(b));
     }
-    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // as the library decodes it
+    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which the library decodes it
     replace_all(text, metaspace, " ");
     return text;
   }
@@ -117,9 +102,7 @@ class SentencePiece final : public Tokenizer {
   }
 
   sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> bytes_;
   AddedTokens special_;
-  std::shared_ptr<const TokenizerSource> source_;
   bool has_dummy_prefix_ = false, by_words_ = false;
   mutable PieceCaches caches_;
 };

@@ -6,14 +6,14 @@
 namespace hexad::data {
 namespace {
 
-// Numbers of fields in SentencePiece's ModelProto and the messages in it.
+// Field numbers of SentencePiece's message ModelProto and of the messages inside it.
 enum ModelField : uint64_t { pieces = 1, trainer = 2, normalizer = 3 };
 enum PieceField : uint64_t { piece_text = 1 };
 enum TrainerField : uint64_t { model_type = 3, whitespace_as_suffix = 24 };
 enum NormalizerField : uint64_t { character_map = 2, dummy_prefix = 3, remove_extra_spaces = 4, escape_spaces = 5 };
-constexpr uint64_t bpe = 2;  // a value of model_type
+constexpr uint64_t bpe = 2;  // value of model_type for BPE
 
-// Returns true if `token` has a space after another character.
+// True if `token` has a space after another character.
 bool continues_after_space(std::string_view token) {
   if (token.find(' ') != token.npos) return true;
   while (token.starts_with(metaspace)) token.remove_prefix(metaspace.size());

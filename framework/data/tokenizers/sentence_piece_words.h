@@ -1,4 +1,4 @@
-// Encoding of a text word by word, which a SentencePiece model often allows. Words occur again and are cached.
+// Encoding of a text word by word, which many SentencePiece models permit. The results for words can then be cached.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,16 @@
 
 namespace hexad::data {
 
-/// Returns true if a text has the ids of its words one after another: the model is a BPE, changes no characters, puts a
-/// space before each text, and has no token with a space after another character. `model` is a SentencePiece model.
+/// True if the ids of a text are the concatenated ids of its words. This is the case for a BPE model that changes no
+/// characters, inserts a space before each text, and has no token with a space after another character. `model` is the
+/// contents of a SentencePiece file.
 bool words_are_independent(std::string_view model);
 
-/// Calls f for each word. The space before a word is left out, because the model puts one there. A word keeps further
-/// spaces before it, and a space at the end of the text.
+/// Calls f for each word. One space before a word is omitted, because the model inserts it. Additional spaces before a
+/// word belong to the word. A space at the end of the text belongs to the last word.
 template <class F>
 void for_each_word(std::string_view text, F&& f) {
-  constexpr std::string_view written_space = "\xe2\x96\x81";  // a token may continue from it to a space
+  constexpr std::string_view written_space = "\xe2\x96\x81";  // U+2581; a token may contain it and the next space
   size_t begin = 0;
   for (size_t i = text.find(' ', 1); i != text.npos && i + 1 < text.size(); i = text.find(' ', i + 1)) {
     if (text[i - 1] == ' ' || text.substr(0, i).ends_with(written_space)) continue;

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 9> usual_ends{"<|endoftext|>", "<|end_of_
                                                      "<eos>",         "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>",
                                                      "<|eot_id|>",    "<|im_end|>",          "<EOT>"};
 
-// A configuration file beside the tokenizer file; null if it does not exist.
+// A configuration file next to the tokenizer file. `json` is null if the file does not exist.
 struct Config {
   std::string path;
   Json json;
@@ -32,7 +32,8 @@ struct Config {
     json = Json::parse(read_file(path, largest_config), nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) fail(ExitCode::data, path, ": is not a JSON object");
   }
-  // Returns the token of a key, whose value is its text or an object with its "content".
+  // Returns the id of the token that `key` names. The value of `key` is the token's text, or an object that has the
+  // text as "content".
   std::optional<int32_t> token(const char* key, const IdByName& id_of) const {
     if (json.is_null()) return std::nullopt;
     const auto field = JsonField(path, json).find(key);

@@ -11,18 +11,24 @@
 
 namespace hexad::data {
 
-/// The ids that the tokenizer file itself names.
+/// Ids that the tokenizer file itself specifies.
 struct SpecialHints {
   std::optional<int32_t> beginning, end;
 };
 
-/// Returns the id of a token by its text, if the vocabulary has it.
+/// Function that returns the id of the token with this text; nullopt if the vocabulary does not contain it.
 using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 
-/// Sets the special ids of request.source, unless they are set. The end of a document is the first of: the token that
-/// the user has named; eos_token of tokenizer_config.json and eos_token_id of generation_config.json beside the file;
-/// the hint; a usual name such as <|endoftext|>. The beginning is bos_token of tokenizer_config.json, or the hint.
-/// Throws Error(data) if no token ends documents, or an id is not below `vocab_size`.
+/// Sets the special ids of request.source, unless they are already set. The end of a document is the first that exists
+/// of:
+/// - the token that the user has named;
+/// - eos_token of tokenizer_config.json next to the file;
+/// - eos_token_id of generation_config.json next to the file;
+/// - the hint;
+/// - a token with a usual name such as <|endoftext|>.
+/// If tokenizer_config.json contains add_bos_token, the beginning of a document is bos_token (true) or nothing (false).
+/// Otherwise it is the hint.
+/// Throws Error(data) if no token ends documents, or if an id is not below `vocab_size`.
 void choose_special_ids(TokenizerRequest& request, const SpecialHints& hints, const IdByName& id_of,
                         int64_t vocab_size);
 

@@ -1,4 +1,4 @@
-// tekken.json of Mistral: ranked tokens, a pattern, and special tokens whose ids come first.
+// Reader of Mistral's tekken.json: ranked tokens, a pattern, and special tokens, which have the lowest ids.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Special tokens of files that do not list them.
+// Special tokens of files without a list of special tokens.
 constexpr std::array<std::string_view, 20> usual_special{"<unk>",
                                                          "<s>",
                                                          "</s>",
@@ -59,8 +59,8 @@ std::vector<std::string> read_special(const JsonField& json, int64_t count) {
 std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
   const JsonField list = json["vocab"];
   if (static_cast<int64_t>(list.size()) < count)
-    list.fail(" has ", list.size(), " tokens, expected at least config.default_vocab_size less the special tokens, ",
-              count);
+    list.fail(" has ", list.size(), " tokens, expected at least ", count,
+              " (config.default_vocab_size minus the special tokens)");
   std::vector<std::string> tokens(count);
   for (size_t i = 0; i < list.size(); ++i) {
     const JsonField entry = list.at(i);

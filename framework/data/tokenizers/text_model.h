@@ -1,4 +1,4 @@
-// The part of a tokenizer that turns a piece of text into ids.
+// The model of a tokenizer, which converts a piece of text to ids.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,10 @@ namespace hexad::data {
 class TextModel {
  public:
   virtual ~TextModel() = default;
-  /// Appends the ids of `piece`, which is valid UTF-8. Thread-safe, if each thread has its own cache.
+  /// Appends the ids of `piece`, which must be valid UTF-8, to `ids`. Thread-safe if each thread passes a different
+  /// cache.
   virtual void encode(std::string_view piece, PieceCache& cache, std::vector<int32_t>& ids) const = 0;
-  /// Returns the id of a byte that is not part of a character; -1 if the vocabulary has none.
+  /// Returns the id of a byte that is not part of a character; -1 if the vocabulary has no id for it.
   virtual int32_t id_of_byte(unsigned char byte) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// .tiktoken files: one token a line, in base64, with its rank.
+// Reader of .tiktoken files. Each line contains a token in base64 and its rank.
 #include <charconv>
 
 #include "framework/base/counted.h"
@@ -54,8 +54,8 @@ const TiktokenPattern& pattern_of(const TokenizerRequest& request, int64_t count
        ", so its pattern is not known; name one with --tokenizer-pattern: ", known_names());
 }
 
-// Adds the special tokens of a pattern. In a file that is not of the usual size, their ids follow the tokens of the
-// file.
+// Adds the special tokens of a pattern. If the file has an unusual number of tokens, the ids of the special tokens
+// follow the tokens of the file.
 void add_special(const TiktokenPattern& pattern, int64_t shift, PipelineParts& parts, const std::string& path) {
   for (const SpecialRange& range : pattern.special) {
     for (int32_t i = 0; i < range.count; ++i) {

@@ -1,4 +1,4 @@
-// Patterns and special tokens of known tiktoken vocabularies, which their files do not contain.
+// Patterns and special tokens of known tiktoken vocabularies. The .tiktoken files do not contain them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace hexad::data {
 
 struct SpecialRange {
-  std::string_view name;  // with count > 1, "{}" stands for the number of the token
+  std::string_view name;  // name; if count > 1, "{}" is replaced by the number of the token
   int32_t first_id;
   int32_t count = 1;
   int32_t first_number = 0;
@@ -18,12 +18,12 @@ struct SpecialRange {
 
 struct TiktokenPattern {
   std::string_view name;
-  int64_t ranks;  // number of tokens in the file, by which the pattern is recognised
+  int64_t ranks;  // number of tokens in the file; identifies the pattern of a file
   std::string_view regex;
   std::vector<SpecialRange> special = {};
   int32_t end_of_document = -1;
   int32_t beginning_of_document = -1;
-  bool nfc = false;  // texts are brought into the normal form NFC
+  bool nfc = false;  // true: texts are converted to Unicode normal form NFC
 };
 
 /// Returns all patterns.

@@ -37,7 +37,7 @@ std::string kind_of_source(std::string_view bytes) {
     return json.contains("config") && json.contains("vocab") ? "tekken" : "";
   }
   if (is_tiktoken(bytes)) return "tiktoken";
-  // A SentencePiece model is a protocol buffer whose first field, a piece, has number 1.
+  // A SentencePiece model is a protocol buffer. Its first field, a piece, has number 1, which is encoded as '\n'.
   return bytes.starts_with('\n') ? "sentencepiece" : "";
 }
 
@@ -67,8 +67,8 @@ std::string tokenizer_file_in(const std::string& folder) {
     fail(ExitCode::data, folder,
          ": has no tokenizer, expected tokenizer.json, tekken.json, tokenizer.model, *.tiktoken or *.model");
   if (found.size() > 1)
-    fail(ExitCode::data, folder, ": has ", found.size(), " tokenizers, ", found[0], " and ", found[1],
-         " among them, expected one; give the path of the file");
+    fail(ExitCode::data, folder, ": has ", found.size(), " tokenizers, including ", found[0], " and ", found[1],
+         "; expected one; give the path of the file");
   return found.front();
 }
 

@@ -1,4 +1,4 @@
-// A tokenizer file of another program, kept byte for byte inside the tokenizer file of a dataset.
+// A tokenizer file of another program. The tokenizer file of a dataset contains an exact copy of it.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace hexad::data {
 
-/// Largest tokenizer file of another program in bytes.
+/// Maximum bytes of a tokenizer file of another program.
 inline constexpr int64_t largest_source = int64_t{256} << 20;
-/// Ids of vocabularies are below this number.
+/// Upper bound of the vocabulary size: all ids must be smaller.
 inline constexpr int64_t most_ids = int64_t{1} << 22;
 
-/// A file to make a tokenizer from. If source.end_of_document is negative, the special ids are chosen: by `choice`, by
-/// the configuration files beside `path`, or by the file itself.
+/// A file from which to make a tokenizer. If source.end_of_document is negative, choose_special_ids() sets the special
+/// ids.
 struct TokenizerRequest {
-  std::string path;  // for messages, and the place of configuration files
+  std::string path;  // path of the file, for messages; configuration files are in the same folder
   TokenizerSource source;
   TokenizerChoice choice = {};
 };
 
-// Makers of the kinds, by TokenizerSource::kind. They throw Error(data) that names the file and the key.
+// Each function makes a tokenizer of one TokenizerSource::kind. Throws Error(data) that names the file and the key.
 std::unique_ptr<Tokenizer> make_hugging_face(TokenizerRequest request);    // huggingface
 std::unique_ptr<Tokenizer> make_tiktoken(TokenizerRequest request);        // tiktoken
 std::unique_ptr<Tokenizer> make_tekken(TokenizerRequest request);          // tekken
@@ -32,11 +32,11 @@ std::unique_ptr<Tokenizer> make_sentence_piece(TokenizerRequest request);  // se
 /// Makes the tokenizer of any kind.
 std::unique_ptr<Tokenizer> make_from_source(TokenizerRequest request);
 
-/// Returns the kind of a file of another program; empty if it is none that is known.
+/// Returns the TokenizerSource::kind of a file with these contents; empty if the kind is unknown.
 std::string kind_of_source(std::string_view bytes);
 
-/// Returns the tokenizer file in `folder`. Throws Error(data) if there is none, or more than one and none has a usual
-/// name.
+/// Returns the tokenizer file in `folder`. Throws Error(data) if there is none, or if there are several and none has a
+/// usual name.
 std::string tokenizer_file_in(const std::string& folder);
 
 }  // namespace hexad::data

@@ -9,7 +9,8 @@
 namespace hexad::data {
 namespace {
 
-constexpr double unknown_penalty = 10;  // below the lowest score, as in SentencePiece
+// Difference between the lowest score and that of an unknown character, as in SentencePiece.
+constexpr double unknown_penalty = 10;
 
 class Unigram final : public TextModel {
  public:
@@ -31,7 +32,7 @@ class Unigram final : public TextModel {
   int32_t id_of_byte(unsigned char byte) const override { return parts_.bytes[byte]; }
 
  private:
-  // The best way to reach a position: the token that ends there, where it begins, and the sum of the scores.
+  // Best path to a position: the sum of its scores, and the begin and id of its last token.
   struct Step {
     double score = 0;
     size_t begin = 0;
@@ -75,7 +76,7 @@ class Unigram final : public TextModel {
     }
     append(tokens_of(steps), piece, ids);
   }
-  // Returns the tokens of the best path in order. Adjacent unknown characters are one token.
+  // Returns the tokens of the best path, in order. Joins adjacent unknown characters to one token.
   std::vector<Token> tokens_of(const std::vector<Step>& steps) const {
     std::vector<Token> tokens;
     for (size_t end = steps.size() - 1; end > 0; end = steps[end].begin) {
@@ -103,7 +104,7 @@ class Unigram final : public TextModel {
 
   UnigramParts parts_;
   PairTable children_;               // (node, byte) -> the id of the child node
-  std::vector<int32_t> ids_ = {-1};  // the token that ends at each node
+  std::vector<int32_t> ids_ = {-1};  // id of the token that ends at each node; -1: none
   double unknown_score_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The unigram model (Kudo, "Subword Regularization", ACL 2018): the division of a piece into tokens with the largest
-// sum of scores.
+// The unigram model (Kudo, "Subword Regularization", ACL 2018): it divides a piece into the tokens with the largest sum
+// of scores.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@ namespace hexad::data {
 struct UnigramPiece {
   std::string text;     // not empty
   double score;         // logarithm of the probability
-  bool hidden = false;  // never found in a text: a special token
+  bool hidden = false;  // true: a special token, which is never found in a text
 };
 
 struct UnigramParts {
-  std::vector<UnigramPiece> pieces;  // by id
+  std::vector<UnigramPiece> pieces;  // pieces, indexed by id
   int32_t unknown;                   // id of text without a token
-  ByteIds bytes = no_byte_ids();     // replace the unknown id of a text whose bytes are all set
+  ByteIds bytes = no_byte_ids();     // ids of bytes; if all bytes of an unknown text have ids, these replace `unknown`
 };
 
 std::unique_ptr<TextModel> make_unigram(UnigramParts parts);

@@ -1,4 +1,4 @@
-// The tokens of a vocabulary while it is read: names by id and ids by name, each at most once.
+// The tokens of a vocabulary that is being read: names by id and ids by name. Both are unique.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace hexad::data {
 
 class Vocabulary {
  public:
-  /// Adds a token. Throws Error(data) that names `place` if the id or the name is taken by another token.
+  /// Adds a token. Throws Error(data) that names `place` if another token has the same id or the same name.
   void add(const std::string& name, int32_t id, const JsonField& place) {
     const auto index = static_cast<size_t>(id);
     if (names_.size() <= index) names_.resize(index + 1), used_.resize(index + 1);

@@ -23,10 +23,10 @@ class Card {
   int ordinal() const { return ordinal_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
-  /// Number of multiprocessors that products must not use, because they are reserved for communication.
+  /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Sets reserved() to `multiprocessors`, rounded up to an even number because products use multiprocessors in pairs.
-  /// Throws Error(usage) unless at least two multiprocessors remain for products.
+  /// Sets reserved() to `multiprocessors`, rounded up to an even number because matrix products use multiprocessors in
+  /// pairs. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.

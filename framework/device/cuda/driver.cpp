@@ -25,7 +25,7 @@ void load(F& function, const char* name) {
 
 void require_success(CUresult result, std::string_view what) {
   if (result != CUDA_SUCCESS)
-    base::fail(base::ExitCode::resource, "[cuda] ", what, ": the driver's error ", static_cast<int>(result));
+    base::fail(base::ExitCode::resource, "[cuda] ", what, ": driver error ", static_cast<int>(result));
 }
 
 }  // namespace
@@ -86,15 +86,15 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
   const size_t size = bytes;
   const CUresult created = create_(&page, size, &memory_, 0);
   if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
-  require_success(created, "making pages");
+  require_success(created, "allocating pages");
   require_success(map_(where, size, 0, page, 0), "mapping pages");
-  require_success(set_access_(where, size, &access_, 1), "opening pages");
+  require_success(set_access_(where, size, &access_, 1), "setting the access rights of pages");
   return true;
 }
 
 void Driver::unmap(CUdeviceptr where, int64_t bytes, Page page) const {
   require_success(unmap_(where, bytes), "unmapping pages");
-  require_success(release_(page), "giving pages back");
+  require_success(release_(page), "freeing pages");
 }
 
 void Driver::drop(CUdeviceptr where, int64_t bytes, Page page) const noexcept {

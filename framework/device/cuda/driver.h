@@ -9,8 +9,8 @@
 namespace hexad::device::cuda {
 
 /// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the mapped
-/// pages, as NCCL's registered buffers require. The constructor throws Error(resource) that names the missing function
-/// if the driver lacks one, or if the card or its driver has no virtual memory management.
+/// pages, as NCCL's registered buffers require. The constructor throws Error(resource) if the driver lacks a function,
+/// which the message names. It also throws if the card or its driver has no virtual memory management.
 class Driver {
  public:
   explicit Driver(int ordinal);

@@ -14,7 +14,7 @@ std::byte* PlainMemory::allocate(int64_t bytes) {
   if (result == cudaSuccess) return static_cast<std::byte*>(block);
   // Clears the error. The caller handles an allocation failure, and the next line handles any other error.
   static_cast<void>(cudaGetLastError());
-  if (result != cudaErrorMemoryAllocation) check(result, "taking memory of the card");
+  if (result != cudaErrorMemoryAllocation) check(result, "allocating memory of the card");
   return nullptr;
 }
 

@@ -87,7 +87,8 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// The larger the buffers of a size, the fewer there are: every size from 512 KiB on occupies the same number of bytes.
+// Allocates fewer buffers of larger sizes: from 512 KiB on, the buffers of each size occupy the same number of bytes in
+// total.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

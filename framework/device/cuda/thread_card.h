@@ -4,7 +4,8 @@
 
 namespace hexad::device::cuda {
 
-/// Makes card `ordinal` current in the calling thread, a thread of a rank. Throws Error(resource) if CUDA refuses.
+/// Makes card `ordinal` current in the calling thread, which must be a thread of a rank. Throws Error(resource) if CUDA
+/// reports an error.
 void use_card(int ordinal);
 
 /// Makes card `ordinal` current in the calling thread if the thread has no current card. Every function that any thread

@@ -24,7 +24,7 @@ std::optional<uint64_t> jitter_from_environment() {
   const uint64_t seed = std::strtoull(text, &end, 10);
   if (end == text || *end != '\0')
     base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
-  // gives ranks that are threads of one process different delays
+  // The counter gives different delays to ranks that are threads of one process.
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
 }

@@ -70,7 +70,8 @@ class EmulatedStream final : public Stream {
   Event record() override { return Event::at(queue_->record()); }
   bool on_device() const override { return true; }
 
-  /// Runs `work` on the device. `blocks` are addresses in the blocks of the heap that the work uses; nulls are ignored.
+  /// Runs `work` on the device. `blocks` contains an address in each block of the heap that the work uses; null
+  /// addresses are ignored.
   void launch(std::span<void* const> blocks, std::function<void()> work);
   const Heap& heap() const { return *heap_; }
 

@@ -1,33 +1,63 @@
 #include "framework/device/meta/issue_log.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "framework/base/error.h"
 #include "framework/device/span_log.h"
 
 namespace hexad::device {
-void IssueMark::wait() const { log_.wait_on_host(issue_); }
+namespace {
+
+// Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
+// except the last, because they end in order.
+void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
+  std::ranges::sort(waits, std::greater{});
+  waits.erase(std::ranges::unique(waits).begin(), waits.end());
+  std::array<bool, lane_count> seen{};
+  std::erase_if(waits, [&](int32_t i) {
+    return !issues[i].communicates() && std::exchange(seen[base::ordinal(issues[i].lane)], true);
+  });
+  std::ranges::reverse(waits);
+}
+
+}  // namespace
+
+void IssueMark::wait() const {
+  for (const int32_t issue : issues_) log_.wait_on_host(issue);
+}
 
 double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
   Queue& from = lanes_[base::ordinal(queue(lane))];
+  from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
+                    host_waits_.end());
+  from.host_waits = host_waits_.size();
+  // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
+  // would grow without limit.
+  keep_last_of_each_lane(from.waits, issues_);
   Issue issue{family, name, queue(lane), std::move(work), spans_ ? spans_->innermost() : -1, from.waits};
-  issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
-                     host_waits_.end());
   const bool communicates = issue.communicates();
-  if (communicates && from.last >= 0) issue.after.push_back(from.last);
-  std::ranges::sort(issue.after);
-  issue.after.erase(std::ranges::unique(issue.after).begin(), issue.after.end());
+  if (communicates && from.last >= 0) {
+    issue.after.push_back(from.last);
+    keep_last_of_each_lane(issue.after, issues_);
+  }
   const auto number = static_cast<int32_t>(issues_.size());
   issues_.push_back(std::move(issue));
-  if (communicates) return number;
-  from.last = number;
-  from.waits.clear();
-  from.host_waits = host_waits_.size();
+  if (!communicates) from.last = number, from.waits.clear();
+  from.issued_waits = from.waits.size();
   return number;
+}
+
+std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+  const Queue& of = lanes_[base::ordinal(queue(lane))];
+  std::vector<int32_t> issues(of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits), of.waits.end());
+  if (of.last >= 0) issues.push_back(of.last);
+  if (issues.empty()) return nullptr;
+  return std::make_shared<IssueMark>(*this, std::move(issues));
 }
 
 int IssueLog::add_group(IssuedGroup group) {
@@ -36,13 +66,13 @@ int IssueLog::add_group(IssuedGroup group) {
 }
 
 void IssueLog::wait(Lane lane, int32_t issue) {
-  if (host_ == Host::computes) return wait_on_host(issue);
+  if (issue < 0 || host_ == Host::computes) return wait_on_host(issue);
   if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
 }
 
 void IssueLog::wait_on_host(int32_t issue) {
   // A host that computes runs its operations synchronously, so it has to wait only for communication.
-  if (host_ == Host::launches || issues_[issue].communicates()) host_waits_.push_back(issue);
+  if (issue >= 0 && (host_ == Host::launches || issues_[issue].communicates())) host_waits_.push_back(issue);
 }
 
 }  // namespace hexad::device

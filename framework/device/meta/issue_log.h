@@ -35,21 +35,22 @@ struct ProductWork {
 };
 
 /// Attention over `keys` positions, with heads of `head_size` elements. `flops` is the number of floating-point
-/// operations in all products of the call.
+/// operations in all products of the call. `heads` is the number of heads of all sequences together.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
   double flops;
-  int64_t keys, head_size;
+  int64_t keys, head_size, heads = 1;
 };
 
-/// Kernel whose time is limited by memory bandwidth.
+/// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
 struct MemoryWork {
-  int64_t bytes;  // bytes read and written
+  int64_t bytes;                         // bytes read and written
+  base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
 };
 
-/// Copy of `bytes` bytes. device: within device memory, which is host memory on a CPU. to_host, from_host: between a
-/// device and its host. offload, restore: to offload memory, and from it.
+/// Copy of `bytes` bytes. `device`: within device memory (on a CPU, host memory). `to_host`, `from_host`: between a
+/// device and its host. `offload`, `restore`: to offload memory and back.
 struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
@@ -72,8 +73,9 @@ struct Issue {
   Lane lane;                      // lane of the stream to which the operation was issued
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. Earlier operations of the same lane are listed only for
-  // communication.
+  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
+  // listed, because these operations end in order. Non-communication operations of this operation's own lane are listed
+  // only if this operation is communication or if the host has waited for them.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -89,18 +91,18 @@ struct IssuedGroup {
 
 class IssueLog;
 
-/// Mark after an operation of the log. wait() only records in the log that the host waits, because nothing runs.
+/// Mark after operations of the log. wait() only records in the log that the host waits, because nothing runs.
 class IssueMark final : public DeviceMark {
  public:
-  IssueMark(IssueLog& log, int32_t issue) : log_(log), issue_(issue) {}
-  int32_t issue() const { return issue_; }
+  IssueMark(IssueLog& log, std::vector<int32_t> issues) : log_(log), issues_(std::move(issues)) {}
+  const std::vector<int32_t>& issues() const { return issues_; }
   bool passed() const override { return true; }
   void wait() const override;
   double passed_at() const override;
 
  private:
   IssueLog& log_;
-  const int32_t issue_;
+  const std::vector<int32_t> issues_;
 };
 
 /// Log of the operations that a rank issues. Not thread-safe.
@@ -122,14 +124,17 @@ class IssueLog {
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
-  /// Makes later operations of `lane` wait for `issue`.
+  /// Makes later operations of `lane` wait for `issue`. Ignores -1, the number that add() returns during a Pause.
   void wait(Lane lane, int32_t issue);
-  /// Records that the issuing thread waits for `issue`: all later operations wait for it.
+  /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
-  /// Returns the number of the lane's last operation that is not communication; -1: none.
-  int32_t last(Lane lane) const { return lanes_[base::ordinal(queue(lane))].last; }
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark(int32_t issue) { return std::make_shared<IssueMark>(*this, issue); }
+  std::shared_ptr<const DeviceMark> mark(int32_t issue) {
+    return std::make_shared<IssueMark>(*this, std::vector<int32_t>{issue});
+  }
+  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
+  /// wait since then. Null if there are none. The log must outlive the mark.
+  std::shared_ptr<const DeviceMark> mark_of(Lane lane);
 
   /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
   class Pause {
@@ -153,6 +158,7 @@ class IssueLog {
   struct Queue {
     int32_t last = -1;
     std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
+    size_t issued_waits = 0;     // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;       // the queue already waits for this many entries at the start of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.

@@ -7,12 +7,13 @@ namespace hexad::device {
 void MetaStream::wait(const Event& event) {
   if (!log_) return event.wait();
   const auto mark = std::dynamic_pointer_cast<const IssueMark>(event.launched());
-  if (mark) log_->wait(lane_, mark->issue());
+  if (!mark) return;
+  for (const int32_t issue : mark->issues()) log_->wait(lane_, issue);
 }
 
 Event MetaStream::record() {
-  const int32_t last = log_ ? log_->last(lane_) : -1;
-  return last < 0 ? Event() : Event::at(log_->mark(last));
+  const std::shared_ptr<const DeviceMark> mark = log_ ? log_->mark_of(lane_) : nullptr;
+  return mark ? Event::at(mark) : Event();
 }
 
 Lane lane_of(const Stream& stream) {

@@ -48,7 +48,7 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   AttentionProblem p{};
   p.dtype = q.dtype();
   p.queries = s.queries, p.keys = s.keys, p.heads = heads, p.key_heads = key_heads, p.size = size;
-  p.scale = s.scale, p.causal = s.causal, p.query_offset = s.query_offset;
+  p.scale = s.scale, p.causal = s.causal, p.query_offset = s.query_offset, p.window = s.window;
   p.q = head_rows("q", q, p.dtype, tokens, heads, size);
   p.k = head_rows("k", k, p.dtype, key_tokens, key_heads, size);
   p.v = head_rows("v", v, p.dtype, key_tokens, key_heads, size);
@@ -59,10 +59,11 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
 }
 
 /// Returns the number of multiply-adds of a forward pass without documents. A causal mask halves the number, because
-/// each query sees half of the keys on average.
+/// each query sees half of the keys on average. A query sees at most the keys of its window.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
-  return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.keys * p.size) *
-         (p.causal ? 1 : 2);
+  const double seen = static_cast<double>(p.keys) * (p.causal ? 1 : 2);
+  return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.size) *
+         (p.window > 0 ? std::min(seen, 2.0 * static_cast<double>(p.window)) : seen);
 }
 
 /// Runs the work of each sequence and key head, split into pieces of at most `piece` queries. Each thread takes the

@@ -25,7 +25,7 @@ void attention_merge(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
       const T* other = block.data<T>();
       parallel_for(rows, row_grain(size), [=](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
-          if (other_lse[r] == -std::numeric_limits<A>::infinity()) continue;  // true if the row saw no key of the block
+          if (other_lse[r] == -std::numeric_limits<A>::infinity()) continue;  // the row saw no key of the block
           const A top = std::max(lse[r], other_lse[r]);
           const A both = top + std::log(std::exp(lse[r] - top) + std::exp(other_lse[r] - top));
           const A keep = std::exp(lse[r] - both), take = std::exp(other_lse[r] - both);

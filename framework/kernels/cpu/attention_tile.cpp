@@ -9,8 +9,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance between the rows of a strip, in elements: a key block and one more panel, because the last panel may extend
-/// beyond the block.
+/// Distance between the rows of a strip, in elements. It is a key block and one more panel, because the last panel may
+/// extend beyond the block.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
@@ -114,7 +114,7 @@ struct Attention {
 
   const AttentionProblem& p;
   const AttentionTask& task;
-  int64_t size = p.size, padded = round_up(size, width);  // elements of a head, and elements rounded up to panels
+  int64_t size = p.size, padded = round_up(size, width);  // elements of a head; the same, rounded up to whole panels
   int64_t depths = (size + attention_keys - 1) / attention_keys;
 
   In* row(const HeadRows& h, int64_t token, int64_t head) const {
@@ -130,6 +130,7 @@ struct Attention {
   Range seen(int64_t i) const {
     Range r{p.first ? max(p.first[query_token(i)], 0) : 0, p.last ? min(p.last[query_token(i)], p.keys) : p.keys};
     if (p.causal) r.end = min(r.end, i + p.query_offset + 1);
+    if (p.window > 0) r.begin = max(r.begin, i + p.query_offset - p.window + 1);
     return r.begin < r.end ? r : Range{0, 0};
   }
   /// Returns the smallest range that contains all keys seen by queries [begin, end).
@@ -153,8 +154,8 @@ struct Attention {
   void pack_plain_rows(T* to, const HeadRows& h, int64_t token, int64_t count, int64_t head) const {
     pack_panels<width, lanes<T>>(to, count * width, row(h, token, head), h.token, size, count);
   }
-  /// Packs queries [i, i + rows), multiplied by `factor`, as a strip for the left side of a product: [C /
-  /// 256][mr][span].
+  /// Packs queries [i, i + rows), multiplied by `factor`, as a strip for the left side of a product:
+  /// [C / 256][mr][span].
   void pack_strip(T* to, const HeadRows& h, int64_t i, int64_t rows, int64_t head, T factor) const {
     for (int64_t c = 0; c < size; c += attention_keys, to += mr * span) {
       pack_along<span, T>(to, row(h, query_token(i), head) + c, h.token, rows, min(attention_keys, size - c));
@@ -164,7 +165,7 @@ struct Attention {
     }
   }
 
-  /// Computes the columns `keys` of strip[mr, keys of the block] = `left` times the transposed pack. `origin` is the
+  /// Computes strip[mr, keys of the block] = `left` times the transposed pack, for the columns `keys`. `origin` is the
   /// first key of the pack, and `block` is the first key of the block. The computed panels may extend up to nr - 1 keys
   /// beyond both ends of `keys`.
   void scores(T* strip, const T* left, int64_t rows, const T* panels, int64_t origin, int64_t block, Range keys) const {
@@ -248,7 +249,7 @@ struct Attention {
     T *keys, *values;       // transposed panels
     T* plain_keys;          // [C / nr][count][nr]
     T *dk, *dv;             // [count, padded], plus memory for one more strip
-    T *queries, *douts;     // one head's queries, times the scale, and douts: [C / nr][queries of a block][nr]
+    T *queries, *douts;     // queries (times the scale) and douts of one head: [C / nr][queries of a block][nr]
     T *p, *ds;              // [queries of a block][span]
     T *left, *dout_left;    // left operands of products, as strips
     T* dq;                  // [queries of a block][padded]

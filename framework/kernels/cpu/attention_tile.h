@@ -1,4 +1,5 @@
-// Attention of one sequence's queries to one key/value head, on one thread. Compiled for each instruction set.
+// Attention of one sequence's queries to one key/value head, on one thread. The implementation is compiled once for
+// each instruction set.
 //
 // Keys are processed in blocks of 256, counted from the start of the sequence. Backward also processes queries in
 // blocks of 42. A query's output and gradient depend only on the keys that the query sees. Both instruction sets give
@@ -22,7 +23,7 @@ struct AttentionProblem {
   int64_t queries, keys, heads, key_heads, size;  // `queries` and `keys` are numbers per sequence; `size` is C
   double scale;
   bool causal;
-  int64_t query_offset;
+  int64_t query_offset, window;             // see AttentionShape
   HeadRows q, k, v, out, dout, dq, dk, dv;  // dout, dq, dk and dv are used only in backward
   void* log_sum_exp;                        // [B S, H]
   const int32_t *first, *last;              // [B, S] or null

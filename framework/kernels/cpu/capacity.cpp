@@ -33,7 +33,7 @@ void drop_in(const std::vector<int64_t>& rows, const Tensor& ids, const Tensor& 
     valid += any;
   }
   const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-  // Limits the result before the cast, because with a huge factor it exceeds every integer type.
+  // Limits the result before the cast, because a huge factor gives a result that exceeds every integer type.
   const auto most = static_cast<size_t>(std::min(static_cast<double>(valid), std::ceil(c.factor * mean)));
   for (auto& q : queues) {
     if (q.size() <= most) continue;

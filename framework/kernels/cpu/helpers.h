@@ -12,8 +12,8 @@
 
 namespace hexad::kernels::cpu {
 
-/// Counting semaphore for one incrementing thread. std::counting_semaphore is not used, because a waiting thread first
-/// yields its core to other runnable threads, for as long as these threads run.
+/// Counting semaphore that only one thread increments. It replaces std::counting_semaphore, whose waiting threads first
+/// yield their core to other runnable threads and may get the core back late.
 class Semaphore {
  public:
   Semaphore() { sem_init(&semaphore_, 0, 0); }

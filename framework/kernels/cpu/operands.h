@@ -16,8 +16,8 @@ namespace hexad::kernels::cpu {
 using base::bf16;
 using base::with_dtype;
 
-/// Returns the elements of a gain or bias of any floating dtype, converted once to the accumulator type. Empty if `t`
-/// is undefined.
+/// Returns the elements of a gain or bias of any floating dtype, converted once to the accumulator type. The result is
+/// empty if `t` is undefined.
 template <class A>
 std::vector<A> accumulators(const Tensor& t) {
   std::vector<A> values;
@@ -55,13 +55,14 @@ inline const int64_t* distinct_indices(std::string_view op, std::string_view nam
   return p;
 }
 
-/// Calls f(begin, end) on pieces of [0, n), in parallel, for elementwise loops.
+/// Calls f(begin, end) in parallel on pieces of [0, n). For elementwise loops.
 template <class F>
 void parallel_elements(int64_t n, const F& f) {
   parallel_for(n, 16384, f);
 }
 
-/// Returns the sum of f(begin, end) over blocks of [0, n), added in order. The result does not depend on the threads.
+/// Returns the sum of f(begin, end) over blocks of [0, n), added in order. The result does not depend on the number of
+/// threads.
 template <class F>
 double sum_of_blocks(int64_t n, const F& f) {
   const int64_t block = base::block_sizes().total_elements;
@@ -74,8 +75,8 @@ double sum_of_blocks(int64_t n, const F& f) {
   return total;
 }
 
-/// Calls f(column, count) on chunks of [0, width), in parallel, for sums over `rows` rows. The sum of a column never
-/// depends on the threads.
+/// Calls f(column, count) in parallel on chunks of [0, width), for sums over `rows` rows. The sum of a column never
+/// depends on the number of threads.
 template <class F>
 void parallel_columns(int64_t rows, int64_t width, const F& f) {
   parallel_for((width + column_chunk - 1) / column_chunk, row_grain(rows * column_chunk),

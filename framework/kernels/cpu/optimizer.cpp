@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "framework/kernels/cpu/operands.h"
@@ -45,19 +47,56 @@ void with_operands(std::string_view op, const Tensor& main, const Tensor& weight
   });
 }
 
-/// Updates a slice whose moments are bf16. Each call of the loop gets elements that are adjacent in the whole
-/// parameter.
+/// Updates elements [begin, end) of a slice whose moments are bf16. `p` and `w` point to the main weight and the model
+/// weight of element `begin`. Each call of the loop gets elements that are adjacent in the whole parameter.
 template <class T, class G>
-void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const G* g, const AdamwConstants<float>& constants) {
+void update_bf16_moments(const AdamwSlice& s, float* p, T* w, const AdamwConstants<float>& constants, int64_t begin,
+                         int64_t end) {
   const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template with_bf16_moments<G>();
-  parallel_elements(s.main.numel(), [&, m = s.m.data<bf16>(), v = s.v.data<bf16>()](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end;) {
-      const auto [index, left] = s.place.at(at);
-      const int64_t count = std::min(left, end - at);
-      const RandomBits random{s.rounding_key, static_cast<uint32_t>(index)};
-      loop(p + at, m + at, v + at, w ? w + at : nullptr, g + at, constants, random, count);
-      at += count;
+  bf16 *m = s.m.data<bf16>(), *v = s.v.data<bf16>();
+  const G* g = s.gradient.data<G>();
+  for (int64_t at = begin; at < end;) {
+    const auto [index, left] = s.place.at(at);
+    const int64_t count = std::min(left, end - at), done = at - begin;
+    const RandomBits random{s.rounding_key, static_cast<uint32_t>(index)};
+    loop(p + done, m + at, v + at, w ? w + done : nullptr, g + at, constants, random, count);
+    at += count;
+  }
+}
+
+/// Updates a slice whose main weights are rests. Computes the main weights of a block in a buffer, where the loops for
+/// f32 main weights update them. The results are therefore bitwise identical to those with f32 main weights. M is the
+/// dtype of the moments.
+template <class M, class G>
+void update_rests(const AdamwSlice& s, const AdamwConstants<float>& constants) {
+  constexpr int64_t block = 1024;
+  const auto convert = choose<M>(v3::rest_loops, v4::rest_loops);
+  const auto loop = choose<bf16>(v3::optimizer_loops, v4::optimizer_loops).template of<float, G>().adamw;
+  bf16 *weights = s.weights.data<bf16>(), *rests = s.main.data<bf16>();
+  M *m = s.m.data<M>(), *v = s.v.data<M>();
+  const G* gradient = s.gradient.data<G>();
+  parallel_elements(s.main.numel(), [&](int64_t begin, int64_t end) {
+    std::array<float, block> main;
+    for (int64_t at = begin; at < end; at += block) {
+      const int64_t n = std::min(block, end - at);
+      convert.join(main.data(), v + at, weights + at, rests + at, n);
+      if constexpr (std::is_same_v<M, bf16>)
+        update_bf16_moments<bf16, G>(s, main.data(), weights + at, constants, at, at + n);
+      else
+        loop(main.data(), m + at, v + at, weights + at, gradient + at, constants, n);
+      convert.split(main.data(), v + at, rests + at, n);
     }
+  });
+}
+
+void update_rests(const AdamwSlice& s, const AdamwStep& step, double factor) {
+  const int64_t n = s.main.numel();
+  require_flat("adamw", "main", s.main, n);
+  require_flat("adamw", "weights", s.weights, n);
+  require_flat("adamw", "gradient", s.gradient, n);
+  const auto constants = constants_of<float>(step, s.weight_decay, factor);
+  with_dtype<float, bf16>("adamw", s.m.dtype(), [&]<class M>() {
+    with_dtype<float, bf16>("adamw", s.gradient.dtype(), [&]<class G>() { update_rests<M, G>(s, constants); });
   });
 }
 
@@ -66,10 +105,14 @@ void update(const AdamwSlice& s, const AdamwStep& step, double factor) {
   require_flat("adamw", "m", s.m, n);
   require_flat("adamw", "v", s.v, n);
   const bool bf16_moments = has_bf16_moments(s);
+  if (has_rests(s)) return update_rests(s, step, factor);
   with_operands("adamw", s.main, s.weights, s.gradient, [&]<class A, class T, class G>(A* p, T* w, const G* g) {
     const auto constants = constants_of<A>(step, s.weight_decay, factor);
     if constexpr (std::is_same_v<A, float>)
-      if (bf16_moments) return update_bf16_moments(s, p, w, g, constants);
+      if (bf16_moments)
+        return parallel_elements(n, [&](int64_t begin, int64_t end) {
+          update_bf16_moments<T, G>(s, p + begin, w ? w + begin : nullptr, constants, begin, end);
+        });
     const auto loop = choose<T>(v3::optimizer_loops, v4::optimizer_loops).template of<A, G>().adamw;
     parallel_elements(n, [&, m = s.m.data<A>(), v = s.v.data<A>()](int64_t begin, int64_t end) {
       loop(p + begin, m + begin, v + begin, w ? w + begin : nullptr, g + begin, constants, end - begin);

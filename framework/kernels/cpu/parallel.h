@@ -1,4 +1,4 @@
-// Threads inside kernels. Apart from helpers.h, no other file of this folder manages threads.
+// Threads of kernels. In this folder, only this file and helpers.h manage threads.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ void parallel_for(int64_t count, int64_t grain, const Body& body) {
       &body);
 }
 
-/// Returns the smallest number of rows of `width` elements that is worth a thread: about 16,000 elements.
+/// Returns the smallest number of rows of `width` elements for which another thread is worthwhile: about 16,000
+/// elements.
 inline int64_t row_grain(int64_t width) { return 1 + 16384 / (width > 0 ? width : 1); }
 
 /// Returns the number of threads for a product. Each thread gets at least half a million multiply-adds, which take 10

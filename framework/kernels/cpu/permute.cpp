@@ -23,7 +23,7 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// Iterates over the rows of `out`, because `x` is smaller and is read from the cache.
+// Iterates over the rows of `out`. The rows of `x` are then read in any order, but `x` is smaller and is in the cache.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }

@@ -14,7 +14,7 @@ void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
               rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
           "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups");
+          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
 }
 
 /// The best candidates offered so far, in descending order of their scores. Candidates are offered in ascending order
@@ -65,10 +65,10 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the groups with the largest sums of their two best selection scores. The result is in ascending order,
-  // because ties are decided by index.
+  // Returns the groups with the largest scores. The result is in ascending order, because ties are decided by index.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
+    const bool two = group_size_ > 1 && rule_.group_score == RouterGroupScore::best_two;
     groups_.clear();
     for (int64_t g = 0; g < rule_.groups; ++g) {
       A first = lowest, second = lowest;
@@ -78,7 +78,7 @@ class Chooser {
         else if (*s > second)
           second = *s;
       }
-      groups_.offer(group_size_ > 1 ? first + second : first, static_cast<int32_t>(g));
+      groups_.offer(two ? first + second : first, static_cast<int32_t>(g));
     }
     std::vector<int32_t> open = groups_.ids();
     std::sort(open.begin(), open.end());
@@ -162,9 +162,13 @@ void weigh(Stream& stream, const Tensor& weights, const Tensor& ids, const Tenso
 }
 
 // Computes the gradient of the logits in two steps. dx[E] holds ds between the steps.
-// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised, scale
-// dw / floor if their sum is below the floor, otherwise scale dw.
-// Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
+//
+// Step 1: ds = dscores. For the chosen experts, adds the gradient through the weights:
+// - if the rule does not normalise weights: scale dw
+// - if the sum of the chosen scores is below the floor: scale dw / floor
+// - otherwise: scale (dw - <dw, s> / sum) / sum
+//
+// Step 2: dx = s (ds - <s, ds>) for softmax, and dx = s (1 - s) ds for sigmoid.
 template <class A>
 void backward_token(A* dx, const A* dw, const A* dscores, const A* s, const int32_t* ids, int64_t experts,
                     const RouterRule& rule) {

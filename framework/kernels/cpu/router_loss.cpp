@@ -100,7 +100,8 @@ struct Balance {
 
   double coefficient(int64_t t) const { return coefficients ? scale * coefficients[scope[t]] : scale; }
 
-  /// Sums over the experts of one token in a scope: of its scores, and of its scores times the scope's fractions.
+  /// Sums over all experts for one token: the sum of its scores, and the sum of its scores times the fractions of its
+  /// scope.
   struct Sums {
     double total, weighted;
   };

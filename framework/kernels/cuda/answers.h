@@ -1,5 +1,5 @@
-// Properties of CUDA kernels that need no card. Programs without CUDA also use them, to estimate a run on CUDA
-// (framework/kernels/meta).
+// Properties of CUDA kernels that can be computed without a card. Programs without CUDA also use them, to estimate a
+// run on CUDA (framework/kernels/meta).
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,8 @@
 namespace hexad::kernels::cuda {
 
 /// Returns the number of rows per chunk. The f32 logits of a chunk take about 512 MiB, but a chunk has at least 4096
-/// rows unless there are fewer. Chunks are large because every chunk reads and writes the weight gradient of the head.
+/// rows (or all rows, if there are fewer). Chunks are large, because every chunk reads and writes the weight gradient
+/// of the head.
 inline int64_t chunk_rows(int64_t rows, int64_t vocabulary) {
   constexpr int64_t fewest = 4096, logits = 512 * 1024 * 1024 / 4;
   return std::max<int64_t>(1, std::min(rows, std::max(fewest, logits / std::max<int64_t>(1, vocabulary))));

@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Writes the column sums of part `split` of the group's rows to out[group * splits + split, :], or adds them. The
-/// order of addition depends only on the number of rows.
+/// Computes the column sums of part `split` of the group's rows. Writes the sums to out[group * splits + split, :], or
+/// adds them to it. The order of addition depends only on the number of rows.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < N; ++i) result[i] = add ? result[i] + scratch[i][threadIdx.x] : scratch[i][threadIdx.x];
 }
 
-/// Calls go.operator()<D, N>() with the largest vector size N that the rows and `bias` (may be null) allow.
+/// Calls go.operator()<N>() with the largest vector size N that the rows and `bias` (may be null) allow.
 template <class D, class Go>
 void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
   if (x.aligned(wide<D>) && reinterpret_cast<uintptr_t>(bias) % 16 == 0) {

@@ -120,8 +120,8 @@ struct Running {
 
 constexpr int any_threads = 512;
 
-/// Computes rows of any length and alignment in vectors of N elements. There is one block per row. It reads the row
-/// twice: for the sum and for the gradient.
+/// Computes rows of any length and alignment in vectors of N elements. There is one block per row. The block reads the
+/// row twice: for the sum and for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;

@@ -76,7 +76,8 @@ struct alignas(sizeof(D) * N) Vector {
 template <class D>
 inline constexpr int wide = 16 / static_cast<int>(sizeof(D));
 
-/// A tensor as rows of contiguous elements. The leading dimensions may have any strides. Passed to kernels by value.
+/// A tensor as rows of contiguous elements. The leading dimensions may have any strides. Kernels take this struct by
+/// value.
 template <class D>
 struct Rows {
   static constexpr int max_levels = 3;
@@ -103,7 +104,8 @@ struct Rows {
   }
 };
 
-/// Returns the rows of a tensor. Throws std::logic_error that names `op` if the tensor cannot be viewed as rows.
+/// Returns the rows of a tensor. Throws std::logic_error, with `op` in the message, if the tensor cannot be viewed as
+/// rows.
 template <class T>
 Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
   Rows<device_t<T>> rows;

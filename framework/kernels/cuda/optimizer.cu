@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "framework/base/main_weight.h"
 #include "framework/base/random_rounding.h"
 #include "framework/kernels/cuda/total.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -22,10 +23,10 @@ struct Rounding<__nv_bfloat16> {
 };
 
 /// A slice with the element types of the kernel. A: accumulator; G: gradient; W: the model's copy of the weights; M:
-/// moments (A or bf16).
-template <class A, class G, class W, class M>
+/// moments (A or bf16); P: main weights (A), or their rests (bf16, see base/main_weight.h).
+template <class A, class G, class W, class M, class P>
 struct Slice {
-  A* main;
+  P* main;
   M *m, *v;
   W* weights;  // null: the main weights are the only copy
   const G* gradient;
@@ -50,9 +51,9 @@ constexpr int64_t chunk = 16384;  // elements per block
 template <class M>
 constexpr int most_slices = std::is_same_v<M, __nv_bfloat16> ? 32 : 48;
 
-template <class A, class G, class W, class M>
+template <class A, class G, class W, class M, class P>
 struct Batch {
-  Slice<A, G, W, M> slices[most_slices<M>];
+  Slice<A, G, W, M, P> slices[most_slices<M>];
   int used = 0;
   int64_t chunks = 0;
 };
@@ -82,24 +83,73 @@ struct Moments<__nv_bfloat16> {
   }
 };
 
-template <class A, class G, class W, class M, int N>
+/// Bits of a second moment, whose sign stores a mark if there are rests.
+__device__ __forceinline__ uint32_t bits_of(float v) { return std::bit_cast<uint32_t>(v); }
+__device__ __forceinline__ uint16_t bits_of(__nv_bfloat16 v) { return std::bit_cast<uint16_t>(v); }
+
+/// Access to the main weights of a vector of elements. This primary template is for main weights that are stored as
+/// such.
+template <class A, class W, class M, class P, int N>
+struct MainWeights {
+  Words<P, N> main;
+
+  __device__ __forceinline__ void read(const P* at, const W*, int64_t i) { main = load_words_once<N>(at + i); }
+  /// Writes the main weights to `out`.
+  __device__ __forceinline__ void join(Vector<A, N>& out, Vector<M, N>&) const { out = elements(main); }
+  __device__ __forceinline__ static void write(P* at, const Vector<A, N>& ps, Vector<M, N>&) { store_once(at, ps); }
+};
+/// Main weights that are stored as weights, rests, and marks in the signs of second moments.
+template <class W, class M, int N>
+struct MainWeights<float, W, M, __nv_bfloat16, N> {
+  Words<__nv_bfloat16, N> rests;
+  Words<W, N> weights;
+
+  __device__ __forceinline__ void read(const __nv_bfloat16* at, const W* of_model, int64_t i) {
+    rests = load_words_once<N>(at + i);
+    weights = load_words_once<N>(of_model + i);
+  }
+  /// Writes the main weights to `out` and clears the marks of `vs`.
+  __device__ __forceinline__ void join(Vector<float, N>& out, Vector<M, N>& vs) const {
+    const Vector<__nv_bfloat16, N> rs = elements(rests);
+    const Vector<W, N> ws = elements(weights);
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      const auto moment = bits_of(vs.at[e]);
+      out.at[e] = base::main_of(bits_of(ws.at[e]), bits_of(rs.at[e]), base::has_mark(moment));
+      vs.at[e] = std::bit_cast<M>(base::with_mark(moment, false));
+    }
+  }
+  /// Writes the rests and sets the marks of `vs`.
+  __device__ __forceinline__ static void write(__nv_bfloat16* at, const Vector<float, N>& ps, Vector<M, N>& vs) {
+    Vector<__nv_bfloat16, N> rs;
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      rs.at[e] = std::bit_cast<__nv_bfloat16>(base::rest_of(ps.at[e]));
+      vs.at[e] = std::bit_cast<M>(base::with_mark(bits_of(vs.at[e]), base::marked(ps.at[e])));
+    }
+    store_once(at, rs);
+  }
+};
+
+template <class A, class G, class W, class M, class P, int N>
 struct Elements {
-  Words<A, N> main;
+  MainWeights<A, W, M, P, N> main;
   Words<M, N> m, v;
   Words<G, N> gradient;
 
-  __device__ __forceinline__ void read(const Slice<A, G, W, M>& s, int64_t i) {
-    main = load_words_once<N>(s.main + i);
+  __device__ __forceinline__ void read(const Slice<A, G, W, M, P>& s, int64_t i) {
+    main.read(s.main, s.weights, i);
     m = load_words_once<N>(s.m + i);
     v = load_words_once<N>(s.v + i);
     gradient = load_words_once<N>(s.gradient + i);
   }
-  __device__ __forceinline__ void update(const Slice<A, G, W, M>& s, const AdamwConstants<A>& c, A factor,
+  __device__ __forceinline__ void update(const Slice<A, G, W, M, P>& s, const AdamwConstants<A>& c, A factor,
                                          int64_t i) const {
     const Vector<G, N> gradients = elements(gradient);
-    Vector<A, N> ps = elements(main);
+    Vector<A, N> ps;
     Vector<M, N> ms = elements(m), vs = elements(v);
     Vector<W, N> ws;
+    main.join(ps, vs);
     Moments<M> moments(s.rounding, i);
 #pragma unroll
     for (int e = 0; e < N; ++e) {
@@ -110,7 +160,7 @@ struct Elements {
       ps.at[e] = s.keep * ps.at[e] - c.step_size * mi / (sqrt(vi) * c.root_correction + c.eps);
       ws.at[e] = to<W>(ps.at[e]);
     }
-    store_once(s.main + i, ps);
+    main.write(s.main + i, ps, vs);
     store_once(s.m + i, ms);
     store_once(s.v + i, vs);
     if (s.weights) store(s.weights + i, ws);
@@ -118,11 +168,11 @@ struct Elements {
 };
 
 /// Updates elements [begin, end) of a slice, N elements at a time.
-template <int N, class A, class G, class W, class M>
-__device__ __forceinline__ void update_range(const Slice<A, G, W, M>& s, const AdamwConstants<A>& c, A factor,
+template <int N, class A, class G, class W, class M, class P>
+__device__ __forceinline__ void update_range(const Slice<A, G, W, M, P>& s, const AdamwConstants<A>& c, A factor,
                                              int64_t begin, int64_t end) {
   for (int64_t top = begin + threadIdx.x * N; top < end; top += threads * N * at_once) {
-    Elements<A, G, W, M, N> part[at_once];
+    Elements<A, G, W, M, P, N> part[at_once];
 #pragma unroll
     for (int u = 0; u < at_once; ++u)
       if (top + u * threads * N < end) part[u].read(s, top + u * threads * N);
@@ -133,9 +183,9 @@ __device__ __forceinline__ void update_range(const Slice<A, G, W, M>& s, const A
 }
 
 /// Updates one chunk of a slice per block.
-template <class A, class G, class W, class M>
-__global__ void __launch_bounds__(threads)
-    adamw_chunks(const __grid_constant__ Batch<A, G, W, M> batch, AdamwConstants<A> constants, const double* factor) {
+template <class A, class G, class W, class M, class P>
+__global__ void __launch_bounds__(threads) adamw_chunks(const __grid_constant__ Batch<A, G, W, M, P> batch,
+                                                        AdamwConstants<A> constants, const double* factor) {
   const double by = factor_of(factor);
   if (by < 0) return;
   int low = 0, high = batch.used;  // binary search for the last slice whose first chunk is not after this chunk
@@ -143,7 +193,7 @@ __global__ void __launch_bounds__(threads)
     const int middle = (low + high) / 2;
     (batch.slices[middle].first_chunk <= int64_t{blockIdx.x} ? low : high) = middle;
   }
-  const Slice<A, G, W, M> s = batch.slices[low];
+  const Slice<A, G, W, M, P> s = batch.slices[low];
   const int64_t begin = (blockIdx.x - s.first_chunk) * chunk, end = min(begin + chunk, s.count);
   constexpr int N = 16 / static_cast<int>(sizeof(A));
   const int64_t middle = s.aligned ? end - end % N : begin;
@@ -163,10 +213,11 @@ AdamwConstants<A> constants_of(const AdamwStep& s) {
           .eps = static_cast<A>(s.eps)};
 }
 
-template <class A, class G, class W, class M>
-void launch_adamw(Stream& stream, const Batch<A, G, W, M>& batch, const AdamwStep& step, const double* factor) {
-  static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096, "a launch's arguments");
-  launch("adamw", adamw_chunks<A, G, W, M>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
+template <class A, class G, class W, class M, class P>
+void launch_adamw(Stream& stream, const Batch<A, G, W, M, P>& batch, const AdamwStep& step, const double* factor) {
+  static_assert(sizeof(batch) + sizeof(AdamwConstants<A>) + sizeof(factor) <= 4096,
+                "the arguments of a launch must fit into 4096 bytes");
+  launch("adamw", adamw_chunks<A, G, W, M, P>, batch.chunks, threads, stream, batch, constants_of<A>(step), factor);
 }
 
 template <class... P>
@@ -196,7 +247,8 @@ void with_types(std::string_view op, const Tensor& main, const Tensor& gradient,
   });
 }
 
-/// Returns the address of the first element of a gradient or moment, whose dtype is the accumulator's or bf16.
+/// Returns the address of the first element of a gradient, a moment, main weights or rests, whose dtype is the
+/// accumulator's or bf16.
 template <class D>
 D* acc_or_bf16(const Tensor& t) {
   return pointer<std::conditional_t<std::is_same_v<D, __nv_bfloat16>, bf16, D>>(t);
@@ -217,10 +269,10 @@ Rounding<M> rounding_of(const AdamwSlice& s) {
 }
 
 /// Updates the slices of one combination of types. Each launch updates at most `most_slices` slices.
-template <class A, class G, class W, class M>
+template <class A, class G, class W, class M, class P = A>
 void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, const AdamwStep& step,
                   const double* factor) {
-  Batch<A, G, W, M> batch;
+  Batch<A, G, W, M, P> batch;
   for (const AdamwSlice* of : slices) {
     const AdamwSlice& s = *of;
     const int64_t n = s.main.numel();
@@ -232,8 +284,8 @@ void update_alike(Stream& stream, const std::vector<const AdamwSlice*>& slices, 
       launch_adamw(stream, batch, step, factor);
       batch = {};
     }
-    Slice<A, G, W, M>& slice = batch.slices[batch.used++];
-    slice = {.main = pointer<A>(s.main),
+    Slice<A, G, W, M, P>& slice = batch.slices[batch.used++];
+    slice = {.main = acc_or_bf16<P>(s.main),
              .m = acc_or_bf16<M>(s.m),
              .v = acc_or_bf16<M>(s.v),
              .weights = device_raw(s.weights) == device_raw(s.main) ? nullptr : static_cast<W*>(device_raw(s.weights)),
@@ -263,12 +315,20 @@ void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& 
     if (done[first]) continue;
     const AdamwSlice& model = slices[first];
     std::vector<const AdamwSlice*> alike;
-    bool bf16_moments = false;
+    bool bf16_moments = false, rests = false;
     for (size_t i = first; i < slices.size(); ++i) {
       if (done[i] || dtypes_of(slices[i]) != dtypes_of(model)) continue;
       done[i] = true;
-      bf16_moments = has_bf16_moments(slices[i]);
+      bf16_moments = has_bf16_moments(slices[i]), rests = has_rests(slices[i]);
       alike.push_back(&slices[i]);
+    }
+    if (rests) {
+      with_dtype<float, bf16>("adamw", model.gradient.dtype(), [&]<class G>() {
+        with_dtype<float, bf16>("adamw", model.m.dtype(), [&]<class M>() {
+          update_alike<float, device_t<G>, __nv_bfloat16, device_t<M>, __nv_bfloat16>(stream, alike, step, by);
+        });
+      });
+      continue;
     }
     with_types("adamw", model.main, model.gradient, model.weights, [&]<class A, class G, class W>(W*) {
       if constexpr (std::is_same_v<A, float>)

@@ -8,8 +8,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Unsigned integer that represents a number of type A and has the same order. NaN comes before all numbers. Zero
-/// represents no number.
+/// Unsigned integer that represents a number of type A and has the same order. NaN comes before all numbers. The
+/// integer 0 represents no number.
 template <class A>
 using Order = std::conditional_t<std::is_same_v<A, double>, uint64_t, uint32_t>;
 inline constexpr uint32_t nan_order = 1;

@@ -38,8 +38,8 @@ __device__ __forceinline__ Packed<D, N>* vectors(const Rows<D>& matrix, int64_t 
   return reinterpret_cast<Packed<D, N>*>(matrix.data + r * matrix.stride[0]);
 }
 
-/// Calls f(first) for first = lane, lane + 32 B, ... while first < count. `first` is the index of the first of B
-/// vectors of this lane, which are 32 apart.
+/// Calls f(first) for first = lane, lane + 32 B, ... while first < count. Each call is for B vectors of this lane:
+/// vectors first, first + 32, first + 64, ...
 template <int B, class F>
 __device__ __forceinline__ void for_batches(int64_t count, const F& f) {
   for (int64_t first = lane_id(); first < count; first += B * warp_size) f(first);
@@ -59,7 +59,8 @@ __device__ __forceinline__ void store_batch(V* row, const V (&held)[B], int64_t 
     if (first + b * warp_size < count) row[first + b * warp_size] = held[b];
 }
 
-/// Copies out[to[r]] = x[from[r]]. If an index list is null, its index r is r. A row whose index is -1 is not copied.
+/// Copies out[to[r]] = x[from[r]]. If `to` or `from` is null, it stands for the list 0, 1, 2, ... A row with an index
+/// of -1 is not copied.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     copy_kernel(Rows<D> out, Rows<D> x, const int64_t* to, const int64_t* from, int64_t count) {
@@ -290,7 +291,7 @@ void with_vector(bool aligned, const F& f) {
     f(std::integral_constant<int, 1>{});
 }
 
-/// Copies out[to[r]] = x[from[r]] for `count` rows. If an index list is undefined, its index r is r.
+/// Copies out[to[r]] = x[from[r]] for `count` rows. If `to` or `from` is undefined, it stands for the list 0, 1, 2, ...
 template <class T>
 void copy_rows(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, const Tensor& to,
                const Tensor& from, int64_t count) {

@@ -11,7 +11,7 @@ namespace hexad::kernels::cuda {
 using device::Stream;
 using tensor::Tensor;
 
-/// Sorted ids, and the original position of each.
+/// Sorted ids, and the position of each id before sorting (`places`).
 struct SortedIds {
   Tensor ids, places;  // [n] i32
 };

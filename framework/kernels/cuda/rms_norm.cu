@@ -11,7 +11,7 @@ namespace {
 // are not held in registers.
 constexpr int narrow_threads = 128, most_threads = 256;
 // Number of threads of a block in backward, and its maximum for each number of vectors per thread. Both are large,
-// because partial sums need many groups of threads per block.
+// because there is only one block per partial sum.
 constexpr int backward_threads = 256;
 constexpr int most_backward_threads(int held) { return held == 1 ? 256 : held == 2 ? 512 : 384; }
 
@@ -131,8 +131,8 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
 }
 
 /// Computes dx = r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain. Each thread
-/// has `held` vectors of columns in every row of its group. It processes `rows` rows at a time, whose loads are in
-/// flight together.
+/// has `held` vectors of columns in every row of its group. A thread processes `rows` rows at a time, whose loads are
+/// in flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;

@@ -23,8 +23,9 @@ struct Angles {
   int64_t half;  // P, the number of pairs of a head
 };
 
-/// Rotates the items of one block. A head has `per_row` items. Each of the first P / N items is N elements and their
-/// partners, P elements later. Each further item is N elements behind all pairs, which are copied.
+/// Rotates the items of one block. A head has `per_row` items. Each of the first P / N items contains N elements and
+/// their partners, which are P elements later. Each further item contains N elements after all pairs, which are only
+/// copied.
 template <int N, class D, class A>
 __device__ __forceinline__ void rotate_block(const Heads<D>& heads, const Angles<A>& angles, int64_t block,
                                              int64_t per_row) {

@@ -23,7 +23,7 @@ constexpr int resident = N > 8 ? 4 : 8;
 /// A RouterRule with the types of the kernel.
 template <class A>
 struct Rule {
-  bool softmax, normalize;
+  bool softmax, normalize, best_two;
   int experts, top_k, groups, top_groups;
   A scale, floor;
 
@@ -38,6 +38,7 @@ template <class A>
 Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
   return {.softmax = rule.score == RouterScore::softmax,
           .normalize = rule.normalize,
+          .best_two = rule.group_score == RouterGroupScore::best_two,
           .experts = static_cast<int>(experts),
           .top_k = static_cast<int>(rule.top_k),
           .groups = static_cast<int>(rule.groups),
@@ -50,7 +51,7 @@ void check_rule(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
               rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
           "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups");
+          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
 }
 
 /// Order of an expert that has already been chosen. It is lower than all other orders.
@@ -136,7 +137,7 @@ __device__ void close_groups(Order<A>* orders, Order<A>* group_orders, const Rul
         second = s;
       }
     }
-    group_orders[g] = order_of(size > 1 ? first + second : first);
+    group_orders[g] = order_of(rule.best_two && size > 1 ? first + second : first);
   }
   for (int n = 0; n < rule.top_groups; ++n) {  // each lane reads only groups that it wrote
     Candidate<A> best;
@@ -229,9 +230,13 @@ __global__ void __launch_bounds__(threads)
 }
 
 // Computes the gradient of the logits in two steps.
-// Step 1: ds = dscores. At the chosen experts, adds scale (dw - <dw, s> / sum) / sum if weights are normalised, scale
-// dw / floor if their sum is below the floor, otherwise scale dw.
-// Step 2: dx = s (ds - <s, ds>) for softmax, s (1 - s) ds for sigmoid.
+//
+// Step 1: ds = dscores. For the chosen experts, adds the gradient through the weights:
+// - if the rule does not normalise weights: scale dw
+// - if the sum of the chosen scores is below the floor: scale dw / floor
+// - otherwise: scale (dw - <dw, s> / sum) / sum
+//
+// Step 2: dx = s (ds - <s, ds>) for softmax, and dx = s (1 - s) ds for sigmoid.
 template <class A, int N>
 __global__ void __launch_bounds__(threads, resident<N>)
     backward_kernel(A* __restrict__ dlogits, const A* __restrict__ dweights, const A* __restrict__ dscores,

@@ -1,5 +1,5 @@
-// Statistics of routing, and the losses computed from them. Sums over tokens are divided into partial sums. Their
-// number depends only on the number of tokens.
+// Statistics of routing, and the losses computed from them. Sums over tokens are divided into partial sums. The number
+// of partial sums depends only on the number of tokens.
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -12,7 +12,7 @@ constexpr int threads = 256, warps = threads / warp_size;
 constexpr int shared_bins = 4096;
 
 int64_t warps_for(int64_t tokens) { return blocks_of(tokens, warps); }
-/// Returns the number of blocks that compute a sum over tokens. It is enough to fill any card.
+/// Returns the number of blocks that compute a sum over tokens. For many tokens, the blocks fill any card.
 int64_t partial_sums(int64_t tokens) { return std::min<int64_t>(warps_for(tokens), 1024); }
 
 __device__ int lane_id() { return static_cast<int>(threadIdx.x) % warp_size; }
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(threads)
 
 void require_segment(std::string_view op, const Tensor& segment, int64_t tokens, int64_t scopes) {
   if (segment.defined()) require_flat(op, "segment", segment, tokens);
-  require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens");
+  require(scopes > 0 || tokens == 0, "[", op, "] there is no scope for ", tokens, " tokens; expected at least one");
 }
 
 template <class A>

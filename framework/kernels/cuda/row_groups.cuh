@@ -5,8 +5,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the sum over the threads of a group, on each of its threads. All threads of the block must call it.
-/// `scratch` is as in block_sum().
+/// Returns the sum over the threads of a group, on each of its threads. All threads of the block must call this
+/// function. `scratch` is as in block_sum().
 template <class A>
 __device__ __forceinline__ A group_sum(A x, int lanes, A* scratch) {
   if (lanes > warp_size) return block_sum(x, scratch);

@@ -1,7 +1,7 @@
 // Sorts slots by expert with a stable counting sort. The slots are divided into parts, one per block. First, each block
 // counts the slots of its part by expert. Sums over experts and parts then give the first row for the slots of each
 // expert in each part. Finally, the blocks write their slots to these rows. A radix sort is used if there are more
-// experts (or experts in chunks) than counters of a block.
+// experts (or pairs of a chunk and an expert) than a block has counters.
 #include "framework/kernels/cuda/radix_sort.h"
 #include "framework/kernels/cuda/scan.cuh"
 #include "framework/kernels/kernel_table.h"
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(threads) histogram_kernel(unsigned* counts, co
     counts[int64_t{e} * p.count + blockIdx.x] = local[e];
 }
 
-/// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. One block per expert.
+/// Replaces counts[expert, part] by the number of slots that the expert has in earlier parts. There is one block per
+/// expert.
 __global__ void __launch_bounds__(most_parts) scan_parts_kernel(unsigned* counts, unsigned* totals, int parts) {
   unsigned* const row = counts + int64_t{blockIdx.x} * parts;
   const int part = static_cast<int>(threadIdx.x);

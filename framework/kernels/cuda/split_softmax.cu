@@ -1,4 +1,5 @@
-// One block computes one row. A short row stays in the first-level cache between the passes.
+// Softmax cross-entropy over columns that are divided among ranks. One block computes one row. A short row stays in the
+// first-level cache between the passes.
 #include <limits>
 
 #include "framework/kernels/cuda/launch.cuh"
@@ -33,8 +34,8 @@ __global__ void __launch_bounds__(threads) start_kernel(A* statistics, Columns<A
   __shared__ A scratch[warp_size];
   A* const row = c.row();
   const int64_t column = c.target_column();
-  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);  // must be read before the row is
-                                                                             // overwritten
+  // The logit of the target must be read before the row is overwritten.
+  const A at_target = threadIdx.x == 0 && column >= 0 ? row[column] : A(0);
   // m is finite even if every logit is -inf; such logits then become 0 and not NaN.
   A m = std::numeric_limits<A>::lowest(), total = 0;
   for (int64_t v = threadIdx.x; v < c.count; v += threads) m = row[v] > m ? row[v] : m;

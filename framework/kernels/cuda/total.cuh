@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(total_threads)
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
-/// Writes the sum of the partial sums to out[0], or adds it. Runs as a single block.
+/// Writes the sum of the partial sums to out[0], or adds it to out[0]. Runs as a single block.
 template <class Out>
 __global__ void __launch_bounds__(final_threads)
     add_totals(Out* out, const double* partials, int64_t count, bool replace) {
@@ -59,7 +59,8 @@ __global__ void __launch_bounds__(final_threads)
   if (threadIdx.x == 0) *out = static_cast<Out>(replace ? sum : static_cast<double>(*out) + sum);
 }
 
-/// Writes the sum of Term()(x) over all elements to out[1], or adds it.
+/// Writes the sum of Term()(x) over all elements to the only element of `out`, or adds it to this element, depending on
+/// `write`.
 template <class Term>
 void total(std::string_view op, Stream& stream, const Tensor& out, const Tensor& x, Write write) {
   constexpr int64_t smallest = 16384, most_blocks = 2048;  // elements per block; number of partial sums

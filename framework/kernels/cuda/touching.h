@@ -34,7 +34,8 @@ class Touches {
   }
   template <class T>
   void touch(const T&) {
-    static_assert(std::is_trivially_copyable_v<T>, "operands are numbers and host data, not tensors");
+    static_assert(std::is_trivially_copyable_v<T>,
+                  "operands of this overload must be numbers or host data, not tensors");
   }
 
  private:

@@ -30,7 +30,7 @@ struct Wire {
   int64_t weight_bytes;
   WireLayout layout;
   int64_t rows;
-  const int64_t* index;  // row of the tensor for each row of bytes, -1 for none; null: the row of the same number
+  const int64_t* index;  // row of the tensor for each row of bytes (-1: none); null: the row with the same number
 };
 
 template <class V>
@@ -46,7 +46,7 @@ __device__ __forceinline__ void copy_row(V* to, const V* from, int64_t count) {
   }
 }
 
-/// Writes the end of row r, which follows the values: the scale if there is one, the row_weights, and zeros in the
+/// Writes the part of row r that follows the values: the scale (if there is one), the row_weights, and zeros in the
 /// gaps.
 __device__ void write_tail(const Wire& wire, uint8_t* row, int64_t r, bool scaled, float scale) {
   const WireLayout& layout = wire.layout;
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(threads) encode_kernel(const __grid_constant__
   auto* const codes = reinterpret_cast<Codes<N>*>(row);
   const int64_t width = x.width / N;
 
-  // As integers, the bits of non-negative floats are ordered like the floats. The bits of infinity and NaN are above
-  // all others.
+  // Non-negative floats have the same order as their bits, read as integers. The bits of infinity and NaN are larger
+  // than those of all numbers.
   uint32_t largest = 0;
 #pragma unroll 4
   for (int64_t v = lane_id(); v < width; v += warp_size) {
@@ -228,7 +228,7 @@ bool aligned(const Wire& wire, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(wire.bytes) % static_cast<uintptr_t>(bytes) == 0 && wire.stride % bytes == 0;
 }
 
-/// Calls f with a value of the widest type that can copy both kinds of rows.
+/// Calls f with a value of the widest type that can copy the rows of bytes and the rows of the tensor.
 template <class D, class F>
 void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
   constexpr int eight = sizeof(D) < 8 ? 8 / static_cast<int>(sizeof(D)) : 1;
@@ -242,7 +242,7 @@ void with_copy(const Wire& wire, const Rows<D>& rows, const F& f) {
     require(false, "[wire] rows do not begin at multiples of ", sizeof(D), " bytes");
 }
 
-/// Calls f with the number of elements that can be converted at a time in fp8 rows.
+/// Calls f with the number of elements of fp8 rows that a lane can convert at a time.
 template <class D, class F>
 void with_codes(const Wire& wire, const Rows<D>& rows, const F& f) {
   if (aligned(wire, codes_a_lane) && rows.width % codes_a_lane == 0 && rows.aligned(wide<D>))

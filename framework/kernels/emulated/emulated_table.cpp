@@ -15,8 +15,8 @@ Tensor Launch::hold(const Tensor& t) {
   std::byte* begin = DeviceAccess::begin(*t.storage());
   if (!begin) return t.borrowed_at(nullptr, t.device().host());  // tensor without elements
   const auto& memory = stream_.heap().memory();
-  require(memory.contains(begin), "[emulated device] a kernel was given memory that is not the device's: ", t.shape(),
-          " ", t.dtype());
+  require(memory.contains(begin), "[emulated device] an operand of a kernel is not in device memory: ", t.shape(), " ",
+          t.dtype());
   blocks_.push_back(begin);
   return t.borrowed_at(memory.device(begin), t.device().host());
 }

@@ -40,17 +40,20 @@ int64_t groups_of(const GroupOffsets& offsets) {
   return groups;
 }
 
-// Returns the FLOPs of the scores and of the product with the values. A causal mask is assumed to leave half of the
-// pairs of query and key. Borders of documents are ignored.
+// Returns the number of pairs (i, j) of a position i in [begin, end) and an earlier position j < i that is among the
+// first `keys` positions. A pair with i = j counts as half a pair.
+double pairs_before(double begin, double end, double keys) {
+  const double first = std::clamp(begin, 0.0, keys), last = std::clamp(end, 0.0, keys);
+  return (last * last - first * first) / 2 + std::max(0.0, end - std::max(keys, begin)) * keys;
+}
+
+// Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
+// before it. Documents are ignored, as if a sequence were one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
-  double seen = queries * keys;
-  if (shape.causal) {
-    const double begin = std::clamp(static_cast<double>(shape.query_offset), 0.0, keys),
-                 end = std::clamp(static_cast<double>(shape.query_offset) + queries, 0.0, keys);
-    seen = (end * end - begin * begin) / 2 +
-           std::max(0.0, static_cast<double>(shape.query_offset) + queries - std::max(keys, begin)) * keys;
-  }
+  const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);
+  double seen = shape.causal ? pairs_before(begin, begin + queries, keys) : queries * keys;
+  if (shape.window > 0) seen -= pairs_before(begin - window, begin + queries - window, keys);
   return 4.0 * static_cast<double>(shape.sequences * q.dim(1) * q.dim(2)) * seen;
 }
 
@@ -101,27 +104,53 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts only those rows of the table that occur in ids.
+// Counts only the rows of the table that occur in ids, not the whole table.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {
           forget(out);
           log_issue<&KernelTable::embedding, &EmbeddingKernels::forward>(
-              out, stream, device::MemoryWork{2 * bytes_of(out) + bytes_of(ids)});
+              out, stream, device::MemoryWork{2 * bytes_of(out) + bytes_of(ids), out.dtype()});
         },
     .backward =
         [](Stream& stream, const Tensor& dtable, const Tensor& dout, const Tensor& ids) {
           forget(dtable);
           const int64_t sums = 2 * dout.numel() * base::size_of(dtable.dtype());
           log_issue<&KernelTable::embedding, &EmbeddingKernels::backward>(
-              dtable, stream, device::MemoryWork{sums + bytes_of(dout) + bytes_of(ids)});
+              dtable, stream, device::MemoryWork{sums + bytes_of(dout) + bytes_of(ids), dtable.dtype()});
         },
 };
 
 void scatter(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& index) {
   forget(out);
-  log_issue<&KernelTable::permute, &PermuteKernels::scatter>(out, stream,
-                                                             device::MemoryWork{2 * bytes_of(x) + bytes_of(index)});
+  log_issue<&KernelTable::permute, &PermuteKernels::scatter>(
+      out, stream, device::MemoryWork{2 * bytes_of(x) + bytes_of(index), out.dtype()});
+}
+
+void copy(Stream& stream, const Tensor& out, const Tensor& x) {
+  forget(out);
+  const auto log = [&](const device::Work& work) {
+    log_issue<&KernelTable::pointwise, &PointwiseKernels::copy>(out, stream, work);
+  };
+  const auto away = [](const Tensor& t) {
+    return t.defined() && t.storage() && t.storage()->category() == device::Category::offload;
+  };
+  if (away(out))
+    log(device::CopyWork{bytes_of(out), device::CopyWork::Kind::offload});
+  else if (away(x))
+    log(device::CopyWork{bytes_of(x), device::CopyWork::Kind::restore});
+  else
+    log(device::MemoryWork{bytes_of(out) + bytes_of(x), out.dtype()});
+}
+
+// Counts main twice, because it is read and written.
+void sgd(Stream& stream, const Tensor& main, const Tensor& weights, const Tensor& gradient, double,
+         const Tensor& factor) {
+  for (const Tensor* result : {&main, &weights}) forget(*result);
+  const int64_t copy = weights.storage() != main.storage() ? bytes_of(weights) : 0;
+  log_issue<&KernelTable::optimizer, &OptimizerKernels::sgd>(
+      main, stream,
+      device::MemoryWork{2 * bytes_of(main) + copy + bytes_of(gradient) + bytes_of(factor), main.dtype()});
 }
 
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor&,
@@ -130,17 +159,19 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
   const double flops = attention_flops(q, shape);
   run_of(out).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::forward>(
-      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2)});
+      out, stream, device::AttentionWork{q.dtype(), false, flops, shape.keys, q.dim(2), shape.sequences * q.dim(1)});
 }
 
-// Counts the gradients of both operands of the two products of attention.
+// Counts twice the FLOPs of forward, because each of the two products of attention has two operands with a gradient.
 void attention_backward(Stream& stream, const AttentionGradients& gradients, const Tensor&, const AttentionSaved& saved,
                         const AttentionShape& shape) {
   forget(gradients);
   const double flops = 2 * attention_flops(saved.q, shape);
   run_of(gradients.dq).attention_flops += flops;
   log_issue<&KernelTable::attention, &AttentionKernels::backward>(
-      gradients.dq, stream, device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2)});
+      gradients.dq, stream,
+      device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2),
+                            shape.sequences * saved.q.dim(1)});
 }
 
 }  // namespace hexad::kernels::meta

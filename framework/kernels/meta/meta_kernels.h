@@ -14,7 +14,7 @@ using tensor::device_raw;
 
 inline device::MetaRun& run_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
-  require(run != nullptr, "[meta device] a kernel was given a tensor of another device: ", t.shape(), " ", t.dtype());
+  require(run != nullptr, "[meta device] an operand of a kernel is on another device: ", t.shape(), " ", t.dtype());
   return *run;
 }
 
@@ -50,8 +50,12 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices)  // factor 2, because an update reads and writes each state
-    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.weights) + bytes_of(s.gradient);
+  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
+    bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
+    // If main contains rests, the weights are also read. If main is the only copy, it is already counted.
+    const bool separate = s.weights.storage() != s.main.storage();
+    bytes += separate ? (has_rests(s) ? 2 : 1) * bytes_of(s.weights) : 0;
+  }
   return bytes;
 }
 template <OperandStruct S>
@@ -99,7 +103,8 @@ struct NothingEntry<Family, Entry, Kernel<void(Stream&, Args...)> F::*> {
     (forget_output<Args>(operands), ...);
     Tensor written;
     (find_output<Args>(written, operands), ...);
-    log_issue<Family, Entry>(written, stream, device::MemoryWork{(bytes_of(operands) + ... + 0)});
+    if (!written.defined()) return;
+    log_issue<Family, Entry>(written, stream, device::MemoryWork{(bytes_of(operands) + ... + 0), written.dtype()});
   }
 };
 
@@ -113,7 +118,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 
-/// Entries that count more than the bytes of their operands.
+/// Entries whose work is not the number of bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
 extern const EmbeddingKernels embedding;
@@ -122,6 +127,9 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
 void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
+/// Counts a copy to or from offload memory as such.
+void copy(Stream&, const Tensor& out, const Tensor& x);
+void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
 extern const CapacityKernels capacity;

@@ -15,6 +15,8 @@ KernelTable table_of_cpu() {
   table.grouped_matmul = meta::grouped_matmul;
   table.embedding = meta::embedding;
   table.permute.scatter = meta::scatter;
+  table.pointwise.copy = meta::copy;
+  table.optimizer.sgd = meta::sgd;
   table.attention.forward = meta::attention_forward;
   table.attention.backward = meta::attention_backward;
   table.router.forward = meta::router_forward;

@@ -1,5 +1,5 @@
-// Kernels that determine the number of rows for each destination. The CPU's kernels compute the results from the known
-// values.
+// Kernels of the meta device that determine how many rows go to each destination. They call the CPU's kernels on the
+// known values.
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -22,7 +22,7 @@ Tensor known(const char* kernel, const char* what, const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return t.defined() ? at(t, nullptr) : t;
   std::byte* values = run_of(t).memory()->known(device_raw(t), t.bytes());
   require(values != nullptr, "[meta device] ", kernel, ": ", what, " ", t.shape(), " ", t.dtype(),
-          " has no known values, but the host is going to read them");
+          " has no known values, but the host needs them");
   return at(t, values);
 }
 
@@ -40,7 +40,7 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// Scores are not known and are treated as equal, so the earliest tokens are kept.
+// The scores are not known. They are treated as equal, so the earliest tokens are kept.
 const CapacityKernels capacity{.drop = [](Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows,
                                           const Capacity& limits) {
   log_issue<&KernelTable::capacity, &CapacityKernels::drop>(ids, stream,

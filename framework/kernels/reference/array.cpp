@@ -69,7 +69,8 @@ Array load(const Tensor& t) {
 Array load_or_zeros(const Tensor& t, const Tensor& like) { return t.defined() ? load(t) : zeros(like); }
 
 void store(const Tensor& t, const Array& a) {
-  require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape());
+  require(t.numel() == a.size(), "[reference] ", a.size(), " results for a tensor of shape ", t.shape(),
+          "; expected one per element");
   HostMemory memory(t);
   with_any_dtype(t, [&]<class T>() {
     T* data = memory.data<T>();

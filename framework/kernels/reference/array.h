@@ -1,5 +1,6 @@
 // Arrays of the reference kernels. A tensor of any dtype and strides is read as doubles in row-major order. If the
-// tensor is not in host memory, its elements are copied to the host after the work of the device's compute stream.
+// tensor is not in host memory, its elements are copied to the host once the device's compute stream has finished its
+// current work.
 #pragma once
 
 #include <vector>
@@ -36,8 +37,8 @@ inline int64_t index_at(const Array& a, int64_t i) { return static_cast<int64_t>
 /// Returns the elements of `t`, or zeros in the shape of `like` if `t` is undefined.
 Array load_or_zeros(const Tensor& t, const Tensor& like);
 
-/// Access by the host to the memory from a tensor's first element to its last. This is the memory itself or, on a
-/// device, a copy that can be copied back.
+/// Host access to the memory from a tensor's first element to its last element. If the tensor is on a device, this is a
+/// copy in host memory, which put_back() writes to the device.
 class HostMemory {
  public:
   explicit HostMemory(const Tensor& t);
@@ -54,8 +55,8 @@ class HostMemory {
   std::vector<std::byte> copy_;
 };
 
-/// Offsets of groups, for work that runs later. Stores a copy of the offsets if the host has them. Otherwise reads the
-/// tensor when they are needed.
+/// Offsets of groups, for work that runs later. If the host has the offsets, stores a copy of them. Otherwise,
+/// offsets() reads the device tensor.
 class Groups {
  public:
   explicit Groups(const GroupOffsets& o) : host_(o.host.begin(), o.host.end()), device_(o.device) {}

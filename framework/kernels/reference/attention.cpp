@@ -36,6 +36,7 @@ struct Problem {
   }
   bool sees(int64_t b, int64_t i, int64_t j) const {
     if (shape.causal && j > i + shape.query_offset) return false;
+    if (shape.window > 0 && j <= i + shape.query_offset - shape.window) return false;
     const int64_t row = b * shape.queries + i;
     return (first.values.empty() || j >= index_at(first, row)) && (last.values.empty() || j < index_at(last, row));
   }

@@ -4,7 +4,7 @@
 namespace hexad::kernels::reference {
 namespace {
 
-/// Returns the initial value of a result: its old value if the result is added, otherwise zero.
+/// Returns the initial value of a result: the old value in mode `add`, otherwise zero.
 Array start(const Tensor& t, Write write) { return write == Write::add ? load(t) : zeros(t); }
 
 void product(const Tensor& out, const Tensor& x, const Tensor& w, Write write) {

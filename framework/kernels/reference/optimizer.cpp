@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 
+#include "framework/base/main_weight.h"
 #include "framework/base/random_rounding.h"
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
@@ -17,10 +19,40 @@ double rounded_at_random(double value, uint32_t random) {
   return static_cast<double>(result);
 }
 
+// Returns the main weights. If the slice has rests, also clears the signs of V, because these signs are marks.
+Array load_main(const AdamwSlice& slice, Array& V) {
+  if (!has_rests(slice)) return load(slice.main);
+  Array W = load(slice.weights);
+  HostMemory rests(slice.main);
+  for (int64_t i = 0; i < W.size(); ++i) {
+    const base::bf16 weight(static_cast<float>(W[i]));
+    W[i] = static_cast<double>(base::main_of(weight.bits, rests.data<base::bf16>()[i].bits, std::signbit(V[i])));
+    V[i] = std::fabs(V[i]);
+  }
+  return W;
+}
+
+// Stores the main weights, the second moments and the model's copy.
+void store_main(const AdamwSlice& slice, const Array& W, Array& V) {
+  if (has_rests(slice)) {
+    HostMemory rests(slice.main);
+    for (int64_t i = 0; i < W.size(); ++i) {
+      const auto main = static_cast<float>(W[i]);
+      rests.data<base::bf16>()[i].bits = base::rest_of(main);
+      if (base::marked(main)) V[i] = -V[i];
+    }
+    rests.put_back();
+  } else {
+    store(slice.main, W);
+  }
+  store(slice.v, V);
+  store(slice.weights, has_rests(slice) ? W : load(slice.main));
+}
+
 void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
   const bool rounded = has_bf16_moments(slice);
   const Array G = load(slice.gradient);
-  Array W = load(slice.main), M = load(slice.m), V = load(slice.v);
+  Array M = load(slice.m), V = load(slice.v), W = load_main(slice, V);
   const double correction1 = 1 - std::pow(step.beta1, static_cast<double>(step.step));
   const double correction2 = 1 - std::pow(step.beta2, static_cast<double>(step.step));
   for (int64_t i = 0; i < W.size(); ++i) {
@@ -34,10 +66,8 @@ void update(const AdamwSlice& slice, const AdamwStep& step, double factor) {
     M[i] = rounded_at_random(M[i], random);
     V[i] = rounded_at_random(V[i], random >> 16);
   }
-  store(slice.main, W);
   store(slice.m, M);
-  store(slice.v, V);
-  store(slice.weights, load(slice.main));
+  store_main(slice, W, V);
 }
 
 void adamw(Stream& stream, std::span<const AdamwSlice> slices, const AdamwStep& step, const Tensor& factor) {

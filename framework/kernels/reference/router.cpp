@@ -16,7 +16,7 @@ void check(const RouterRule& rule, int64_t experts) {
   require(rule.top_k >= 1 && rule.groups >= 1 && experts % rule.groups == 0 && rule.top_groups >= 1 &&
               rule.top_groups <= rule.groups && rule.top_k <= experts / rule.groups * rule.top_groups,
           "[router] cannot choose ", rule.top_k, " of ", experts, " experts from ", rule.top_groups, " of ",
-          rule.groups, " groups");
+          rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
 }
 
 void score(double* row, int64_t experts, RouterScore kind) {
@@ -49,7 +49,8 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
     for (double& s : members)
       if (std::isnan(s)) s = -std::numeric_limits<double>::infinity();
     std::sort(members.rbegin(), members.rend());
-    group_scores.push_back(size > 1 ? members[0] + members[1] : members[0]);
+    const bool two = size > 1 && rule.group_score == RouterGroupScore::best_two;
+    group_scores.push_back(two ? members[0] + members[1] : members[0]);
   }
   std::vector<bool> open(rule.groups);
   const auto best = ranking(group_scores);
@@ -60,8 +61,8 @@ std::vector<int64_t> choose(const std::vector<double>& selection, const RouterRu
   return chosen;
 }
 
-// Computes weights[k] = scale * the score of expert ids[k], divided by the sum of the chosen scores if the rule
-// normalises, but at least by the floor.
+// Computes weights[k] = scale * the score of expert ids[k]. If the rule normalises, divides the weight by the sum of
+// the chosen scores, or by the floor if the sum is smaller.
 void weigh_rows(Array& W, const Array& Ids, const Array& S, const RouterRule& rule) {
   for (int64_t t = 0; t < W.rows; ++t) {
     double sum = 0;

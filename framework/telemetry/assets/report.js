@@ -5,10 +5,13 @@
     chartKit([data]);
 
   function drawLoss() {
+    const predicts = finite(data.prediction_loss).length > 0;
     element('card-loss').querySelector('p').textContent = 'Nats per token' +
-      (settings.smoothing > 0 ? '; the faint line is each step, the strong one smoothed.' : ', each step.') +
-      (data.heldout.length > 1 ? ' Each held-out curve is of its own text: compare only points of one curve.' : '');
+      (settings.smoothing > 0 ? '; faint line: each step; strong line: smoothed.' : ', each step.') +
+      (predicts ? ' Prediction blocks: the mean loss of the blocks that predict further tokens.' : '') +
+      (data.heldout.length > 1 ? ' Each held-out curve belongs to a different text: compare only points of the same curve.' : '');
     const datasets = smoothed('training', data.loss, series(0));
+    if (predicts) datasets.push(...smoothed('prediction blocks', data.prediction_loss, series(6)));
     datasets.unshift(...data.heldout.map((curve, i) => heldoutLine(curve.name, curve, series(2 * i + 1), i)));
     draw('loss', datasets, {legend: true, y: {type: settings.logarithmic ? 'logarithmic' : 'linear'}});
   }
@@ -18,7 +21,7 @@
     const depth = (i) => layers.length === 1 ? colour('depth-last')
       : few ? series(i) : Heatmap.mix(colour('depth-first'), colour('depth-last'), i / (layers.length - 1));
     element('card-balance').querySelector('p').textContent =
-      `Largest load as a multiple of the mean load; 1 is perfect balance.${few ? '' : ' Colour follows depth.'}`;
+      `Largest load as a multiple of the mean load; 1 is perfect balance.${few ? '' : ' The colour shows the depth of the layer.'}`;
     draw('balance', layers.map((layer, i) => line(`layer ${layer}`, smooth(values[i]), depth(i),
                                                   {borderWidth: few ? 2 : 1.25, spanGaps: true})),
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
@@ -62,7 +65,7 @@
         .map((d) => ({...d, maxBarThickness: 26, borderColor: colour('surface'), borderWidth: {right: 1}}))},
       options: {...base, indexAxis: 'y', interaction: {mode: 'index', axis: 'y', intersect: false},
         scales: {x: {...base.scales.x, max: undefined, stacked: true, beginAtZero: true, bounds: 'ticks', grid: base.scales.y.grid,
-                     title: {...base.scales.x.title, text: 'milliseconds a step'}, ticks: {...base.scales.x.ticks, callback: ticksIn(plain)}},
+                     title: {...base.scales.x.title, text: 'milliseconds per step'}, ticks: {...base.scales.x.ticks, callback: ticksIn(plain)}},
                  y: {stacked: true, grid: {display: false, borderColor: colour('line')}, ticks: {color: colour('ink')}}},
         plugins: {...base.plugins,
           legend: {display: true, align: 'start', onClick: null, labels: {color: colour('muted'), boxWidth: 9, boxHeight: 9, padding: 14,
@@ -70,7 +73,7 @@
                                    {text: 'hidden behind computation', fillStyle: faint(colour('series-7')), lineWidth: 0, fontColor: colour('muted')}]}},
           tooltip: {...base.plugins.tooltip, itemSort: undefined, callbacks: {
             label: (item) => ` ${item.dataset.label}: ${milliseconds(item.raw)}`,
-            footer: (items) => `${bytes(rows[items[0].dataIndex].bytes)} a step`}}}}}));
+            footer: (items) => `${bytes(rows[items[0].dataIndex].bytes)} per step`}}}}}));
 
     const exposed = names.map((n) => data.comm[n].exposed_seconds.map((s) => s === null ? null : s * 1e3));
     const computing = data.step_seconds.map((s, i) => s === null ? null : Math.max(s * 1e3 - exposed.reduce((sum, e) => sum + e[i], 0), 0));
@@ -83,7 +86,7 @@
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
-    element('card-time').querySelector('p').textContent = 'Time for which computation waited for communication, by class; all other time counts as computation.' +
+    element('card-time').querySelector('p').textContent = 'Milliseconds per step during which computation waited for communication, by class. All other time counts as computation.' +
       (cut ? ` Single steps took up to ${milliseconds(sorted.at(-1) * 1e3)}.` : '');
     const round = 10 ** Math.floor(Math.log10(usual * 1e3));
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
@@ -93,7 +96,7 @@
   /// the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
-    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the model\u2019s own products use.' +
+    element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the matrix products of the model use.' +
       (most > 1 ? ` Steps of up to ${percent(most)} are cut off at 100%: the peak is set (train.peak_flops) or measured too low.` : '');
     const shown = data.mfu.map((v) => v === null ? null : Math.min(v, 1));
     drawIfAny('mfu', [shown], () => smoothed('MFU', shown, series(2)),

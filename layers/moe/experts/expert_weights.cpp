@@ -15,6 +15,51 @@ Tensor rows_of(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
 }
 
+// Calls f(group, begin, end) for each group that has rows.
+template <class F>
+void for_each_busy(const GroupOffsets& rows, const F& f) {
+  for (size_t e = 0; e + 1 < rows.host.size(); ++e)
+    if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
+}
+
+// Computes out = x w^T for the rows of each group, with one kernel call or, if `dense`, one call for each group that
+// has rows.
+void multiply(Stream& s, const Tensor& out, const Tensor& x, const Tensor& w, const GroupOffsets& rows, bool dense) {
+  if (!dense) return table(x).grouped_matmul.forward(s, out, x, w, rows, Write::replace);
+  for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
+    table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), Write::replace);
+  });
+}
+
+// Computes dx = dy w like multiply().
+void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& w, const GroupOffsets& rows,
+                   bool dense) {
+  if (!dense) return table(dy).grouped_matmul.input_gradient(s, dx, dy, w, rows, Write::replace);
+  for_each_busy(rows, [&](int64_t e, int64_t begin, int64_t end) {
+    table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
+                                    Write::replace);
+  });
+}
+
+// Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...], which may be read once all
+// events that are added to `arriving` are done. Returns an undefined tensor if `held` has no weight.
+Tensor broadcast_hot(Stream& s, const HeldWeight& held, const ep::HotExperts& hot, const comm::ProcessGroup& ranks,
+                     std::vector<device::Event>& arriving) {
+  if (!held.defined()) return {};
+  const Tensor own = held.on(s);
+  base::Shape shape = own.shape();
+  shape[0] = hot.count();
+  Tensor all = Tensor::empty(shape, own.dtype(), own.device(), device::Category::communication);
+  hot.for_each_owner([&](int owner, int64_t begin, int64_t end) {
+    for (int64_t i = begin; owner == ranks.rank() && i < end; ++i) {
+      const int64_t e = hot.list()[i] % hot.own();
+      all.slice(0, i, i + 1).copy_from(own.slice(0, e, e + 1), s);
+    }
+    arriving.push_back(ranks.broadcast(all.slice(0, begin, end), owner, s));
+  });
+  return all;
+}
+
 }  // namespace
 
 Tensor joined(const Tensor& t, int rank) {
@@ -28,30 +73,27 @@ Tensor ExpertWeights::HeldProjection::matrices(Stream& s) const { return joined(
 Tensor ExpertWeights::HeldProjection::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
   const Tensor w = matrices(s);
   const Tensor out = rows_of(x, w.dim(1));
-  if (groups.dense)
-    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
-      table(x).matmul.forward(s, out.slice(0, begin, end), x.slice(0, begin, end), expert_matrix(w, e), Write::replace);
-    });
-  else
-    table(x).grouped_matmul.forward(s, out, x, w, groups.rows, Write::replace);
+  multiply(s, groups.own_part(out), groups.own_part(x), w, groups.rows, groups.dense);
+  if (groups.has_shadows())
+    multiply(s, groups.shadow_part(out), groups.shadow_part(x), joined(shadow_weight, 3), groups.shadows, groups.dense);
   add_bias(s, out, groups);
   return out;
 }
 
 void ExpertWeights::HeldProjection::add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const {
-  if (adds_bias) table(out).bias.grouped_forward(s, out, joined(bias.on(s), 2), groups.rows);
+  if (!adds_bias) return;
+  const auto& k = table(out).bias;
+  k.grouped_forward(s, groups.own_part(out), joined(bias.on(s), 2), groups.rows);
+  if (groups.has_shadows()) k.grouped_forward(s, groups.shadow_part(out), joined(shadow_bias, 2), groups.shadows);
 }
 
 Tensor ExpertWeights::HeldProjection::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
   const Tensor w = matrices(s);
   const Tensor dx = rows_of(dy, w.dim(2));
-  if (groups.dense)
-    groups.for_each_busy([&](int64_t e, int64_t begin, int64_t end) {
-      table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
-                                      Write::replace);
-    });
-  else
-    table(dy).grouped_matmul.input_gradient(s, dx, dy, w, groups.rows, Write::replace);
+  multiply_back(s, groups.own_part(dx), groups.own_part(dy), w, groups.rows, groups.dense);
+  if (groups.has_shadows())
+    multiply_back(s, groups.shadow_part(dx), groups.shadow_part(dy), joined(shadow_weight, 3), groups.shadows,
+                  groups.dense);
   return dx;
 }
 
@@ -75,7 +117,15 @@ Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
   if (kind_ == ExpertKind::gelu) return table(out).gelu.forward(s, out, m.gate_up, gelu_);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
+  if (swiglu_limit_) return table(out).clamped_swiglu.forward(s, out, gate, up, m.weights, *swiglu_limit_);
   table(out).swiglu.forward(s, out, gate, up, m.weights);
+}
+
+void ExpertWeights::swiglu_gradients(Stream& s, const SwigluGradients& gradients, const Tensor& dactivated,
+                                     const SwigluSaved& saved) const {
+  const KernelTable& k = table(dactivated);
+  if (swiglu_limit_) return k.clamped_swiglu.backward(s, gradients, dactivated, saved, *swiglu_limit_);
+  k.swiglu.backward(s, gradients, dactivated, saved);
 }
 
 Tensor ExpertWeights::output(Stream& s, const ExpertActivations& m, const RowGroups& groups) const {
@@ -91,9 +141,8 @@ ExpertGradients ExpertWeights::input_gradients(Stream& s, ExpertActivations& m, 
     const auto [dgate, dup] = kernels::gate_and_up(g.gate_up);
     const auto [gate, up] = kernels::gate_and_up(m.gate_up);
     // The kernel replaces the gradient in `dactivated` by `activated`.
-    table(dactivated)
-        .swiglu.backward(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
-                         {gate, up, m.weights});
+    swiglu_gradients(s, {.dgate = dgate, .dup = dup, .product = dactivated, .dweights = dweights}, dactivated,
+                     {gate, up, m.weights});
     m.activated = std::move(dactivated);
   } else {
     gate_up_gradient(s, g.gate_up, dactivated, m);
@@ -112,11 +161,20 @@ void ExpertWeights::gate_up_gradient(Stream& s, const Tensor& dgate_up, const Te
   if (kind_ == ExpertKind::gelu) return table(dactivated).gelu.backward(s, dgate_up, dactivated, m.gate_up, gelu_);
   const auto [dgate, dup] = kernels::gate_and_up(dgate_up);
   const auto [gate, up] = kernels::gate_and_up(m.gate_up);
-  table(dactivated).swiglu.backward(s, {dgate, dup}, dactivated, {gate, up});
+  swiglu_gradients(s, {dgate, dup}, dactivated, {gate, up});
 }
 
 Tensor ExpertWeights::row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const {
   return gate_up_.input_gradient(s, dgate_up, groups);
+}
+
+void ExpertWeights::receive_shadows(Stream& s, const ep::HotExperts& hot, const comm::ProcessGroup& ranks) {
+  std::vector<device::Event> arriving;
+  for (HeldProjection* p : {&gate_up_, &down_}) {
+    p->shadow_weight = broadcast_hot(s, p->weight, hot, ranks, arriving);
+    p->shadow_bias = broadcast_hot(s, p->bias, hot, ranks, arriving);
+  }
+  for (const device::Event& e : arriving) s.wait(e);
 }
 
 void ExpertWeights::add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const {

@@ -1,8 +1,11 @@
 // Expert weights held for the duration of one pass.
 #pragma once
 
+#include <optional>
+
 #include "layers/base/builder.h"
 #include "layers/base/moe_config.h"
+#include "parallel/ep/hot_experts.h"
 
 namespace hexad::moe {
 
@@ -11,26 +14,26 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the number of kernel calls for their matrix products. Results are bitwise identical
-/// for any number of calls.
+/// Rows of each local expert, and the choice of kernel calls for their matrix products. Results are bitwise identical
+/// for both choices. The rows of shadows (copies of other ranks' experts) follow the rows of the rank's own experts.
 struct RowGroups {
-  kernels::GroupOffsets rows{};  // offsets of each local expert's rows
-  bool dense = false;        // true: a kernel call for each expert with rows, if the host knows `rows`; false: one call
-  int64_t computations = 1;  // number of contributions to each weight gradient in a pass (Routes::computations)
+  kernels::GroupOffsets rows{};  // offsets of each own expert's rows
+  bool dense = false;  // true: one kernel call per expert that has rows, if the host knows `rows`; false: one call
+  int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
+  kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 
-  /// Calls f(expert, begin, end) for each expert that has rows.
-  template <class F>
-  void for_each_busy(const F& f) const {
-    for (size_t e = 0; e + 1 < rows.host.size(); ++e)
-      if (rows.host[e] < rows.host[e + 1]) f(static_cast<int64_t>(e), rows.host[e], rows.host[e + 1]);
-  }
+  bool has_shadows() const { return shadows.groups > 0; }
+  /// Returns the own experts' part of a tensor [R, ...]; without shadows, the whole tensor.
+  Tensor own_part(const Tensor& t) const { return has_shadows() ? t.slice(0, 0, rows.host.back()) : t; }
+  /// Returns the shadows' part of a tensor [R, ...].
+  Tensor shadow_part(const Tensor& t) const { return t.slice(0, rows.host.back(), t.dim(0)); }
 };
 
-/// Activations of the experts, for backward (MPMoE's T_M). Shapes: R rows, D hidden size, F width of an expert on this
-/// rank, acc the accumulator dtype.
+/// Activations of the experts, for backward (T_M in the MPMoE paper). R: number of rows. D: hidden size. F: width of an
+/// expert on this rank. acc: the accumulator dtype.
 struct ExpertActivations {
-  Tensor gate_up;    // before the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU experts
-  Tensor activated;  // after the activation, times weights [R, F]; undefined: must be computed again
+  Tensor gate_up;    // input of the activation: gate and up side by side [R, 2 F], or up [R, F] for GELU
+  Tensor activated;  // output of the activation, times weights [R, F]; undefined: must be recomputed
   Tensor weights;    // [R] acc: routing weights by which `activated` is multiplied; undefined: none
 
   bool defined() const { return gate_up.defined(); }
@@ -46,45 +49,51 @@ struct ExpertGradients {
 /// dimensions of the result. A tensor that already has `rank` dimensions is returned unchanged.
 Tensor joined(const Tensor& gates_and_ups, int rank);
 
-/// Weights of all experts of a layer on this rank. They stay in memory as long as this object exists. Each rank obtains
-/// them once per pass (Experts::hold). The gathering of weights under ZeRO-3 therefore does not depend on which experts
-/// have rows, or on the division of rows into chunks. Rows [R, D] are grouped by local expert. An expert may have no
-/// rows.
+/// Weights of all experts of a layer on this rank. They remain in memory as long as this object exists. Each rank
+/// obtains them once per pass (Experts::hold). Under ZeRO-3, all ranks therefore gather the same weights, regardless of
+/// chunks and of which experts have rows. Rows [R, D] are grouped by local expert. An expert may have no rows.
 class ExpertWeights {
  public:
   /// Returns the activations of `rows` [R, D], but leaves `activated` undefined.
   ExpertActivations before_activation(Stream& s, const Tensor& rows, const RowGroups& groups) const;
   /// Returns the activations of `rows` [R, D], including `activated`, which is multiplied by `weights` [R] acc unless
-  /// these are undefined. Only experts for which Experts::can_weight() is true accept weights.
+  /// these are undefined. Weights are allowed only if Experts::can_weight() is true.
   ExpertActivations activations(Stream& s, const Tensor& rows, const RowGroups& groups, const Tensor& weights) const;
   /// Returns a buffer for ExpertActivations::activated, [R, F].
   Tensor activated_like(const ExpertActivations& activations) const;
-  /// Computes `activated` of `activations` into `out`.
+  /// Writes `activated`, computed from the other members of `activations`, to `out`.
   void activate(Stream& s, const Tensor& out, const ExpertActivations& activations) const;
   /// Returns the results [R, D] for activations whose `activated` is defined.
   Tensor output(Stream& s, const ExpertActivations& activations, const RowGroups& groups) const;
 
-  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Weight
-  /// gradients are not computed here (Experts::weight_gradients). If `activations` has weights, also writes their
-  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` is undefined.
+  /// Returns the gradients of the activations and rows, from the gradient `doutput` [R, D] of the results. Does not
+  /// compute weight gradients; see Experts::weight_gradients. If `activations` has routing weights, also writes their
+  /// gradient to `dweights` [R] acc, and recomputes `activated`. Otherwise, `dweights` must be undefined.
   ExpertGradients input_gradients(Stream& s, ExpertActivations& activations, const Tensor& doutput,
                                   const RowGroups& groups, const Tensor& dweights) const;
   /// The three steps of input_gradients() for activations without weights. activated_gradient() returns the gradient of
   /// ExpertActivations::activated, [R, F]. gate_up_gradient() writes the gradients of gate and up to `dgate_up`, which
-  /// may be the memory of gate and up. row_gradient() returns the gradient of the rows, [R, D].
+  /// may overwrite gate and up. row_gradient() returns the gradient of the rows, [R, D].
   Tensor activated_gradient(Stream& s, const Tensor& doutput, const RowGroups& groups) const;
   void gate_up_gradient(Stream& s, const Tensor& dgate_up, const Tensor& dactivated,
                         const ExpertActivations& activations) const;
   Tensor row_gradient(Stream& s, const Tensor& dgate_up, const RowGroups& groups) const;
 
-  /// Adds the bias of `down` to the results on the ranks that add it (Experts::Projection::adds_bias).
+  /// Adds the bias of `down` to the results if this rank is responsible for the bias (Experts::Projection::adds_bias).
   void add_result_bias(Stream& s, const Tensor& results, const RowGroups& groups) const;
+
+  /// Broadcasts the weights of the hot experts in the ep group `ranks`, so that each rank has a shadow of each hot
+  /// expert. Must be called before any use with RowGroups that have shadows. Collective. `s` waits for the weights.
+  void receive_shadows(Stream& s, const ep::HotExperts& hot, const comm::ProcessGroup& ranks);
 
  private:
   friend class Experts;
+  void swiglu_gradients(Stream& s, const kernels::SwigluGradients& gradients, const Tensor& dactivated,
+                        const kernels::SwigluSaved& saved) const;
   struct HeldProjection {
     HeldWeight weight, bias;
-    bool adds_bias = false;  // true if there is a bias and this rank adds it
+    bool adds_bias = false;                 // true if there is a bias and this rank adds it
+    Tensor shadow_weight{}, shadow_bias{};  // weights and biases of the shadows, [H, ...]; undefined: none
     Tensor forward(Stream& s, const Tensor& x, const RowGroups& groups) const;
     void add_bias(Stream& s, const Tensor& out, const RowGroups& groups) const;
     Tensor input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const;
@@ -98,6 +107,7 @@ class ExpertWeights {
   HeldProjection gate_up_, down_;
   ExpertKind kind_{};
   GeluKind gelu_{};
+  std::optional<double> swiglu_limit_;
 };
 
 }  // namespace hexad::moe

@@ -1,11 +1,13 @@
 // Experts of one layer on one rank.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "layers/base/builder.h"
 #include "layers/base/micro_batch.h"
 #include "layers/moe/experts/expert_weights.h"
+#include "layers/moe/experts/shadow_gradients.h"
 
 namespace hexad::moe {
 
@@ -23,11 +25,12 @@ struct ExpertShape {
 };
 
 /// Experts of one rank: E / P SwiGLU or GELU MLPs, computed by grouped matrix products (E experts, P ep ranks). The
-/// parameters are "gate_up" [E, 2, F, D], read by one product ("up" [E, F, D] for GELU experts), and "down" [E, D, F].
-/// Each has ".weight", and ".bias" if configured. Parameters are sharded along ep in dimension 0 and along etp in F.
-/// With etp > 1, the results of each etp rank are therefore addends of the whole results. Forward and backward are
-/// plain functions of tensors; schedules decide which tensors are kept, moved and recomputed. Functions that read
-/// weights are members of ExpertWeights. Functions of this class only add to gradients.
+/// parameters are "gate_up" [E, 2, F, D], which one product reads, and "down" [E, D, F]. GELU experts have "up" [E, F,
+/// D] instead of "gate_up". Each has ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in
+/// dimension 0 and over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of the
+/// complete results. Forward and backward are plain functions of tensors: the schedule decides which tensors are kept,
+/// moved and recomputed. Functions that read weights are members of ExpertWeights. Functions of this class only add to
+/// gradients.
 class Experts {
  public:
   struct Config {
@@ -36,6 +39,7 @@ class Experts {
     double init_std, output_init_std;
     bool bias;
     GeluKind gelu;
+    std::optional<double> swiglu_limit{};  // limit of ClampedSwigluKernels; none: SwigluKernels without limit
   };
   Experts(const Config& c, const Builder& b);
 
@@ -44,21 +48,27 @@ class Experts {
   /// this function once, before any work that depends on the number of its rows.
   ExpertWeights hold(Stream& s, kernels::Direction direction) const;
 
-  /// Adds to the parameters' gradients. May be called at any time after ExpertWeights::input_gradients, which returns
-  /// `g`.
+  /// Adds to the parameters' gradients, for the rows of the rank's own experts. `g` is the result of
+  /// ExpertWeights::input_gradients.
   void weight_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
                         const Tensor& doutput, const RowGroups& groups) const;
-  /// Gradients for rows whose results are multiplied by weights afterwards: out[t] += weights[r] result[r].
+  /// Adds to `out` the gradients of the shadows' weights, for the rows of shadows. The other arguments are those of
+  /// weight_gradients().
+  void shadow_gradients(Stream& s, const Tensor& rows, const ExpertActivations& activations, const ExpertGradients& g,
+                        const Tensor& doutput, const RowGroups& groups, ShadowGradients& out) const;
+  /// Gradients for rows whose results are multiplied by routing weights: out[t] += weights[r] result[r].
   struct Weighted {
     Tensor rows;     // gradient of the rows, [R, D]
-    Tensor weights;  // gradient of the routing weights, [R]; only an addend if etp ranks share the width
+    Tensor weights;  // gradient of the routing weights, [R]; only an addend of it if etp > 1
   };
-  /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. Needs
-  /// memory for one tensor [R, F] and a block of another tensor, in addition to the arguments and the result. `doutput`
-  /// is the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
-  /// `activated` is not read.
+  /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. In addition
+  /// to the arguments and the result, needs memory for one tensor [R, F] and for a block of a second one. `doutput` is
+  /// the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
+  /// `activated` is not read. If `groups` has shadows and `shadows` is not null, adds the gradients of the shadows'
+  /// weights to `shadows`.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
-                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups) const;
+                             const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
+                             ShadowGradients* shadows = nullptr) const;
 
   /// True if routing weights can multiply the activations before the product `down`: SwiGLU experts without biases.
   bool can_weight() const { return gated() && !config_.bias; }
@@ -69,8 +79,10 @@ class Experts {
   /// Returns the number of elements per row of the result of before_activation().
   int64_t activation_width() const;
   /// Returns the number of matrix products per expert in forward: 3 with gates, otherwise 2. Cost estimates assume
-  /// products with D F weights, so gate and up count as two products although one call computes both.
+  /// products with D F weights each. Gate and up therefore count as two products, although one call computes both.
   int64_t products() const;
+  /// Returns the bytes of one expert's weights on this rank.
+  int64_t weight_bytes() const;
   /// Returns the floating-point operations of one product per row: 2 D F.
   double flops_per_row() const;
 
@@ -80,14 +92,19 @@ class Experts {
     bool adds_bias = false;  // true if this rank adds the bias; only the first etp rank adds the bias of `down`
     void weight_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
     void weight_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups) const;
+    void shadow_gradient(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                         ShadowGradients& out) const;
+    void shadow_gradient_without_bias(Stream& s, const Tensor& dy, const Tensor& x, const RowGroups& groups,
+                                      ShadowGradients& out) const;
   };
   Projection make_first(const Config& c, const Builder& b) const;
   Projection make_down(const Config& c, const Builder& b) const;
   bool gated() const { return config_.kind == ExpertKind::swiglu; }
-  /// Adds to the gradient of the bias of `down`. Adds the contribution of this bias to `dweights`. The results are
-  /// multiplied by `weights` [R].
+  /// Adds to the gradient of the bias of `down`, and adds the contribution of this bias to `dweights`. `weights` [R]
+  /// are the routing weights that multiply the results.
   void result_bias_gradients(Stream& s, const ExpertWeights& held, const Tensor& dy, const Tensor& weights,
-                             const Tensor& own, const RowGroups& groups, const Tensor& dweights) const;
+                             const Tensor& own, const RowGroups& groups, const Tensor& dweights,
+                             ShadowGradients* shadows) const;
 
   Config config_;
   std::vector<Parameter*> parameters_;

@@ -9,16 +9,16 @@
 namespace hexad::moe {
 
 using namespace base;
-namespace {
-
-comm::Splits back(const comm::Splits& there) { return {there.receive, there.send}; }
-
-}  // namespace
 
 Combine::Combine(PassGraph& g, Options options)
     : g_(g), options_(std::move(options)), format_(g.format(options_.row_weights)), chunks_(g.counts.chunks.size()) {
   if (!g.bounded && landing() != Landing::as_they_are)
     slot_rows_.put(format_.buffer(g.counts.slots(), g.device, Category::temporary));
+  if (g.counts.joined) {
+    RowFormat of_slots = format_;
+    of_slots.row_weights /= g.counts.slots_per_row;
+    joined_.put(of_slots.buffer(g.counts.rows_computed(), g.device));
+  }
   if (!options_.collection) return;
   int64_t all = 0;
   for (const auto& counts : options_.collection->counts) all += ep::sum_of(counts);
@@ -29,29 +29,37 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   Chunk& here = chunks_[chunk];
   here.last = computed.by;
   if (!g_.counts.merged) here.rows = computed.results;
-  // Results are in the order in which their rows were computed, but must be returned in the order in which the rows
-  // arrived. This task copies back the results of rows that were copied to their places. It also packs rows that are
-  // not in plain format, unless the task that sums results packs the sums.
-  if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
+  // Results are in the order of computation, but must be returned in the order in which their rows arrived. The task
+  // combine.reorder restores this order if dispatch.place changed it. It also packs rows that are not in plain format,
+  // unless a task that sums results packs the sums.
+  if (g_.counts.joined)
+    add_joined_reordering(chunk, computed.results, row_weights);
+  else if (g_.counts.chunks[chunk].placed || g_.counts.merged || (!format_.plain() && !adds_up()))
     add_reordering(chunk, computed.results, row_weights);
   if (g_.shares_width(ep::EspExchange::gather)) add_reduce_scatter(chunk);
   if (g_.shares_width(ep::EspExchange::replicated)) add_all_reduce(chunk);
+  if (g_.counts.in_phases())
+    return add_phased_return(g_, format_, {here.last, here.rows},
+                             {.slot_rows = slot_rows_,
+                              .in_place = landing() == Landing::in_place,
+                              .collection = options_.collection,
+                              .collected = collected_});
   add_all_to_all(chunk);
   if (landing() == Landing::unpacked) add_unpacking(chunk);
   g_.note_returned(chunk, here.last);
   if (options_.collection) add_all_gather(chunk);
 }
 
-// Undoes the grouping by expert. Packs the rows, unless etp ranks sum them first, because sums need unpacked rows. The
-// task runs on the compute lane. On the copy lane, it would wait behind combine.unpack until the previous chunk has
-// returned.
+// Undoes the grouping by expert, and packs the rows. If etp ranks sum the rows first, they are not packed yet, because
+// sums need unpacked rows. The task runs on the compute lane. On the copy lane, it would wait behind combine.unpack
+// until the previous chunk has returned.
 void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   append(chunk, Lane::compute, TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
            const Rows results = merged ? computed.read() : computed.take();
-           // Inverse of dispatch.place, which has copied row r to row place[r].
+           // Inverse of dispatch.place, which copied row r to row place[r].
            RowSource ready{results.values, indices.place};
            if (indices.of_tokens()) {
              const Rows sums = reduce_groups(s, results, indices, row_weights.take());
@@ -66,27 +74,50 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
          }));
 }
 
-// Sums the etp ranks' addends. Each etp rank has addends for the rows of all etp ranks, and receives the sums of its
-// own rows.
-void Combine::add_reduce_scatter(size_t chunk) {
+// Stores the results of this chunk after those of earlier chunks. Sums, over all chunks, the results of each row whose
+// last expert is in this chunk.
+void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  const int64_t mine = counts.rows_received() * g_.row_bytes();
-  append(
-      chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
-      PassGraph::transfer(g_.etp, "etp", ep::sum_of(counts.shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
-      on_lane([format = format_, &counts, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
-        const Rows addends = rows.take();
-        const auto sum = [&](const Tensor& x) {
-          return x.defined() ? ep::add_shared_rows(counts.shared, x, etp, s) : x;
-        };
-        rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
-      }));
+  TaskId& last = chunks_[chunk].last;
+  // The cost includes a copy of the chunk's results, and sums of the same number of results. This number is the mean
+  // over the chunks.
+  last = reordered_ =
+      g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
+             PassGraph::copied(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),
+             on_lane([&counts, &indices = g_.routes.plan.indices.chunks[chunk], format = format_, summed = adds_up(),
+                      computed, row_weights, all = joined_, rows = chunks_[chunk].rows](Stream& s) {
+               const Rows made = computed.take(), results = all.read();
+               const Rows kept = part_of(results, counts.computed_begin, counts.computed_begin + counts.rows_in_chunk);
+               const auto& k = kernels::kernels(results.values.device()).pointwise;
+               k.copy(s, kept.values, made.values);
+               if (kept.row_weights.defined()) k.copy(s, kept.row_weights, made.row_weights);
+               const Rows sums = reduce_groups(s, results, indices, row_weights.read());
+               if (summed)
+                 rows.put(sums);
+               else
+                 rows.put({format.gather_packed(s, {sums.values, {}, sums.row_weights})});
+             }));
 }
 
-// Sums the etp ranks' addends. Each etp rank has addends for all rows, and receives all sums.
+// Sums the addends of the etp ranks. Each etp rank has addends for the rows of all etp ranks, and receives the sums of
+// its own rows.
+void Combine::add_reduce_scatter(size_t chunk) {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  const std::vector<int64_t>& shared = counts.back().shared;
+  const int64_t mine = counts.rows_to_return() * g_.row_bytes();
+  append(chunk, Lane::intra, TaskKind::reduce_scatter, "reduce_scatter",
+         PassGraph::transfer(g_.etp, "etp", ep::sum_of(shared) * g_.row_bytes() - mine, (g_.etp.size() - 1) * mine),
+         on_lane([format = format_, &shared, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
+           const Rows addends = rows.take();
+           const auto sum = [&](const Tensor& x) { return x.defined() ? ep::add_shared_rows(shared, x, etp, s) : x; };
+           rows.put({format.gather_packed(s, {sum(addends.values), {}, sum(addends.row_weights)})});
+         }));
+}
+
+// Sums the addends of the etp ranks. Each etp rank has addends for all rows, and receives all sums.
 void Combine::add_all_reduce(size_t chunk) {
   const int64_t ranks = g_.etp.size();
-  const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_received() * g_.row_bytes() / ranks;
+  const int64_t sent = 2 * (ranks - 1) * g_.counts.chunks[chunk].rows_to_return() * g_.row_bytes() / ranks;
   append(chunk, Lane::intra, TaskKind::all_reduce, "all_reduce", PassGraph::transfer(g_.etp, "etp", sent, sent),
          on_lane([format = format_, rows = chunks_[chunk].rows, &etp = g_.etp](Stream& s) {
            const Rows sums = rows.take();
@@ -97,26 +128,28 @@ void Combine::add_all_reduce(size_t chunk) {
 }
 
 Combine::Landing Combine::landing() const {
-  // True if rows are sent in the order of the slot rows. Direct sending with etp 1 also keeps that order, but its rows
-  // are unpacked anyway.
+  // True if rows are sent in the order of the slot rows. EspExchange::direct with etp 1 also keeps this order, but
+  // unpacks its rows anyway.
   const bool in_order = g_.counts.esp_exchange != ep::EspExchange::direct && !g_.nodes;
   if (g_.bounded || !format_.plain() || !in_order) return Landing::unpacked;
-  return g_.counts.chunks.size() == 1 ? Landing::as_they_are : Landing::in_place;
+  return g_.counts.chunks.size() == 1 && !g_.counts.in_phases() ? Landing::as_they_are : Landing::in_place;
 }
 
 void Combine::add_all_to_all(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  const ep::MovedRows& moved = counts.back();
   const Handoff<Rows>& rows = chunks_[chunk].rows;
-  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", back(counts.steps->across), format_)
-                             : g_.exchange(g_.ranks, "", back(counts.splits), format_);
+  const Cost cost = g_.nodes ? g_.exchange(*g_.nodes->across, "_across", ep::returning(moved.steps->across), format_)
+                             : g_.exchange(g_.ranks, "", ep::returning(moved.splits), format_);
   append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", cost,
-         [landing = landing(), &counts, rows, slot_rows = slot_rows_, &ranks = g_.ranks, nodes = g_.nodes](Stream& s) {
+         [landing = landing(), &counts, &moved, rows, slot_rows = slot_rows_, &ranks = g_.ranks,
+          nodes = g_.nodes](Stream& s) {
            const Tensor sent = rows.take().values;
            const Tensor out = landing == Landing::in_place
                                   ? slot_rows.read().values.slice(0, counts.slots_begin, counts.slots_end)
                                   : Tensor{};
-           auto [data, arrived] = nodes ? ep::return_between_nodes(counts, sent, *nodes, s)
-                                        : ep::send_to_tokens(counts, sent, ranks, s, out);
+           auto [data, arrived] = nodes ? ep::return_between_nodes(moved, sent, *nodes, s)
+                                        : ep::send_to_tokens(moved, sent, ranks, s, out);
            if (landing == Landing::as_they_are)
              slot_rows.put({data});
            else if (landing == Landing::unpacked)
@@ -124,11 +157,11 @@ void Combine::add_all_to_all(size_t chunk) {
            return arrived;
          });
   if (!g_.nodes) return;
-  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", back(counts.steps->inside), format_);
-  inside.copy_bytes = g_.passing_bytes(chunk, format_);
+  Cost inside = g_.exchange(*g_.nodes->inside, "_inside", ep::returning(moved.steps->inside), format_);
+  inside.copy_bytes = PassGraph::passing_bytes(moved, format_);
   append(chunk, Lane::intra, TaskKind::all_to_all, "a2a_inside", std::move(inside),
-         [&counts, rows, nodes = g_.nodes](Stream& s) {
-           auto [data, arrived] = ep::return_inside_node(counts, rows.take().values, *nodes, s);
+         [&moved, rows, nodes = g_.nodes](Stream& s) {
+           auto [data, arrived] = ep::return_inside_node(moved, rows.take().values, *nodes, s);
            rows.put({data});
            return arrived;
          });
@@ -136,7 +169,8 @@ void Combine::add_all_to_all(size_t chunk) {
 
 void Combine::add_unpacking(size_t chunk) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
-  append(chunk, Lane::copy, TaskKind::copy, "unpack", PassGraph::copied(counts.rows_to_send() * format_.row_bytes()),
+  append(chunk, Lane::copy, TaskKind::copy, "unpack",
+         PassGraph::copied(counts.rows_to_get_back() * format_.row_bytes()),
          on_lane([this, chunk, &counts, packed = chunks_[chunk].rows](Stream& s) {
            const Rows rows = unpacked(chunk, packed.take().values, s);
            if (g_.bounded) return options_.accept(s, chunk, rows);
@@ -150,12 +184,12 @@ void Combine::add_unpacking(size_t chunk) {
 }
 
 // Returns the slot rows of a chunk, made from the returned rows `sent`. With EspExchange::direct, every etp rank
-// returns an addend of each row, and a slot row is the sum of its addends (PlanIndices::copies).
+// returns one addend of each row. A slot row is then the sum of its addends (PlanIndices::copies).
 Rows Combine::unpacked(size_t chunk, const Tensor& sent, Stream& s) const {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   Rows rows{sent};
   if (!format_.plain()) {
-    rows = format_.buffer(counts.rows_to_send(), g_.device);
+    rows = format_.buffer(counts.rows_to_get_back(), g_.device);
     format_.scatter_unpacked(s, sent, {}, rows);
   }
   const Tensor& all_copies = g_.routes.plan.indices.copies;
@@ -178,8 +212,7 @@ void Combine::add_all_gather(size_t chunk) {
   const std::vector<int64_t>& counts = collection.counts[chunk];
   const int64_t all = ep::sum_of(counts), mine = counts[group.rank()];
   const Tensor out = collected_.slice(0, begin, begin + all);
-  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather",
-         PassGraph::transfer(group, "tp", (group.size() - 1) * mine * g_.row_bytes(), (all - mine) * g_.row_bytes()),
+  append(chunk, Lane::intra, TaskKind::all_gather, "all_gather", g_.gathering(group, mine, all),
          [out, &chunk_counts, &counts, &group, slot_rows = slot_rows_](Stream& s) {
            const Tensor own = slot_rows.read().values.slice(0, chunk_counts.slots_begin, chunk_counts.slots_end);
            return ep::gather_rows(counts, own, group, s, out).arrived;

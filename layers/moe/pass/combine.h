@@ -2,16 +2,19 @@
 #pragma once
 
 #include "layers/moe/pass/expert_tasks.h"
+#include "layers/moe/pass/phased_combine.h"
 
 namespace hexad::moe {
 
-/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot rows.
+/// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes). The result of a chunk is its slot
+/// rows. If rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
-///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce)
+///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
+///                            rows are joined
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
 ///   combine.all_reduce
-///   combine.a2a              returns the rows; if hierarchical, only between nodes
-///   combine.a2a_inside       if hierarchical: returns the rows to their sources inside nodes
+///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes
+///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
 ///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
 ///   combine.all_gather       gathers the returned rows on each tensor-parallel rank
 class Combine {
@@ -25,11 +28,11 @@ class Combine {
   /// Adds tasks to `g`, which must outlive this object.
   Combine(PassGraph& g, Options options);
 
-  /// Adds the tasks of a chunk. In sums of token rows, the results of slots are multiplied by `row_weights` [R, M];
-  /// undefined: not multiplied.
+  /// Adds the tasks of a chunk. If rows belong to tokens, the results are multiplied by `row_weights` [R, M] before
+  /// they are summed; undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // The next two functions are valid after a pass that is not bounded.
+  // Call the next two functions only after a pass that is not bounded.
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
@@ -39,8 +42,8 @@ class Combine {
  private:
   /// Conversion of the returned rows of a chunk to slot rows.
   enum class Landing : uint8_t {
-    as_they_are,  // the received tensor has all slot rows: there is one chunk, and its rows are in order
-    in_place,     // rows are received into the chunk's part of the slot rows
+    as_they_are,  // the received tensor is the slot rows, because there is one chunk and its rows are in order
+    in_place,     // the all-to-all writes to the chunk's part of the slot rows
     unpacked,     // a task copies rows to the slot rows or, in a bounded pass, passes them to Options::accept
   };
   struct Chunk {
@@ -48,6 +51,7 @@ class Combine {
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
+  void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);
   void add_all_reduce(size_t chunk);
   Landing landing() const;
@@ -64,15 +68,18 @@ class Combine {
   const RowFormat format_;
   std::vector<Chunk> chunks_;
   Handoff<Rows> slot_rows_;
+  Handoff<Rows> joined_;        // results of all chunks, if rows are joined
+  TaskId reordered_ = no_task;  // combine.reorder of the last chunk that was added, if rows are joined
   Tensor collected_;
 };
 
-/// Adds combine.tokens: after all chunks have returned, `combine` sums the slot rows of this rank's tokens.
+/// Adds the task combine.tokens, which starts after all chunks have returned. It calls `combine`, which sums the slot
+/// rows of this rank's tokens.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
-/// Returns a buffer for the rows of all ranks, if each rank has rows like `own`.
+/// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);
-/// Adds the task `name`, which starts after the tasks `after`. In it, the tensor-parallel ranks gather their shares of
-/// the tokens, from `own` [share, ...] to `all` [T, ...], which the task creates. `own_bytes` is the size of `own`.
+/// Adds the task `name`, which starts after the tasks `after`. The task gathers the shares `own` [share, ...] of all
+/// tensor-parallel ranks in a new tensor `all` [T, ...]. `own_bytes` is the size of `own`.
 void add_share_gather(PassGraph& g, std::vector<TaskId> after, std::string name, int64_t own_bytes,
                       const Handoff<Tensor>& own, const Handoff<Tensor>& all);
 

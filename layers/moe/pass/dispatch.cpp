@@ -12,10 +12,11 @@ namespace hexad::moe {
 using namespace base;
 namespace {
 
-// Returns the lane of dispatch.place. In MoNTA's O2, the task shares a lane with the preceding gather. In O3, it has a
-// separate lane.
-Lane placing_lane(Overlap overlap) {
-  switch (overlap) {
+// Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In O3, it is
+// on a separate lane. In Parm's SAA, only the return is divided, so the task cannot overlap with another chunk.
+Lane placing_lane(const PassGraph& g) {
+  if (g.counts.in_phases()) return Lane::compute;
+  switch (g.routes.settings.schedule.overlap) {
     case Overlap::sequential:
       return Lane::compute;
     case Overlap::a2a_allgather:
@@ -26,7 +27,7 @@ Lane placing_lane(Overlap overlap) {
   return Lane::compute;
 }
 
-// Returns a buffer for grouped rows, which belong to one slot each.
+// Returns a buffer for grouped rows, each of which belongs to one slot.
 Rows grouped_buffer(const PassGraph& g, RowFormat format, int64_t rows) {
   format.row_weights /= g.counts.slots_per_row;
   return format.buffer(rows, g.device);
@@ -50,6 +51,9 @@ Dispatch::Dispatch(PassGraph& g, const Options& options)
       keeps_weights_(options.keeps_weights),
       chunks_(g.counts.chunks.size()) {
   if (g.counts.merged) together_.put(grouped_buffer(g, format_, g.counts.rows_computed()));
+  if (!g.counts.joined) return;
+  joined_.put(format_.buffer(g.counts.rows_gathered(), g.device));
+  if (keeps_weights_) joined_weights_.put(joined_.read().row_weights);
 }
 
 void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows) {
@@ -57,18 +61,18 @@ void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)>
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
-  if (g_.counts.merged) add_placing(chunk);  // otherwise add_arrival() adds the task if rows must be placed
+  if (g_.counts.merged) add_placing(chunk);  // otherwise, add_arrival() adds this task if it is needed
 }
 
 void Dispatch::add_packing(size_t chunk, std::function<RowSource(Stream&)> rows) {
   // In a bounded pass, chunk i is packed once chunk i - 2 has returned, while chunk i - 1 is computed. On the compute
-  // lane, packing would wait for the end of that computation.
+  // lane, packing would wait until chunk i - 1 is computed.
   const Lane lane = g_.bounded ? Lane::copy : Lane::compute;
   append(chunk, lane, TaskKind::copy, "pack",
          PassGraph::copied(g_.counts.chunks[chunk].rows_to_send() * format_.row_bytes()),
          on_lane([format = format_, rows = std::move(rows), packed = chunks_[chunk].rows](Stream& s) {
-           // In plain format, this is a gather: row r is values[index[r]] of the RowSource. Without an index, it
-           // returns the values themselves.
+           // In plain format, this gathers rows: row r is values[index[r]] of the RowSource. If there is no index, the
+           // values are sent without a copy.
            packed.put({format.gather_packed(s, rows(s))});
          }));
 }
@@ -92,10 +96,10 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_inside_node(at, rows, *nodes, s);
             });
-  // Rows that arrived inside the node are sorted by node (NodeSteps::between) before they are sent on, which is one
+  // The intermediate rank sorts the rows by destination node (NodeSteps::between) before it forwards them. This is one
   // more copy.
   Cost across = g_.exchange(*g_.nodes->across, "_across", counts.steps->across, format_);
-  across.copy_bytes = g_.passing_bytes(chunk, format_);
+  across.copy_bytes = PassGraph::passing_bytes(counts, format_);
   add_level(Lane::inter, "a2a", std::move(across),
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_between_nodes(at, rows, *nodes, s);
@@ -127,7 +131,8 @@ Arrived Dispatch::add_arrival(size_t chunk) {
 
 void Dispatch::add_placing(size_t chunk) {
   const Chunk& here = chunks_[chunk];
-  append(chunk, placing_lane(g_.routes.settings.schedule.overlap), TaskKind::copy, "place",
+  if (g_.counts.joined) return add_joined_placing(chunk);
+  append(chunk, placing_lane(g_), TaskKind::copy, "place",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([chunk, &g = g_, format = format_, rows = here.rows, row_weights = here.row_weights,
                   together = together_, keeps_weights = keeps_weights_](Stream& s) {
@@ -136,14 +141,40 @@ void Dispatch::add_placing(size_t chunk) {
                g.counts.merged ? together.read() : grouped_buffer(g, format, g.counts.chunks[chunk].rows_computed());
            const Tensor sent = rows.take().values;
            if (!indices.of_tokens()) {
-             // In plain format, this is a scatter: row r goes to row place[r] of `grouped`.
+             // In plain format, this scatters rows: row r is copied to row place[r] of `grouped`.
              format.scatter_unpacked(s, sent, indices.place, grouped);
            } else {
-             const Tensor weights = copy_to_groups(s, format, sent, indices, grouped);
-             if (keeps_weights) row_weights.put(weights);
+             Rows arrived{sent};
+             if (!format.plain()) {
+               arrived = format.buffer(sent.dim(0), sent.device());
+               format.scatter_unpacked(s, sent, {}, arrived);
+             }
+             copy_to_groups(s, arrived, indices, grouped);
+             if (keeps_weights) row_weights.put(arrived.row_weights);
            }
            if (!g.counts.merged) rows.put(grouped);
          }));
+}
+
+// Adds the task that copies rows of this chunk and of earlier chunks to the experts of this chunk.
+void Dispatch::add_joined_placing(size_t chunk) {
+  const Chunk& here = chunks_[chunk];
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  const bool is_last = chunk + 1 == chunks_.size();
+  const int64_t begin = counts.arrived_begin,
+                end = is_last ? g_.counts.rows_gathered() : g_.counts.chunks[chunk + 1].arrived_begin;
+  const TaskId placed_before = chunk == 0 ? no_task : chunks_[chunk - 1].last;
+  chunks_[chunk].last =
+      g_.add({here.last, placed_before}, placing_lane(g_), TaskKind::copy, task_name(name_, "place", chunk),
+             PassGraph::copied((end - begin + counts.rows_in_chunk) * format_.row_bytes()),
+             on_lane([chunk, begin, end, is_last, &g = g_, &counts, format = format_, rows = here.rows,
+                      all = joined_](Stream& s) {
+               const Rows arrived = is_last ? all.take() : all.read();
+               format.scatter_unpacked(s, rows.take().values, {}, part_of(arrived, begin, end));
+               const Rows grouped = grouped_buffer(g, format, counts.rows_computed());
+               copy_to_groups(s, arrived, g.routes.plan.indices.chunks[chunk], grouped);
+               rows.put(grouped);
+             }));
 }
 
 void Dispatch::append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost,

@@ -5,45 +5,48 @@
 
 namespace hexad::moe {
 
-/// Rows on the rank that computes them, grouped by local expert.
+/// Rows that have arrived on the rank that computes them, grouped by local expert.
 struct Arrived {
   std::vector<TaskId> after;  // tasks that deliver the rows
   Handoff<Rows> rows;
 };
 
-/// Adds dispatch.tokens if ranks gather `tokens` [T, D] before dispatch. The task replaces `tokens` by the tokens of
-/// all these ranks.
+/// Adds the task dispatch.tokens if ranks gather tokens before dispatch (Routes::gatherers). The task replaces this
+/// rank's `tokens` [T, D] by the tokens of all gatherers.
 void add_token_gather(PassGraph& g, Tensor& tokens);
 
-/// Adds these tasks for each chunk (see docs/moe-layer.md for their lanes):
+/// Adds the following tasks for each chunk (see docs/moe-layer.md for their lanes):
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
-///   dispatch.a2a_inside   if hierarchical: sends rows to the ranks of this node whose positions in the node equal
-///                         those of the experts' ranks
-///   dispatch.a2a          sends rows to the experts' ranks; between nodes if hierarchical
+///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
+///                         node as the rank of the row's expert
+///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format
+///                         grouped and in plain format. A joined row is copied to its experts of each chunk, in that
+///                         chunk
 class Dispatch {
  public:
   struct Options {
     std::string_view name = "dispatch";
     int64_t row_weights = 0;     // number of weights sent with each slot of a row
-    bool keeps_weights = false;  // true: keeps the weights of token rows, for the sums that are returned
+    bool keeps_weights = false;  // true: keeps the weights of token rows for the combine
   };
   /// Adds tasks to `g`, which must outlive this object. Chunks that are computed together share one buffer.
   Dispatch(PassGraph& g, const Options& options);
 
-  /// Adds the tasks that send a chunk. They start after the task `after`. dispatch.pack calls `rows` to obtain the rows
-  /// to send. Also adds dispatch.place if chunks are computed together.
+  /// Adds the tasks that send a chunk. They start after the task `after`. The task dispatch.pack calls `rows` to obtain
+  /// the rows to send. Also adds dispatch.place if chunks are computed together.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
   /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if add()
-  /// did not. Call it in the step that computes the chunk, because a lane runs its tasks in the order of their
-  /// addition. If add() added dispatch.place of the next chunk, this chunk's experts would wait for that task on the
-  /// compute lane.
+  /// did not. Call this function in the step that computes the chunk: a lane runs its tasks in the order in which they
+  /// were added. If add() had already added dispatch.place of the next chunk, this chunk's experts would wait for that
+  /// task on the compute lane.
   Arrived add_arrival(size_t chunk);
-  /// Returns the weights [R, M] of the slots of token rows, as received; undefined unless Options::keeps_weights is
-  /// set.
-  const Handoff<Tensor>& row_weights(size_t chunk) const { return chunks_[chunk].row_weights; }
+  /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
+  /// rows are joined, R includes the rows of all chunks.
+  const Handoff<Tensor>& row_weights(size_t chunk) const {
+    return g_.counts.joined ? joined_weights_ : chunks_[chunk].row_weights;
+  }
 
  private:
   struct Chunk {
@@ -55,6 +58,7 @@ class Dispatch {
   void add_all_to_all(size_t chunk);
   void add_width_gather(size_t chunk);
   void add_placing(size_t chunk);
+  void add_joined_placing(size_t chunk);
   /// Adds a task that starts after the chunk's latest task.
   void append(size_t chunk, Lane lane, TaskKind kind, std::string_view step, Cost cost, schedule::TaskWork work);
 
@@ -64,6 +68,8 @@ class Dispatch {
   const bool keeps_weights_;
   std::vector<Chunk> chunks_;
   Handoff<Rows> together_;  // grouped rows of all chunks
+  Handoff<Rows> joined_;    // arrived rows of all chunks, if rows are joined
+  Handoff<Tensor> joined_weights_;
 };
 
 }  // namespace hexad::moe

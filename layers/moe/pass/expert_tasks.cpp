@@ -28,19 +28,24 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
   auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) {
     results.put(compute(s, rows.take()));
   };
-  out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk), cost(chunk, products_),
+  out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk),
+                  cost(g_.counts.chunks[chunk].offsets, products_),
                   g_.counts.merged ? on_lane(std::move(work)) : beside_chunks(std::move(work)));
   g_.note_computed(chunk, out.by);
 }
 
 void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
   g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("weight_gradients", chunk),
-         cost(chunk, {0, 0, products}), beside_chunks(std::move(compute)));
+         cost(g_.counts.chunks[chunk].own_offsets(), {0, 0, products}), beside_chunks(std::move(compute)));
 }
 
-// Returns the cost of a chunk's matrix products. Counts only experts that have rows.
-Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const {
-  const std::vector<int64_t>& offsets = g_.counts.chunks[chunk].offsets;
+TaskId ExpertTasks::add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
+  return g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("shadows.gradients", chunk),
+                cost(g_.counts.chunks[chunk].shadow_offsets, {0, 0, products}), beside_chunks(std::move(compute)));
+}
+
+// Returns the cost of the matrix products of rows with these offsets. Experts without rows are not counted.
+Cost ExpertTasks::cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const {
   int64_t busy = 0;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
   Cost cost;
@@ -51,7 +56,7 @@ Cost ExpertTasks::cost(size_t chunk, const schedule::ByGemmPass<int64_t>& produc
   return cost;
 }
 
-// Returns `work` restricted to compute_share of the threads. The other threads are left to communication.
+// Returns a task that runs `work` on the fraction compute_share of the threads. Communication uses the other threads.
 schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
   const double share = g_.routes.settings.schedule.compute_share;
   if (share == 1) return on_lane(std::move(work));
@@ -61,8 +66,8 @@ schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)
   });
 }
 
-// Returns `work` of one chunk for use beside the communication of other chunks. With a single chunk, nothing else is in
-// flight, and `work` uses all threads.
+// Returns `work` of one chunk, restricted as in beside_communication() while other chunks may be in flight. If there is
+// only one chunk, `work` uses all threads.
 schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
   return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }

@@ -1,20 +1,21 @@
-// Tasks on the compute lane of a pass: routed and shared experts.
+// Tasks of a pass that compute the routed and the shared experts, on the compute lane.
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "layers/moe/pass/dispatch.h"
 
 namespace hexad::moe {
 
-/// Results on the rank that has computed them, grouped by local expert.
+/// Results of the experts on this rank, grouped by local expert.
 struct Computed {
   TaskId by = no_task;
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens. It is a task of the pass, which runs while rows of these
-/// tokens are in flight, or it runs alone before or after the pass (schedule.moe.shared).
+/// Work of the shared experts on this rank's own tokens (schedule.moe.shared). It is either a task of the pass, which
+/// runs while rows are in flight, or it runs alone before or after the pass.
 struct SharedWork {
   std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
   double flops = 0;                          // FLOPs of one matrix product
@@ -25,27 +26,30 @@ struct SharedWork {
 ///   shared_experts     computes the shared experts while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together
 ///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
+///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks)
 class ExpertTasks {
  public:
-  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` are the floating-point operations of one matrix
-  /// product per row. `products` are the matrix products of each expert in a task `experts`, counted as in
-  /// Experts::products().
+  /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the number of floating-point operations per
+  /// row of one matrix product. `products` is the number of matrix products per expert in a task `experts`, counted as
+  /// in Experts::products().
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
-  /// Adds the task shared_experts. Call it after the sends that precede the first chunk's experts, and before any task
-  /// that waits for rows.
+  /// Adds the task shared_experts. Call this function after the dispatches that precede the first chunk's experts have
+  /// been added, and before any task that waits for rows is added.
   void add_shared(SharedWork shared);
   /// Adds the task `experts` of a chunk, which starts when the rows have arrived and the tasks `after` are done.
   /// `compute` maps the chunk's grouped rows [C, D] to their results [C, D].
   void add(size_t chunk, Arrived arrived, std::vector<TaskId> after, std::function<Rows(Stream&, Rows)> compute);
-  /// Adds the task weight_gradients of a chunk. Call it after add() for the same chunk. `products` is the number of
-  /// matrix products per expert.
+  /// Adds the task weight_gradients of a chunk. Call this function after add() for the same chunk. `products` is the
+  /// number of matrix products per expert.
   void add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
+  /// Adds the task shadows.gradients of a chunk, and returns it. Otherwise like add_weight_gradients().
+  TaskId add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute);
   /// Returns the results of a chunk, or of all chunks that are computed together.
   const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
-  Cost cost(size_t chunk, const schedule::ByGemmPass<int64_t>& products) const;
+  Cost cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const;
   schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const;
   schedule::TaskWork beside_chunks(std::function<void(Stream&)> work) const;
   std::string name(std::string_view stage, size_t chunk) const;

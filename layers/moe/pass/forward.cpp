@@ -4,23 +4,24 @@
 #include <utility>
 
 #include "layers/moe/pass/local_weights.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
 
 namespace {
 
-// Times at which a forward sums the slot rows and addends of each token, and computes the shared experts.
+// Times at which forward sums the slot rows and addends of each token, and computes the shared experts.
 struct Times {
   enum class Shared : uint8_t { before_pass, in_pass, after_pass };
 
-  bool sums_chunks;  // true: tasks of a bounded pass sum the slot rows of each chunk's tokens
-  bool sums_shares;  // true: tasks of the pass gather the sums of all ranks in Routes::sharers
+  bool sums_chunks;  // true: the pass is bounded, and its tasks sum the slot rows of each chunk's tokens
+  bool sums_shares;  // true: tasks of the pass gather the sums from all ranks in Routes::sharers
   Shared shared;
 
   Times(const Routes& routes, bool bounded)
       : sums_chunks(bounded),
-        // Rows that are gathered chunk by chunk (Combine::collected) are summed after the pass.
+        // If rows are gathered chunk by chunk (Combine::collected), they are summed after the pass.
         sums_shares(routes.sharers && !routes.collection),
         shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
                : sums_in_pass()                       ? Shared::before_pass
@@ -28,9 +29,9 @@ struct Times {
   bool sums_in_pass() const { return sums_chunks || sums_shares; }
 };
 
-// Adds the tasks that combine and gather results if each tensor-parallel rank sends a share of the tokens and needs the
-// results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`, unless a bounded pass has
-// written them to `own` chunk by chunk. Returns the results of all tokens.
+// Adds the tasks that combine and gather results, for tensor-parallel ranks that each send a share of the tokens and
+// need the results of all tokens. `sum_own_slots` computes the results of this rank's `tokens`. In a bounded pass, it
+// is not called, because other tasks have written these results to `own`. Returns the results of all tokens.
 Handoff<Tensor> add_gathering(PassGraph& g, const Tensor& tokens, const Handoff<Tensor>& own,
                               const std::function<void(Stream&, const Tensor&)>& sum_own_slots) {
   Handoff<Tensor> all;
@@ -65,8 +66,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels::kernels(x.device()).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. They are weighted here, unless the experts are on this rank and weight them.
-  // Rows of tokens are sent with their weights and return as weighted sums.
+  // Rows of slots return without weights. This rank multiplies them by the weights, unless experts_weight(). Rows of
+  // tokens are sent with their weights and return as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor computed_weights =
@@ -74,13 +75,15 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const Tensor weights_on_return = of_tokens || weighted ? Tensor{} : weights;
 
   PassGraph g(routes, x, times.sums_chunks);
+  ShadowTasks shadows(g, experts);
+  const TaskId shadows_received = shadows.add_broadcast(*expert_weights);
   add_token_gather(g, tokens);
-  Handoff<Tensor> own;  // results of this rank's tokens in a bounded pass
+  Handoff<Tensor> own;  // results of this rank's tokens, in a bounded pass
   if (times.sums_chunks) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
     const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
-    // At this point, the chunk's experts are done, and so are the shared experts, which precede them on the compute
+    // The chunk's experts are done at this point. So are the shared experts, which precede the experts on the compute
     // lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,
               rows_of(addends, routes.begin + t.begin, routes.begin + t.end));
@@ -102,9 +105,10 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
       (*keeps.all)[c] = std::move(made);
     return results;
   };
+  TaskId offloaded_before = no_task;  // task that offloads T_M of the chunk that was computed last
   g.add_steps({.dispatch =
                    [&](size_t c) {
-                     // Each row to send is the row of its token (PlanIndices::wire_tokens).
+                     // A row to send is the row of its token (PlanIndices::wire_tokens).
                      dispatch.add(c, g.room_to_dispatch(),
                                   [&, c](Stream&) { return routes.sent_rows(c, tokens, row_weights); });
                    },
@@ -114,12 +118,17 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                    },
                .compute =
                    [&](size_t c) {
-                     expert_tasks.add(c, dispatch.add_arrival(c), {},
+                     // As in MPMoE, chunks share one buffer for T_M. Its contents are offloaded before the next chunk
+                     // is computed.
+                     expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received, offloaded_before},
                                       [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
-                     if (keeps.offloaded) keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
+                     if (!keeps.offloaded) return;
+                     const TaskId offload = keeps.offloaded->add_offload(g, c, expert_tasks.computed(c).by);
+                     if (keeps.offloaded->activations()) offloaded_before = offload;
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O, the weighted sum of each token's slot rows and its addends. If tp is 1, the own slots are all slots.
+  // Computes T_O: the weighted sum of each token's slot rows, plus its addends. If tp is 1, the own slots are all
+  // slots.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,

@@ -1,12 +1,14 @@
-// Pass for memory_reuse: none. The tape's policy keeps T_DI and T_M for backward. For the gradient of the routing
-// weights, the tape also keeps the returned slot rows or, under `rows: token`, T_DO. If the experts multiply by the
-// routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor T_M after the activation.
+// Pass for memory_reuse: none. The tape keeps the experts' inputs T_DI and activations T_M for backward. For the
+// gradient of the routing weights, it also keeps the returned slot rows or, with `rows: token`, the experts' results
+// T_DO. If the experts multiply by the routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO,
+// nor the output of the activation.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
 #include "layers/moe/pass/local_weights.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -16,8 +18,8 @@ namespace {
 
 // All tensors that the tape keeps.
 struct KeptTensors {
-  Tensor slot_results;  // [S, D]; defined if slot rows return without weights
-  Tensor weights;       // [T, K]; undefined if experts_weight(): the experts then keep the weights of their rows
+  Tensor slot_results;  // [S, D]; defined if backward needs the slot rows for the gradient of the weights
+  Tensor weights;       // [T, K]; undefined if experts_weight(), because ExpertActivations then has the weights
   std::vector<ChunkActivations> experts;  // one entry per chunk, or a single entry if chunks are computed together
 
   /// Calls f(tensor) for each tensor, always in the same order.
@@ -75,7 +77,7 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
                                  call.routes->groups(chunk));
 }
 
-// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed.
+// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed (Routes::copies).
 Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
   const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
   if (routes.copies == 1) return own;
@@ -86,22 +88,22 @@ Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& strea
   return share;
 }
 
-// Rows that carry gradients to the experts in a backward pass. `weigh` and `take_dweights` may be empty.
+// Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions
   std::function<RowSource(Stream&, size_t chunk)> to_send;
-  // Multiplies the arrived gradients in place by the routing weights, which turns them into gradients of the experts'
+  // Multiplies the arrived gradients in place by the routing weights. They are then the gradients of the experts'
   // `results`. Returns the gradients of the routing weights, which are sent back with the rows.
   std::function<Tensor(Stream&, const Rows& arrived, const Tensor& results)> weigh{};
-  // Computes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
+  // Writes the gradients of the routing weights, from the slot rows or from values that the experts computed. Called
   // once all rows have returned.
   std::function<void(Stream&, const Rows& slot_rows)> take_dweights{};
 };
 
-// Returns rows of slots. The row of a slot is the gradient of its result: its token's gradient times the slot's weight.
-// The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to gather
-// `dtokens` first. The same kernel computes the gradients of the weights from the results that the slots returned in
-// forward, and writes them to `dweights`.
+// Returns rows of slots. The row of a slot is the gradient of its result: the gradient of the slot's token times the
+// slot's weight. The rows of all slots are computed when the first chunk is packed, because dispatch.tokens may have to
+// gather `dtokens` first. The same kernel writes the gradients of the weights to `dweights`. For this, it reads the
+// results that the slots returned in forward.
 GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const KeptTensors& kept, const Tensor& weights,
                            const Tensor& dweights) {
   return {.to_send = [&, dslots = Handoff<Tensor>()](Stream& s, size_t chunk) {
@@ -111,14 +113,14 @@ GradientRows rows_of_slots(const Routes& routes, const Tensor& dtokens, const Ke
           .permute.combine_backward(s, dslots.read(), dweights, dtokens, kept.slot_results, routes.plan.indices.rows,
                                     routes.tokens_of_slot_rows(), weights);
     }
-    // Sends the chunk's part of dslots. Each row to send is a slot row. Some plans send a slot row to several ranks
-    // (PlanIndices::wire_slots).
+    // Sends the chunk's part of dslots. Some plans send a slot row to several ranks (PlanIndices::wire_slots).
     return routes.sent_slots(chunk, dslots.read());
   }};
 }
 
-// Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of the slots. The rank
-// of each expert multiplies gradients by weights and computes the gradients of the weights, which return with the rows.
+// Returns rows of tokens. The gradients of tokens are sent unchanged, together with the weights of their slots. The
+// rank of each expert multiplies the gradients by the weights. It also computes the gradients of the weights, which
+// return with the rows.
 GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& dtokens, const Tensor& weights,
                             const Tensor& dweights) {
   return {.row_weights = 1,
@@ -140,17 +142,18 @@ GradientRows rows_of_tokens(Stream& stream, const Routes& routes, const Tensor& 
               }};
 }
 
-// Returns rows of slots for experts that weight their results. The row of a slot is the gradient of its token. The
-// experts compute the gradients of the weights, `computed_dweights`.
+// Returns rows of slots for experts that multiply by the routing weights. The row of a slot is the gradient of its
+// token. The experts compute `computed_dweights`, the gradients of the weights.
 GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const Tensor& computed_dweights,
                             const Tensor& dweights) {
   return {.to_send = [&](Stream&, size_t chunk) { return routes.sent_rows(chunk, dtokens, {}); },
           .take_dweights = [&](Stream& s, const Rows&) { take_slot_weights(s, dweights, routes, computed_dweights); }};
 }
 
-// Accumulates the gradients of the op's inputs if they are not gathered. `dslots` are the gradients of the slot rows,
-// `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. With tp = 1, the own slots
-// are all slots. The router's pullbacks receive the gradients of the weights and add to the gradient of x.
+// Accumulates the gradients of the op's inputs, for ranks that do not gather them. `dslots` are the gradients of the
+// slot rows, `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. With tp = 1,
+// the own slots are all slots. Later, the router's pullbacks receive the gradients of the weights and add to the
+// gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
   const Tensor own_dweights = routes.own_of_plan(dweights);  // equal to dweights if tp is 1
@@ -170,9 +173,9 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
   b.accumulate(1, own_dweights);
 }
 
-// Runs the pass of tensor-parallel ranks that hold the same inputs, and accumulates the inputs' gradients on the tape.
-// Adds the tasks that gather these gradients. The gradients of x are gathered chunk by chunk (Combine::collected) or at
-// the end.
+// Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that gather the gradients
+// of the inputs. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end. Finally accumulates
+// the gradients on the tape.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                      const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;
@@ -181,7 +184,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   Handoff<Tensor> own_dx, dx, own_dweights, all_dweights;
   std::vector<TaskId> after = g.return_tasks();
   if (at_end || gradients.take_dweights)
-    // Runs on the copy lane if weight gradients are on the compute lane, so that it does not wait for them.
+    // If weight gradients are on the compute lane, this task runs on the copy lane, so that it does not wait for them.
     after = {add_token_combine(g, b.weights_delayed() ? Lane::compute : Lane::copy, [&](Stream& s) {
       if (gradients.take_dweights) gradients.take_dweights(s, combine.slot_rows());
       if (!at_end) return;
@@ -193,8 +196,7 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   add_share_gather(g, after, "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
   g.run("backward");
 
-  // The sum is rounded before it is added to other gradients. Its rounding therefore does not depend on the number of
-  // chunks.
+  // The sum is rounded before other gradients are added. The result therefore does not depend on the number of chunks.
   if (!at_end) {
     dx.put(Tensor::empty(dout.shape(), dout.dtype(), dout.device()));
     k.combine(b.stream, dx.read(), combine.collected(), routes.collection->rows, {}, {});
@@ -203,16 +205,17 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   b.accumulate(1, all_dweights.take());
 }
 
-// Runs the backward pass with kept activations. `work` receives the inputs of delayed weight gradients.
+// Runs the backward pass with kept activations. If weight gradients are delayed, `work` receives their inputs.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;
-  const ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
+  ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
   const bool weighted = experts_weight(routes, *call.experts);
   const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
-  // take_dweights fills `dweights`, except for dropped slots. If take_dweights is empty, to_send fills it.
+  // take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty, to_send writes all of
+  // `dweights`.
   const Tensor dweights = Tensor::empty(routes.plan.indices.rows.shape(), acc, dout.device());
   if (weighted || routes.of_tokens()) dweights.fill_bytes(0, b.stream);
   const Tensor computed_dweights =
@@ -222,6 +225,8 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                                                       : rows_of_slots(routes, dtokens, kept, weights, dweights);
 
   PassGraph g(routes, dout, false);
+  ShadowTasks shadows(g, *call.experts);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   add_token_gather(g, dtokens);
   Combine combine(
       g, {.row_weights = gradients.row_weights, .collection = routes.collection ? &*routes.collection : nullptr});
@@ -243,23 +248,34 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
                   .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                   .compute =
                       [&](size_t c) {
-                        expert_tasks.add(c, dispatch.add_arrival(c), {},
+                        expert_tasks.add(c, dispatch.add_arrival(c), {shadows_received},
                                          [&, c](Stream& s, Rows rows) { return compute_chunk(s, c, std::move(rows)); });
                       },
                   .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }};
-  if (!b.weights_delayed())
+  // The gradients of shadows are not delayed, because a task of the pass reduces them.
+  std::vector<TaskId> shadow_gradients;
+  const bool delayed = b.weights_delayed();
+  if (!delayed || shadows.gradients())
     steps.weight_gradients = [&](size_t c) {
-      expert_tasks.add_weight_gradients(
-          c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
+      if (shadows.gradients())
+        shadow_gradients.push_back(expert_tasks.add_shadow_gradients(c, products, [&, c](Stream& s) {
+          const WeightWork& w = work[c];
+          call.experts->shadow_gradients(s, w.made.inputs, w.made.activations, w.gradients, w.doutput, routes.groups(c),
+                                         *shadows.gradients());
+        }));
+      if (!delayed)
+        expert_tasks.add_weight_gradients(
+            c, products, [&, c](Stream& s) { compute_weight_gradients(call, s, c, std::exchange(work[c], {})); });
     };
   g.add_steps(steps);
+  shadows.add_reduction(std::move(shadow_gradients));
   if (routes.inputs_alike) return run_for_sharers(g, combine, gradients, dtokens, dout, dweights, b);
   g.run("backward");
   if (gradients.take_dweights) gradients.take_dweights(b.stream, combine.slot_rows());
   accumulate(routes, dout, combine.slot_rows().values, dweights, b);
 }
 
-// Pullback of the op.
+// Pullback of the op that keeping_pass() records.
 void pull_back(const PassCall& call, Backward& b, const Tensor& dout, const Saved& saved) {
   KeptTensors kept = kept_from(saved, call.routes->computations());
   std::vector<WeightWork> work;

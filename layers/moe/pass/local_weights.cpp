@@ -7,7 +7,7 @@ namespace {
 // Returns a view of `t` as rows of one element, [numel, 1].
 Tensor as_rows(const Tensor& t) { return t.reshape({t.numel(), 1}); }
 
-// Calls f(chunk_rows, place) for each chunk. `chunk_rows` is the chunk's part of `slot_rows`, `place` its
+// Calls f(chunk_rows, place) for each chunk. `chunk_rows` is the chunk's part of `slot_rows`, and `place` is its
 // ChunkIndices::place.
 template <class F>
 void for_each_placed(const Routes& routes, const Tensor& slot_rows, const F& f) {

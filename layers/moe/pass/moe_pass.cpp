@@ -6,18 +6,20 @@
 
 namespace hexad::moe {
 
-Value moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held, const Experts& experts,
-               const PassSettings& settings, const std::vector<Value>& addends, const SharedWork& shared) {
+PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held,
+                    const Experts& experts, const PassSettings& settings, const std::vector<Value>& addends,
+                    const SharedWork& shared) {
   const PassCall call{.routes = std::make_shared<const Routes>(
                           make_routes(ids, held, settings, experts.shape(), x.data.dtype(), tape.stream)),
                       .experts = &experts,
                       .shared = {.compute = {}, .flops = shared.flops, .products = shared.products},
                       .first_shared_op = tape.size()};
-  // Memory is reused between a forward that records and its backward. Two cases use keeping_pass instead. An evaluation
-  // has no backward. A recomputed block (recompute: block) runs backward directly after its forward.
+  // restoring_pass saves memory between a recorded forward and its backward. In two cases, it would save nothing:
+  // evaluation has no backward, and a recomputed block (recompute: block) runs backward directly after forward.
   const bool restores = tape.mode() == Tape::Mode::record && settings.schedule.memory_reuse != ReuseStrategy::none;
-  return restores ? restoring_pass(tape, x, weights, call, addends, shared)
-                  : keeping_pass(tape, x, weights, call, addends, shared);
+  return {restores ? restoring_pass(tape, x, weights, call, addends, shared)
+                   : keeping_pass(tape, x, weights, call, addends, shared),
+          call.routes->plan.counts.hot.count()};
 }
 
 Value take_share(Tape& tape, const Value& x, const PassSettings& settings) {

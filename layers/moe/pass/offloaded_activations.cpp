@@ -16,23 +16,23 @@ OffloadedActivations::OffloadedActivations(ReuseStrategy strategy, const Experts
 
 void OffloadedActivations::put(size_t chunk, ChunkActivations made) {
   if (inputs_) here_[chunk].inputs = std::move(made.inputs);
-  // `activated` is not kept, because it is cheaper to compute than to move.
+  // `activated` is not kept, because recomputing it is cheaper than moving it.
   if (activations_) here_[chunk].activations.gate_up = std::move(made.activations.gate_up);
 }
 
-void OffloadedActivations::add_offload(PassGraph& g, size_t chunk, TaskId computed) {
-  if (!inputs_ && !activations_) return;
-  g.add({computed}, Lane::copy, TaskKind::copy, cat("offload[", chunk, "]"), moved(g, chunk),
-        on_lane([this, chunk](Stream& s) {
-          const ChunkActivations made = std::exchange(here_[chunk], {});
-          const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
-          away_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.activations.gate_up)};
-        }));
+TaskId OffloadedActivations::add_offload(PassGraph& g, size_t chunk, TaskId computed) {
+  if (!inputs_ && !activations_) return no_task;
+  return g.add({computed}, Lane::copy, TaskKind::copy, cat("offload[", chunk, "]"), moved(g, chunk),
+               on_lane([this, chunk](Stream& s) {
+                 const ChunkActivations made = std::exchange(here_[chunk], {});
+                 const auto copy = [&](const Tensor& t) { return t.defined() ? policy_->save(t, s) : nullptr; };
+                 away_[chunk] = {.inputs = copy(made.inputs), .gate_up = copy(made.activations.gate_up)};
+               }));
 }
 
-TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk) {
+TaskId OffloadedActivations::add_fetch(PassGraph& g, size_t chunk, TaskId after) {
   if (!inputs_ && !activations_) return no_task;
-  return g.add({}, Lane::copy, TaskKind::copy, cat("fetch[", chunk, "]"), moved(g, chunk),
+  return g.add({after}, Lane::copy, TaskKind::copy, cat("fetch[", chunk, "]"), moved(g, chunk),
                on_lane([this, chunk](Stream& s) {
                  const Copies copies = std::exchange(away_[chunk], {});
                  if (copies.inputs) here_[chunk].inputs = copies.inputs->get(s);

@@ -1,4 +1,4 @@
-// Expert activations in offload memory between forward and backward.
+// Expert activations that are in offload memory between forward and backward.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace hexad::moe {
 
-/// Activations of one chunk, or of all chunks if these are computed together.
+/// Activations of one chunk, or of all chunks if they are computed together.
 struct ChunkActivations {
   Tensor inputs;                  // T_DI, [C, D]: inputs of the experts
   ExpertActivations activations;  // T_M: activations inside the experts
@@ -20,9 +20,9 @@ struct ChunkActivations {
   }
 };
 
-/// Holds the offloaded activations of one call: T_DI under S1 and S3, T_M under S1 and S2. Adds these tasks:
-///   offload   moves activations to offload memory
-///   fetch     moves them back
+/// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M with S1 and S2. Adds these tasks:
+///   offload   moves activations of a chunk to offload memory
+///   fetch     moves activations of a chunk back to the device
 class OffloadedActivations {
  public:
   OffloadedActivations(ReuseStrategy strategy, const Experts& experts, size_t chunks);
@@ -30,14 +30,15 @@ class OffloadedActivations {
   bool inputs() const { return inputs_; }
   bool activations() const { return activations_; }
 
-  // Forward calls the next two functions.
-  /// Keeps the activations of a computed chunk until the task `offload` moves them.
+  // The next two functions are for forward.
+  /// Stores the activations of a computed chunk until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
-  void add_offload(PassGraph& g, size_t chunk, TaskId computed);
-  // Backward calls the next two functions.
-  /// Adds the task `fetch` and returns it, or no_task if nothing is fetched.
-  TaskId add_fetch(PassGraph& g, size_t chunk);
-  /// Returns a chunk's fetched activations.
+  /// Adds the task `offload` and returns it, or no_task if nothing is offloaded.
+  TaskId add_offload(PassGraph& g, size_t chunk, TaskId computed);
+  // The next two functions are for backward.
+  /// Adds the task `fetch`, which waits for `after`, and returns it, or no_task if nothing is fetched.
+  TaskId add_fetch(PassGraph& g, size_t chunk, TaskId after);
+  /// Moves the fetched activations of a chunk to the caller.
   ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }
 
  private:

@@ -26,8 +26,8 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
                             if (!shares_pass) b.replay_from(first);
                             pullback(b, dout, kept);
                           },
-                          // The weight gradients are tasks of the pass, or the pass defers them. The weight pullback
-                          // only lists the parameters.
+                          // There is no separate weight pullback: tasks of the pass compute the weight gradients, or
+                          // the pass defers them. This argument only lists the parameters.
                           {experts->parameters(), {}})[0];
 }
 

@@ -20,6 +20,14 @@ PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
       computed_by_(counts.chunks.size(), no_task),
       returned_by_(counts.chunks.size(), no_task) {}
 
+std::vector<size_t> PassGraph::compute_order() const {
+  if (counts.merged) return {0};
+  std::vector<size_t> order;
+  for (const auto& [stage, chunk] : checked_steps(routes.settings.order, counts.chunks.size(), bounded))
+    if (stage == Stage::compute) order.push_back(chunk);
+  return order;
+}
+
 void PassGraph::add_steps(const PassSteps& steps) {
   const size_t chunks = counts.chunks.size();
   if (counts.merged) {
@@ -30,7 +38,12 @@ void PassGraph::add_steps(const PassSteps& steps) {
     if (steps.weight_gradients) steps.weight_gradients(0);
     return;
   }
-  for (const auto& [stage, chunk] : checked_steps(routes.settings.order, chunks, bounded)) {
+  const IssueOrder& order = routes.settings.order;
+  const std::vector<IssueStep> in_order = checked_steps(order, chunks, bounded);
+  if (counts.joined)
+    if (const std::string why = in_turn_problem(in_order); !why.empty())
+      fail(ExitCode::usage, "schedule.moe.order (", order.name, "), for ", chunks, " chunks: ", why);
+  for (const auto& [stage, chunk] : in_order) {
     switch (stage) {
       case Stage::dispatch:
         steps.dispatch(chunk);
@@ -107,8 +120,8 @@ Cost PassGraph::exchange(const comm::ProcessGroup& group, std::string_view level
                   to_others(splits.send), to_others(splits.receive));
 }
 
-int64_t PassGraph::passing_bytes(size_t chunk, const RowFormat& format) const {
-  return ep::sum_of(counts.chunks[chunk].steps->inside.receive) * format.row_bytes();
+int64_t PassGraph::passing_bytes(const ep::MovedRows& rows, const RowFormat& format) {
+  return ep::sum_of(rows.steps->inside.receive) * format.row_bytes();
 }
 
 Cost PassGraph::copied(int64_t bytes) {

@@ -20,8 +20,8 @@ using schedule::TaskKind;
 
 constexpr TaskId no_task = -1;
 
-/// Passes a value from the task that makes it to later tasks that read or take it. Copies of a handoff share the value.
-/// take() empties the handoff. A value that is only read exists until the graph is destroyed.
+/// Passes a value from the task that creates it to later tasks. Copies of a handoff share the value. take() empties the
+/// handoff. A value that no task takes exists until the graph is destroyed.
 template <class T>
 class Handoff {
  public:
@@ -33,23 +33,26 @@ class Handoff {
   std::shared_ptr<T> value_ = std::make_shared<T>();
 };
 
-/// Steps of a pass by chunk. Each function adds tasks to the graph. If chunks are computed together, `compute` and
-/// `weight_gradients` are called once, with chunk 0.
+/// Steps of a pass. Each function adds the tasks of one chunk to the graph. If chunks are computed together, `compute`
+/// and `weight_gradients` are called only once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
-  std::function<void()> beside;  // called once, before the first `compute`; adds tasks that do not wait for rows
+  // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.
+  std::function<void()> beside;
   std::function<void(size_t)> compute, combine;
   std::function<void(size_t)> weight_gradients{};  // empty if the pass has no weight gradients
 };
 
-/// Runs `graph` under the name settings.name + " " + `name`: through settings.runner or, if that is null, directly.
+/// Runs `graph` under the name settings.name + " " + `name`. Uses settings.runner, or runs the graph directly if the
+/// runner is null.
 void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, std::string_view name, Device device);
 
 class PassGraph {
  public:
-  /// Makes the graph of a pass with rows like those of `like` [T, D]. If `bounded`, chunks share two sets of buffers.
-  /// Chunk i then starts once chunk i - 2 has returned, and is computed after chunk i - 1. Tensors are created when a
-  /// task is issued, so all tasks are issued late (TaskSpec::issued_late). `routes` must outlive the graph.
+  /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
+  /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks
+  /// are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. `routes` must outlive
+  /// the graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
@@ -59,34 +62,40 @@ class PassGraph {
   const Device device;
   const bool bounded;
   const comm::ProcessGroup& ranks;      // group of the all-to-all
-  const comm::NodeGroups* const nodes;  // two levels of `ranks`; null: the all-to-all has one step
+  const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is direct
   const comm::ProcessGroup& etp;
 
-  /// Calls the steps in the schedule's order. Throws Error(usage) if that order is illegal.
+  /// Returns the chunks in the order in which add_steps() computes them. Throws like add_steps().
+  std::vector<size_t> compute_order() const;
+  /// Calls the steps in the schedule's issue order. Throws Error(usage) if the issue order is illegal.
   void add_steps(const PassSteps& steps);
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
 
-  /// Adds a task to lane `lane`. It starts after the tasks `after`, which may include no_task.
+  /// Adds a task to lane `lane`. The task starts after the tasks `after`; entries no_task are ignored.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.
-  /// Makes `task` precede every dispatch.
+  /// Makes every dispatch wait for `task`.
   void run_first(TaskId task) { first_ = task; }
-  /// Returns the task that frees buffers for the next chunk to dispatch. Call it once per chunk.
+  /// Returns the task that frees buffers for the next chunk to dispatch. Call this function once per chunk.
   TaskId room_to_dispatch();
   /// Returns the tasks that free buffers for the next chunk to compute.
   std::vector<TaskId> room_to_compute() const;
   /// Records the task that computes a chunk.
   void note_computed(size_t chunk, TaskId task);
-  /// Records the last task of a chunk's return.
+  /// Records the last task of a chunk's return. Call it once per chunk.
   void note_returned(size_t chunk, TaskId task);
-  /// Returns the last task of each chunk. All rows have returned when all of these tasks are done.
-  const std::vector<TaskId>& return_tasks() const { return returned_by_; }
+  /// Records the last task of a set of rows (ReturnSet) of the only chunk, whose rows return in phases. Call it once
+  /// per set, instead of note_returned().
+  void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
+  /// Returns the last task of the return of each chunk, or of each set. When all of these tasks are done, all rows have
+  /// returned.
+  const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? sets_returned_by_ : returned_by_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
   RowFormat format(int64_t row_weights) const;
-  /// True if etp ranks share an expert's width, and exchange rows by `esp_exchange`.
+  /// True if etp ranks share an expert's width and exchange rows by the method `esp_exchange`.
   bool shares_width(ep::EspExchange esp_exchange) const {
     return counts.esp_exchange == esp_exchange && etp.size() > 1;
   }
@@ -95,12 +104,17 @@ class PassGraph {
 
   /// Returns the cost of a transfer in `group`. `name` is the name of the group in Rates.
   static Cost transfer(const comm::ProcessGroup& group, std::string name, int64_t sent, int64_t received);
-  /// Returns the cost of rows sent in `group`: the group of the all-to-all or, if `level` is not empty, one of its
-  /// levels.
+  /// Returns the cost of an all-to-all in `group`, which is the group of the pass or, if `level` is not empty, one of
+  /// its two levels.
   Cost exchange(const comm::ProcessGroup& group, std::string_view level, const comm::Splits& splits,
                 const RowFormat& format) const;
-  /// Returns the bytes that the hierarchical all-to-all copies on an intermediate rank.
-  int64_t passing_bytes(size_t chunk, const RowFormat& format) const;
+  /// Returns the cost of an all-gather of rows in `group`. This rank has `mine` rows, and all ranks together have
+  /// `all`.
+  Cost gathering(const comm::ProcessGroup& group, int64_t mine, int64_t all) const {
+    return transfer(group, "tp", (group.size() - 1) * mine * row_bytes(), (all - mine) * row_bytes());
+  }
+  /// Returns the bytes that the hierarchical all-to-all copies on this rank as an intermediate rank.
+  static int64_t passing_bytes(const ep::MovedRows& rows, const RowFormat& format);
   static Cost copied(int64_t bytes);
 
  private:
@@ -109,12 +123,13 @@ class PassGraph {
   size_t dispatched_ = 0;
   std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
   std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
+  std::vector<TaskId> sets_returned_by_{};         // task of each set
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".
 std::string task_name(std::string_view stage, std::string_view step, size_t chunk);
 
-/// Wraps work that has no asynchronous part.
+/// Wraps work that is complete when its lane's stream has run it.
 schedule::TaskWork on_lane(std::function<void(Stream&)> work);
 
 }  // namespace hexad::moe

@@ -1,14 +1,17 @@
-// Pass for MPMoE's S1 to S4, which do not keep T_DI and T_M for backward. T_DI is offloaded (S1, S3) or sent again (S2,
-// S4). T_M is offloaded (S1, S2) or computed again (S3, S4). Chunks of tokens share two sets of buffers.
+// Pass for MPMoE's strategies S1 to S4, which do not keep the experts' inputs T_DI and activations T_M for backward.
+// T_DI is offloaded (S1, S3) or sent again (S2, S4). T_M is offloaded (S1, S2) or recomputed (S3, S4). Chunks of tokens
+// share two sets of buffers.
 //
-// The tape keeps x, the weights, and the offloaded tensors. The results of slots are not kept. The gradient of a slot's
-// weight is the dot product of the slot's result and dout. The slot's expert computes the same number as the dot
-// product of T_M and the gradient of T_M, and returns it with the row.
+// The tape keeps the weights and, unless T_DI is offloaded, x. It does not keep the results of slots. The gradient of a
+// slot's weight is the dot product of the slot's result and dout. It equals the dot product of T_M and the gradient of
+// T_M, which the slot's expert computes and returns with the row.
 #include "layers/moe/pass/pass_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "layers/moe/pass/forward.h"
+#include "layers/moe/pass/shadow_tasks.h"
 #include "layers/moe/pass/token_rows.h"
 
 namespace hexad::moe {
@@ -31,11 +34,13 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   OffloadedActivations& offloaded = restoring.offloaded;
   const Tensor dout = routes.own_of_result(all_dout);
   const auto& k = kernels::kernels(dout.device()).permute;
-  const ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
+  ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
   const Tensor dx = Tensor::like(dout), dweights = Tensor::zeros(weights.shape(), weights.dtype(), weights.device());
 
   PassGraph g(routes, dout, true);
+  ShadowTasks shadows(g, experts);
+  const TaskId shadows_received = shadows.add_broadcast(expert_weights);
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = restoring.tokens[c];
     k.combine(s, dx.slice(0, t.begin, t.end), slots.values, t.rows, {}, {});
@@ -45,18 +50,20 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   };
   Combine combine(g, {.row_weights = 1, .accept = combine_chunk});
   Dispatch dispatch(g, {.row_weights = 1});
-  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again unless it was offloaded
+  Dispatch inputs(g, {.name = "inputs"});  // sends T_DI again; unused if T_DI was offloaded
   const int64_t products = experts.products();
   ExpertTasks expert_tasks(g, experts.flops_per_row(),
                            {offloaded.activations() ? 0 : products - 1, products, products});
+  const std::vector<size_t> order = g.compute_order();
   std::vector<TaskId> fetched(routes.computations(), no_task);
   const auto compute_chunk = [&](Stream& s, size_t c, const Rows& rows, const Handoff<Rows>& sent_again) {
     ChunkActivations made = offloaded.take(c);
     if (!offloaded.inputs()) made.inputs = sent_again.take().values;
     if (!made.activations.defined())
       made.activations = expert_weights.before_activation(s, made.inputs, routes.groups(c));
-    auto [drows, drow_weights] = experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations),
-                                                           rows.values, rows.row_weights, routes.groups(c));
+    auto [drows, drow_weights] =
+        experts.backward_weighted(s, expert_weights, made.inputs, std::move(made.activations), rows.values,
+                                  rows.row_weights, routes.groups(c), shadows.gradients());
     return Rows{drows, drow_weights.reshape({-1, 1})};
   };
   g.add_steps({.dispatch =
@@ -65,7 +72,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      if (!offloaded.inputs())
                        inputs.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, x, {}); });
                      dispatch.add(c, room, [&, c](Stream&) { return routes.sent_rows(c, dout, row_weights); });
-                     fetched[c] = offloaded.add_fetch(g, c);
+                     if (!offloaded.activations() || c == order.front())
+                       fetched[c] = offloaded.add_fetch(g, c, no_task);
                    },
                .beside = [&] { expert_tasks.add_shared(call.shared_backward(b)); },
                .compute =
@@ -73,11 +81,20 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      const Arrived again = offloaded.inputs() ? Arrived{} : inputs.add_arrival(c);
                      std::vector<TaskId> after = again.after;
                      after.push_back(fetched[c]);
+                     after.push_back(shadows_received);
                      expert_tasks.add(
                          c, dispatch.add_arrival(c), std::move(after),
                          [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
+                     // Chunks share one buffer for T_M, as in forward, so that of the next chunk is fetched once this
+                     // chunk is computed.
+                     const auto next = std::ranges::find(order, c) + 1;
+                     if (offloaded.activations() && next != order.end())
+                       fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
+  std::vector<TaskId> computed;
+  for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
+  shadows.add_reduction(std::move(computed));
   g.run("backward");
   b.accumulate(0, dx);
   b.accumulate(1, dweights);
@@ -97,7 +114,7 @@ Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const Pas
   const ForwardResult result =
       forward(routes, *call.experts, x.data, weights.data,
               {.offloaded = &restoring->offloaded, .tokens = &restoring->tokens}, addends, shared, tape.stream);
-  // If inputs are offloaded, backward does not need x.
+  // Backward needs x only to send T_DI again.
   return call.record(tape, result.out, x, weights, addends,
                      autograd::save(restoring->offloaded.inputs() ? Tensor{} : x.data, weights.data),
                      [restoring](Backward& b, const Tensor& dout, const Saved& saved) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
 #include "layers/moe/schedule/memory_limit.h"
 #include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/received.h"
 
 namespace hexad::moe {
 
@@ -30,8 +32,9 @@ RowGroups Routes::groups(size_t chunk) const {
     groups.rows = {
         .groups = on_device.dim(0) - 1, .max_rows = counts(chunk).rows_computed(), .host = {}, .device = on_device};
   } else {
-    groups.rows = kernels::GroupOffsets::on_host(offsets);
+    groups.rows = kernels::GroupOffsets::on_host(counts(chunk).own_offsets());
     groups.dense = settings.schedule.is_dense(offsets);
+    if (plan.counts.hot.any()) groups.shadows = kernels::GroupOffsets::on_host(counts(chunk).shadow_offsets);
   }
   return groups;
 }
@@ -75,42 +78,120 @@ std::vector<ChunkTokens> Routes::chunk_tokens(Stream& stream) const {
 
 namespace {
 
-// Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute these, because all
-// ranks hold the same ids. Returns the order of this rank.
+// True if ep ranks get copies of the hot experts of other ranks.
+bool shadows(const PassSettings& settings) { return settings.schedule.shadows() && settings.groups.ep->size() > 1; }
+
+// Returns the minimum load of a hot expert. If the recipe leaves it open, the rows of a hot expert must also be at
+// least as large as its weights, which are sent instead of the rows. A row has D elements. The weights have 3 D F
+// elements, or 2 D F for GELU experts.
+ep::HotRule hot_rule(const MoeSchedule& s, const ExpertShape& shape) {
+  if (s.hot_load) return {.least_load = *s.hot_load};
+  return {.least_load = MoeSchedule::usual_hot_load, .least_rows = (shape.gated ? 3 : 2) * shape.width};
+}
+
+// Returns the hot experts; none if the schedule has no shadows. `sent` are the ids of the slots that this rank sends.
+// If `senders` is not null, its ranks sent the ids. Collective over ExpertGroups::sources() if the schedule has
+// shadows.
+ep::HotExperts hot_experts(const Tensor& sent, const comm::ProcessGroup* senders, const PassSettings& settings,
+                           const ExpertShape& shape, Stream& stream) {
+  if (!shadows(settings)) return {};
+  const tensor::HostRead read = tensor::read_to_host("routing: ids", sent, stream);
+  const Tensor& known = read.tensor();
+  if (senders) ep::check_gathered_ids(known, settings.experts, *senders);
+  return ep::agree_on_hot_experts(known, settings.experts, settings.groups.ep->size(),
+                                  hot_rule(settings.schedule, shape),
+                                  settings.groups.sources(settings.schedule.esp_exchange_used()));
+}
+
+// Returns the order of the slots of ep rank `rank`. `hot` are the hot experts of its ep group.
+ep::SlotOrder order_with(const ep::HotExperts& hot, const Tensor& ids, ep::Ordering ordering, int rank,
+                         Stream& stream) {
+  if (!hot.any()) return ep::order_slots(ids, ordering, rank, stream);
+  base::require(ordering.capacity == 0, "[moe] padding up to the capacity of experts, ", hot.count(),
+                " of which are hot; expected no padding or no hot experts");
+  ordering.experts = hot.numbers(ordering.experts);
+  ordering.senders = nullptr;  // their ids were checked before they were replaced by numbers
+  return ep::order_slots(ep::renumbered(ids, hot, std::span(&rank, 1), stream), ordering, rank, stream);
+}
+
+// Returns the orders of the slots of all tensor-parallel ranks. `hot` are the hot experts of this rank. The other ranks
+// may belong to other ep groups, with other hot experts. Therefore, if the schedule has shadows, the ranks exchange
+// their hot experts.
+std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const Tensor& ids, const ep::HotExperts& hot,
+                                             const ep::Ordering& ordering, Stream& stream) {
+  if (!shadows(settings)) return ep::order_slots(ids, ordering, settings.tensor_ep_ranks, stream);
+  const int64_t most = settings.experts / ordering.ranks, ranks = settings.tensor->size(), share = ids.dim(0) / ranks;
+  std::vector<int64_t> mine = hot.list();
+  mine.resize(most, -1);
+  const std::vector<int64_t> all = settings.tensor->all_gather_values(mine, ids.device());
+  std::vector<ep::SlotOrder> orders;
+  for (int64_t q = 0; q < ranks; ++q) {
+    const auto of_rank = std::span(all).subspan(static_cast<size_t>(q * most), static_cast<size_t>(most));
+    const std::vector<int64_t> list(of_rank.begin(), std::ranges::find(of_rank, -1));
+    orders.push_back(order_with(ep::HotExperts(list, settings.experts, ordering.ranks),
+                                ids.slice(0, q * share, (q + 1) * share), ordering, settings.tensor_ep_ranks[q],
+                                stream));
+  }
+  return orders;
+}
+
+// Returns the order in which the rows of a plan with these options return.
+ep::ReturnOrder return_order(const PassSettings& settings, const ep::PlanOptions& options) {
+  const bool direct = options.esp_exchange == ep::EspExchange::direct;
+  return {settings.groups.ep->size(), direct ? settings.groups.etp->size() : 1, options.return_phases};
+}
+
+// Sets routes.collection from the slot orders of all tensor-parallel ranks. This rank can compute all orders, because
+// all of these ranks hold the same ids. The ranks gather rows chunk by chunk or, if rows return in phases, set by set.
+// Returns the order of this rank.
 ep::SlotOrder collect(Routes& routes, const Tensor& ids, const ep::PlanOptions& options, Stream& stream) {
   const PassSettings& settings = routes.settings;
   const int ranks = settings.tensor->size(), ep_ranks = settings.groups.ep->size();
-  const int64_t share = ids.dim(0) / ranks, chunks = options.chunking.chunks;
-  std::vector<ep::SlotOrder> orders = ep::order_slots(
-      ids, {settings.experts, ep_ranks, options.chunking, options.row_of}, settings.tensor_ep_ranks, stream);
+  const int64_t share = ids.dim(0) / ranks;
+  std::vector<ep::SlotOrder> orders = orders_of_sharers(
+      settings, ids, options.hot,
+      {settings.experts, ep_ranks, options.chunking, options.row_of, nullptr, settings.padded_capacity()}, stream);
+  const ep::ReturnOrder returns = return_order(settings, options);
+  // A part contains the rows of one rank for one chunk and one ep rank. Returns the index of the all-gather of a part.
+  const auto gathering = [&](int q, int part) {
+    return returns.sets() > 1 ? returns.set(settings.tensor_ep_ranks[q], part % ep_ranks) : part / ep_ranks;
+  };
+  const int gatherings = std::max(options.chunking.chunks, returns.sets()), parts = options.chunking.chunks * ep_ranks;
   RowCollection rows{.group = settings.tensor,
                      .counts = {},
                      .rows = Tensor::empty(ids.shape(), Dtype::i64, ids.device(), Category::communication)};
-  // For each rank and chunk: the end of the chunk's rows among the rank's rows, and the offset from these row numbers
-  // to rows of all ranks.
-  std::vector<int64_t> parts(ranks * 2 * chunks), end(orders.size(), 0);
+  // For each rank and part, two numbers: the end of the part among the rank's rows, and the offset that turns the
+  // rank's row numbers into those of the gathered rows.
+  std::vector<int64_t> ends_and_offsets(ranks * 2 * parts);
   int64_t all = 0;
-  for (int64_t c = 0; c < chunks; ++c) {
+  for (int g = 0; g < gatherings; ++g) {
     rows.counts.emplace_back();
-    for (size_t q = 0; q < orders.size(); ++q) {
-      const auto to = std::span(orders[q].rows_to).subspan(c * ep_ranks, ep_ranks);
-      const size_t part = 2 * q * static_cast<size_t>(chunks) + static_cast<size_t>(c);
-      parts[part + chunks] = all - end[q];
-      rows.counts.back().push_back(ep::sum_of(to));
-      end[q] += rows.counts.back().back(), all += rows.counts.back().back();
-      parts[part] = end[q];
+    for (int q = 0; q < ranks; ++q) {
+      int64_t begin = 0, count = 0;
+      for (int part = 0; part < parts; ++part) {
+        const int64_t in_part = orders[q].rows_from()[part], end = begin + in_part;
+        if (gathering(q, part) == g) {
+          ends_and_offsets[2 * q * parts + part] = end;
+          ends_and_offsets[(2 * q + 1) * parts + part] = all + count - begin;
+          count += in_part;
+        }
+        begin = end;
+      }
+      rows.counts.back().push_back(count);
+      all += count;
     }
   }
-  const Tensor table = Tensor::from<int64_t>(parts, {ranks, 2, chunks}, ids.device(), Category::communication);
+  const Tensor table =
+      Tensor::from<int64_t>(ends_and_offsets, {ranks, 2, parts}, ids.device(), Category::communication);
   for (int q = 0; q < ranks; ++q)
     kernels::kernels(ids.device())
         .index.shift_parts(stream, rows.rows.slice(0, q * share, (q + 1) * share), orders[q].rows,
-                           table.slice(0, q, q + 1).reshape({2, chunks}));
+                           table.slice(0, q, q + 1).reshape({2, parts}));
   routes.collection = std::move(rows);
   return std::move(orders[settings.tensor->rank()]);
 }
 
-// True if the plan can be made on the device of the ids.
+// True if the plan can be made on the device of the ids, without communication.
 bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
   const MoeSchedule& s = settings.schedule;
   return settings.groups.experts->size() == 1 && settings.tensor->size() == 1 && options.chunking.chunks == 1 &&
@@ -122,24 +203,27 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential,
+                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential && !s.returns_in_phases(),
                           .all_to_all = s.all_to_all};
+  if (s.returns_in_phases()) {
+    options.return_phases = static_cast<int>(s.chunks);
+    return options;
+  }
   options.chunking.chunks = static_cast<int>(s.chunks);
-  const bool phases = s.duplicates == Duplicates::pause_after_gate && options.merged;  // true for Parm's SAA
-  options.chunking.by = phases                           ? By::phases
-                        : s.chunk_by == ChunkBy::experts ? By::experts
-                        : s.chunk_by == ChunkBy::nodes   ? By::peers
-                                                         : By::tokens;
-  // A recipe for many ranks may run on fewer ranks, which have fewer peers or nodes.
-  if (phases || s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
+  options.chunking.by = s.chunk_by == ChunkBy::experts ? By::experts
+                        : s.chunk_by == ChunkBy::nodes ? By::peers
+                                                       : By::tokens;
+  // Limits the number of chunks, because a recipe for many ranks may run on fewer ranks, which have fewer peers.
+  if (s.chunk_by == ChunkBy::nodes) options.chunking.chunks = std::min(options.chunking.chunks, ep_ranks);
   return options;
 }
 
-// Returns the routes with the number of chunks in `settings`.
-Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, Stream& stream) {
+// Makes the routes with the number of chunks that `settings` contains.
+Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
+                        Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
-  const ep::PlanOptions options = plan_options(schedule, ep_ranks);
+  ep::PlanOptions options = plan_options(schedule, ep_ranks);
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
@@ -155,7 +239,8 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.sharers = settings.tensor;
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
-    if (options.chunking.chunks > 1) {
+    if (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1) {
+      options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
     }
@@ -166,9 +251,11 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.gatherers = settings.groups.etp;
   const Tensor sent =
       routes.gatherers ? comm::all_gather_rows(ids, *routes.gatherers, stream) : routes.own_of_result(ids);
-  const ep::SlotOrder order =
-      ep::order_slots(sent, {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers},
-                      settings.groups.ep->rank(), stream);
+  options.hot = hot_experts(sent, routes.gatherers, settings, shape, stream);
+  const ep::SlotOrder order = order_with(
+      options.hot, sent,
+      {settings.experts, ep_ranks, options.chunking, options.row_of, routes.gatherers, settings.padded_capacity()},
+      settings.groups.ep->rank(), stream);
   routes.plan = ep::make_routing_plan(order, settings.groups, options, stream);
   return routes;
 }
@@ -177,14 +264,13 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
 
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream) {
-  Routes routes = routes_in_chunks(ids, held, settings, stream);
+  Routes routes = routes_in_chunks(ids, held, settings, shape, stream);
   if (!settings.schedule.memory_limit) return routes;
-  // RowCollection exists if there are several chunks, and decides when the shared experts compute (forward.cpp).
+  // A RowCollection exists only with several chunks, and determines when the shared experts compute (forward.cpp).
   base::require(
       !routes.inputs_alike,
-      "[moe] schedule.moe.memory_limit may divide the tokens of ranks that hold the same tokens into different "
-      "numbers of chunks, and they would then compute shared experts at different times: schedule.moe.duplicates "
-      "must be pause_before_gate");
+      "[moe] schedule.moe.memory_limit needs schedule.moe.duplicates: pause_before_gate; otherwise, ranks that hold "
+      "the same tokens might use different numbers of chunks and compute shared experts at different times");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =
@@ -198,7 +284,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = routes_in_chunks(ids, held, finer, stream);
+    routes = routes_in_chunks(ids, held, finer, shape, stream);
   }
   routes.settings = settings;
   return routes;

@@ -17,16 +17,23 @@ namespace hexad::moe {
 /// Settings that all passes of a layer share.
 struct PassSettings {
   MoeSchedule schedule;
-  IssueOrder order;  // order named by schedule.order
+  IssueOrder order;  // issue order named by schedule.order
   int64_t experts;   // number of experts on all ranks
   ep::ExpertGroups groups;
   const comm::ProcessGroup* tensor;                    // tensor-parallel ranks, which may hold the same tokens
   std::vector<int> tensor_ep_ranks;                    // ep rank of each rank of `tensor`
-  std::string name;                                    // name of the layer, passed to the runner
+  std::string name;                                    // name of the layer, part of the name of each pass
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
+  double capacity_factor = 0;                          // of the model; 0: experts have no capacity
 
-  /// Returns how often each token is computed if all tensor-parallel ranks hold it.
+  /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
+  /// 0: no padding.
+  double padded_capacity() const {
+    const bool pads = schedule.capacity_padding == CapacityPadding::full && groups.experts->size() > 1;
+    return pads ? capacity_factor : 0;
+  }
+  /// Returns how often each token is sent to the experts if all tensor-parallel ranks hold it.
   int copies() const;
 };
 
@@ -37,15 +44,16 @@ enum class Held : uint8_t {
   share,  // each rank has a share of the tokens, in rank order, and needs the results of all tokens
 };
 
-/// Returned rows that the ranks of a group gather from each other, chunk by chunk.
+/// Returned rows that the ranks of a group all-gather, chunk by chunk or, if rows return in phases, set by set
+/// (ep::ReturnSet).
 struct RowCollection {
   const comm::ProcessGroup* group;
-  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks][ranks of the group]
+  std::vector<std::vector<int64_t>> counts;  // numbers of rows, [chunks or sets][ranks of the group]
   Tensor rows;                               // [T, K]: index of each slot's row among the gathered rows
 };
 
-/// Tokens [begin, end) of the op that belong to a chunk, and rows [tokens, K]: the index of each of their slots' rows
-/// among the chunk's slot rows.
+/// Tokens [begin, end) of the op, which belong to one chunk. rows [end - begin, K] contains the index of each slot's
+/// row among the slot rows of the chunk.
 struct ChunkTokens {
   int64_t begin, end;
   Tensor rows;
@@ -55,66 +63,66 @@ struct ChunkTokens {
 struct Routes {
   PassSettings settings;
   ep::RoutingPlan plan{};      // plan for tokens [begin, end), or for the tokens of all `gatherers`
-  int64_t begin = 0, end = 0;  // tokens of the result that this rank sends
+  int64_t begin = 0, end = 0;  // tokens of the result that this rank sends to the experts
   int copies = 1;              // number of times each token is computed
 
   /// Ranks that gather their tokens before dispatch (DeepSpeed's ESP-AllGather); null: tokens are not gathered. This
   /// rank's tokens are tokens [gathered_begin(), gathered_begin() + end - begin) of the plan.
   const comm::ProcessGroup* gatherers = nullptr;
   int64_t gathered_begin() const { return gatherers ? gatherers->rank() * (end - begin) : 0; }
-  /// Tensor-parallel ranks that each send a share of the tokens and gather the results of all tokens. Null: the result
-  /// has only tokens [begin, end).
+  /// Tensor-parallel ranks that each send a share of the tokens to the experts, and then gather the results of all
+  /// tokens. Null: the result has only tokens [begin, end).
   const comm::ProcessGroup* sharers = nullptr;
-  /// True if the sharers also hold all inputs, and therefore gather the inputs' gradients.
+  /// True if each sharer holds the inputs of all tokens. The sharers then also gather the gradients of the inputs.
   bool inputs_alike = false;
-  /// Rows gathered chunk by chunk; empty: all tokens are gathered at the end.
+  /// Rows that the sharers gather chunk by chunk or set by set; empty: they gather all tokens at the end.
   std::optional<RowCollection> collection{};
 
   const ep::ChunkCounts& counts(size_t chunk) const { return plan.counts.chunks[chunk]; }
   /// Returns the number of expert computations in a pass: one per chunk, or one if chunks are computed together.
   size_t computations() const { return plan.counts.merged ? 1 : plan.counts.chunks.size(); }
-  /// True if rows belong to tokens. The experts' ranks then multiply results by weights, so the weights are sent with
-  /// the rows.
+  /// True if rows belong to tokens instead of slots. Then weights are sent with the rows, because the experts' ranks
+  /// multiply the results by them.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // A rank's own tokens are tokens [begin, end) of the result. With tp = 1, these are all tokens of the result and of
-  // the plan, and the next three functions return all rows.
-  /// Returns the own tokens' part of `rows`, which has a row for each token of the result. Returns `rows` itself if all
-  /// its rows are of own tokens.
+  // The own tokens of a rank are tokens [begin, end) of the result. With tp = 1, they are all tokens of the result and
+  // of the plan, so the next three functions return all rows.
+  /// Returns the part of `rows` that belongs to the own tokens. `rows` has one row per token of the result, or only
+  /// those of the own tokens; the latter are returned unchanged.
   Tensor own_of_result(const Tensor& rows) const {
     return rows.dim(0) == end - begin ? rows : rows.slice(0, begin, end);
   }
-  /// Returns the own tokens' part of `rows`, which has a row for each token of the plan.
+  /// Returns the part of `rows` that belongs to the own tokens. `rows` has one row per token of the plan.
   Tensor own_of_plan(const Tensor& rows) const {
     return rows.slice(0, gathered_begin(), gathered_begin() + end - begin);
   }
-  /// Returns the slot row of each slot of the own tokens, [end - begin, K].
+  /// Returns the index of the slot row of each slot of the own tokens, [end - begin, K].
   Tensor rows_of_own_slots() const { return own_of_plan(plan.indices.rows); }
-  /// Returns the rows of a chunk by expert, and whether the schedule computes their matrix products one expert at a
-  /// time.
+  /// Returns the row offsets of the experts in a chunk. RowGroups::dense says if the schedule computes one expert per
+  /// kernel call.
   RowGroups groups(size_t chunk) const;
-  /// Returns the rows that a chunk sends. `tokens` has a row for each token of the plan; each row to send is the row of
-  /// its token (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if defined.
+  /// Returns the rows that a chunk sends, taken from `tokens`, which has one row per token of the plan
+  /// (PlanIndices::wire_tokens). Includes the chunk's part of `row_weights` [W, M] if this tensor is defined.
   RowSource sent_rows(size_t chunk, const Tensor& tokens, const Tensor& row_weights) const;
-  /// Returns the rows that a chunk sends, from a tensor of slot rows [S, D]. Each row to send is its slot row
-  /// (PlanIndices::wire_slots). If wire_slots is undefined, row i to send is slot row i.
+  /// Returns the rows that a chunk sends, taken from slot rows [S, D] (PlanIndices::wire_slots). If wire_slots is
+  /// undefined, row i to send is slot row i.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
-  /// Returns the token of each slot row [S], or -1 for rows without a slot. Undefined if the plan does not know the
-  /// tokens.
+  /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the plan
+  /// does not store the tokens.
   Tensor tokens_of_slot_rows() const;
-  /// Returns the weights of the plan's tokens, made from the op's `weights` [T, K]: gathered if ranks gather tokens,
-  /// otherwise the rows of this rank's own tokens.
+  /// Returns the weights of the plan's tokens. If ranks gather tokens, the weights are gathered from the op's `weights`
+  /// [T, K] of all gatherers. Otherwise, they are the rows of this rank's own tokens.
   Tensor plan_weights(const Tensor& weights, Stream& s) const;
   /// Returns the tokens of each chunk, in order.
   std::vector<ChunkTokens> chunk_tokens(Stream& stream) const;
 };
 
-/// Makes the routes of a call. Decides which tokens this rank sends, sorts their slots into the order of the rows to
-/// send (ep::order_slots), and exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
-/// describes ids and the tensors with the same rows. The number of chunks is schedule.chunks, or more if this routing
-/// of rows of `dtype` would exceed schedule.memory_limit; there is at most one chunk per token. Collective over the
-/// groups of `settings`. All ranks that share the experts get the same number of chunks. Ranks with replicas of these
-/// experts may get another number.
+/// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
+/// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
+/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is schedule.chunks, or
+/// more if this routing of rows of `dtype` would exceed schedule.memory_limit. There is at most one chunk per token.
+/// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups
+/// may get another number.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 

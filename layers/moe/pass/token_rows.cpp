@@ -9,24 +9,17 @@ const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.d
 
 }  // namespace
 
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
-                      const Rows& grouped) {
-  Rows there{sent};
-  if (!format.plain()) {
-    there = format.buffer(sent.dim(0), sent.device());
-    format.scatter_unpacked(s, sent, {}, there);
-  }
+void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped) {
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {
     if (chunk.place.defined())
       table(out).permute.scatter(s, out, gather_rows_by(s, {rows}, index).values, chunk.place);
     else
       table(out).permute.gather(s, out, rows, index, {});
   };
-  copy(grouped.values, there.values, chunk.source);
-  if (grouped.row_weights.defined())
-    copy(grouped.row_weights, there.row_weights.reshape({chunk.reduced.numel(), grouped.row_weights.dim(1)}),
-         chunk.entry);
-  return there.row_weights;
+  copy(grouped.values, arrived.values, chunk.source);
+  if (!grouped.row_weights.defined()) return;
+  const int64_t width = grouped.row_weights.dim(1);
+  copy(grouped.row_weights, arrived.row_weights.reshape({arrived.row_weights.numel() / width, width}), chunk.entry);
 }
 
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights) {
@@ -36,11 +29,13 @@ Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk
     return Tensor::empty({count, like.dim(1)}, like.dtype(), like.device(), Category::communication);
   };
   Rows sums{buffer(rows, results.values)};
-  k.permute.combine(s, sums.values, results.values, chunk.reduced, weights, {});
+  // `weights` are in the order of the arrived rows. Joined rows return in a different order.
+  const Tensor of_rows = weights.defined() ? gather_rows_by(s, {weights}, chunk.returned).values : weights;
+  k.permute.combine(s, sums.values, results.values, chunk.reduced, of_rows, {});
   if (!results.row_weights.defined()) return sums;
   const Tensor row_weights = buffer(rows * slots, results.row_weights);
-  k.pointwise.fill(s, row_weights, 0);
-  k.permute.scatter(s, row_weights, gather_rows_by(s, {results.row_weights}, chunk.place).values, chunk.entry);
+  // Uses the kernel `combine` as a copy, as wire_weights() does.
+  k.permute.combine(s, row_weights, results.row_weights, chunk.reduced.reshape({rows * slots, 1}), {}, {});
   sums.row_weights = row_weights.reshape({rows, slots * row_weights.dim(1)});
   return sums;
 }
@@ -52,7 +47,8 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
   };
   const int64_t slots = plan.indices.row_slots.numel(), width = plan.counts.slots_per_row;
   const Tensor by_row = buffer({plan.counts.slots(), width});
-  // combine is used as a copy: each entry is the weight of one slot, or 0 (index -1) if the row has no further slot.
+  // Uses the kernel `combine` as a copy: each entry is the weight of one slot, or 0 (index -1) if the row has fewer
+  // slots.
   k.combine(s, by_row.reshape({slots, 1}), weights.reshape({weights.numel(), 1}),
             plan.indices.row_slots.reshape({slots, 1}), {}, {});
   if (!plan.indices.wire_slots.defined()) return by_row;
@@ -63,7 +59,7 @@ Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weight
 
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots) {
   const auto& k = table(out).permute;
-  // Scatters rows of one element each. Entries beyond a row's slots have index -1 and are skipped.
+  // Scatters rows of one element each. Entries for missing slots have index -1 and are skipped.
   k.scatter(s, out.reshape({out.numel(), 1}), row_weights.reshape({row_weights.numel(), 1}),
             row_slots.reshape({row_slots.numel()}));
 }

@@ -1,5 +1,5 @@
-// Rows that belong to tokens (`rows: token`, EPS-MoE). A row is sent once to a rank, copied there for each of the
-// token's experts, and returned as one sum.
+// Rows that belong to tokens (`rows: token`, EPS-MoE). A token's row is sent once to each rank that has any of its
+// experts. The rank copies the row for each of these experts, and returns one sum of their results.
 #pragma once
 
 #include "layers/moe/pass/row_format.h"
@@ -7,20 +7,21 @@
 
 namespace hexad::moe {
 
-/// Copies token rows, which arrived in `format` as `sent`, to their places in `grouped`. Each copy has the weights of
-/// its slot. Returns the weights [R, M X] as received; undefined if there are none.
-Tensor copy_to_groups(Stream& s, const RowFormat& format, const Tensor& sent, const ep::ChunkIndices& chunk,
-                      const Rows& grouped);
-/// Returns, for each arrived row, the sum of the results of its copies (EPS-MoE's LocalReduce). Each result is
-/// multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of the copies,
-/// with 0 if a row has no further slot.
+/// Copies the token rows `arrived` [R], with row weights [R, M X], to their positions in `grouped`, one copy per slot.
+/// Each copy gets the weights of its slot.
+void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped);
+/// Returns, for each row that returns in the chunk, the sum of the results of its copies (EPS-MoE's LocalReduce). Each
+/// result is multiplied by its weight in `weights` [R, M]; undefined: not multiplied. Also returns the row weights of
+/// the copies, padded with 0 for rows with fewer than M slots. If rows are joined, `results` and `weights` are those of
+/// all chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
 /// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] acc of the plan's tokens.
 /// Entries beyond a row's slots are 0.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is
-/// PlanIndices::row_slots or a part of it. `row_weights` [R, M] returned with the rows. `out` is [T, K].
+/// PlanIndices::row_slots or a part of it. `row_weights` [R, M] are the weights that returned with the rows. `out` is
+/// [T, K].
 void scatter_by_slot(Stream& s, const Tensor& out, const Tensor& row_weights, const Tensor& row_slots);
 
 }  // namespace hexad::moe

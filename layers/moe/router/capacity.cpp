@@ -10,8 +10,8 @@ using device::Device;
 
 namespace {
 
-// Returns the position of each token among the rows of the ranks of `batch`'s context, rank by rank: [T] i64. Returns
-// an undefined tensor if the rows are in order.
+// Returns the index of each token's row if the rows of all cp ranks are concatenated: [T] i64. Returns an undefined
+// tensor if there is one cp rank, because its rows are in the order of the tokens.
 Tensor rows_of_tokens(const layers::MicroBatch& batch, Device device) {
   const cp::ContextSplit split = batch.split();
   if (split.ranks == 1) return {};

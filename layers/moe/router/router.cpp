@@ -5,16 +5,28 @@ namespace hexad::moe {
 using namespace autograd;
 using namespace base;
 
-Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b)
+Gate::Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias)
     : weight_(&b.parameter(
           "weight", {out, in},
-          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})) {}
+          {.init = {Init::Kind::normal, s.model.init_std}, .placement = b.partial(), .accumulator = true})),
+      bias_(
+          bias ? &b.parameter(
+                     "logit_bias", {out},
+                     {.init = {Init::Kind::constant, 0}, .decay = false, .placement = b.partial(), .accumulator = true})
+               : nullptr) {}
 
 Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
-  const auto& k = kernels::kernels(x.device()).matmul;
+  const auto& table = kernels::kernels(x.device());
+  const auto& k = table.matmul;
   Parameter& w = *weight_;
+  Parameter* const bias = bias_;
   const Tensor out = Tensor::empty({x.data.dim(0), w.shape()[0]}, w.dtype(), x.device());
   k.forward(t.stream, out, x.data, w.use(t.stream), kernels::Write::replace);
+  std::vector<Parameter*> parameters{&w};
+  if (bias) {
+    table.bias.forward(t.stream, out, bias->use(t.stream));
+    parameters.push_back(bias);
+  }
   const int64_t begin = in.own_begin, end = in.own_end;
   return t.record("router_logits", out, {x}, save(x.data.slice(0, begin, end)),
                   [&k, &w, shape = x.shape(), dtype = x.data.dtype()](Backward& b, const Tensor& dout, const Saved&) {
@@ -22,10 +34,14 @@ Value Gate::operator()(Tape& t, const Value& x, const RouterInput& in) const {
                       k.input_gradient(b.stream, dx, dout, w.use(b.stream), add_to(b.stream, dx, so_far));
                     });
                   },
-                  {{&w}, [&k, &w, begin, end](Backward& b, const Tensor& dout, const Saved& s) {
+                  {parameters, [&table, &w, bias, begin, end](Backward& b, const Tensor& dout, const Saved& s) {
                      auto [rows] = s.get<1>();
-                     const Tensor& dw = w.gradient();
-                     k.weight_gradient(b.stream, dw, dout.slice(0, begin, end), rows, w.next_write());
+                     const Tensor own = dout.slice(0, begin, end);
+                     if (w.trainable()) {
+                       const Tensor& dw = w.gradient();
+                       table.matmul.weight_gradient(b.stream, dw, own, rows, w.next_write());
+                     }
+                     if (bias && bias->trainable()) table.bias.backward(b.stream, bias->gradient_to_add(b.stream), own);
                    }});
 }
 
@@ -34,7 +50,7 @@ namespace {
 class TopKRouter final : public Router {
  public:
   TopKRouter(const RouterSpec& s, const Builder& b)
-      : rule_(s.rule()), gate_(s, s.model.moe.experts, s.model.hidden, b) {}
+      : rule_(s.rule()), gate_(s, s.model.moe.experts, s.model.hidden, b, s.model.moe.router_bias) {}
 
   RouterOutput operator()(Tape& t, const RouterInput& in) const override {
     const Value logits = gate_(t, in.x, in);
@@ -56,11 +72,13 @@ std::vector<std::string_view> score_rule_keys(const ModelConfig& model) {
   const MoeConfig &m = model.moe, usual;
   std::vector<std::string_view> keys;
   if (m.score != usual.score) keys.push_back("score");
+  if (m.router_bias != usual.router_bias) keys.push_back("router_bias");
   if (m.normalize != usual.normalize) keys.push_back("normalize");
   if (m.normalize_floor != usual.normalize_floor) keys.push_back("normalize_floor");
   if (m.scale != usual.scale) keys.push_back("scale");
   if (m.groups != usual.groups) keys.push_back("groups");
   if (m.top_groups != usual.top_groups) keys.push_back("top_groups");
+  if (m.group_score != usual.group_score) keys.push_back("group_score");
   return keys;
 }
 

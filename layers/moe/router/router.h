@@ -27,12 +27,12 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// A router that a recipe may choose: the settings that it reads, and its factory. A recipe with any other setting is
-/// rejected before a router is made.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that changes
+/// any other setting is rejected before a router is made.
 struct RouterDeclaration {
-  config::OptionNames options{};  // names in model.moe.router_options
-  /// True if the router reads RouterSpec::rule(). If false, model.moe.score, normalize, normalize_floor, scale,
-  /// groups and top_groups must keep their defaults.
+  config::OptionNames options{};  // names of the options in model.moe.router_options
+  /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
+  /// normalize, normalize_floor, scale, groups, top_groups and group_score must keep their defaults.
   bool uses_score_rule = false;
   /// True if RouterInput::bias takes part in the selection. If false, the model must have no selection bias.
   bool selects_by_bias = false;
@@ -42,8 +42,7 @@ struct RouterDeclaration {
 /// Returns the recipe key that holds the options of the router named by `model`, and the router's name for error
 /// messages.
 config::OptionsOwner router_options(const ModelConfig& model);
-/// Returns the keys of model.moe that have no effect without the score rule and that differ from their defaults in
-/// `model`.
+/// Returns the keys of model.moe that only the score rule reads and that differ from their defaults in `model`.
 std::vector<std::string_view> score_rule_keys(const ModelConfig& model);
 
 /// Arguments of the function that makes a router.
@@ -56,59 +55,63 @@ struct RouterSpec {
   /// std::logic_error if the option is not declared.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize,
-  /// normalize_floor, scale, groups, top_groups). Throws std::logic_error unless the router declares uses_score_rule.
+  /// normalize_floor, scale, groups, top_groups, group_score). Throws std::logic_error unless the router declares
+  /// uses_score_rule.
   kernels::RouterRule rule() const;
 
   config::Options options{router_options(model), declared.options, model.moe.router_options};
 };
 
-/// Rows to route: row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks route
-/// the same rows, each rank adds only the weight gradients of its own rows [own_begin, own_end); see Gate.
+/// Rows to route. Row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks route
+/// the same rows, each rank computes weight gradients only for its own rows [own_begin, own_end); see Gate.
 struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& pass;
   int64_t first, own_begin, own_end;
-  Tensor bias{};    // [E] acc: used in the selection only; undefined unless MoeConfig::has_selection_bias()
-  Tensor forced{};  // i32 [T, K]: replaces the choice, in an experiment or comparison; undefined: the router chooses
+  Tensor bias{};    // [E] acc: used only to select experts; undefined unless MoeConfig::has_selection_bias()
+  Tensor forced{};  // i32 [T, K]: experts to use instead of the router's choice; undefined: the router chooses
 
   int64_t rows() const { return x.data.dim(0); }
   /// Returns the tokens' ids in the vocabulary: i32 [T].
   Tensor token_ids() const { return pass.batch.ids.slice(0, first, first + rows()); }
 };
 
-/// A router's choice. The balancing loss is computed from scores, the z-loss from logits. A router without scores or
-/// logits leaves that member without data. A recipe with a loss that needs the member is then rejected.
+/// Result of a router. The balancing loss is computed from scores, the z-loss from logits. A router without scores or
+/// logits leaves the data of that member undefined. A recipe with a loss that needs the member is then rejected.
 struct RouterOutput {
   Value logits;  // [T, E] acc
   // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct.
   autograd::RouterChoice choice{};
 };
 
-/// Chooses top_k experts for every token. A choice must depend only on the token (its activations, its id, its global
-/// index), not on the rest of the micro-batch or on the rank. It is then the same under every layout. The layer handles
-/// capacity, padding and losses. The router makes its parameters by Gate or with Builder::partial().
+/// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
+/// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
+/// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
+/// Builder::partial().
 class Router {
  public:
   virtual ~Router() = default;
   virtual RouterOutput operator()(Tape& t, const RouterInput& in) const = 0;
 };
 
-/// Linear map without bias for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64
-/// run). The gradient of x counts all rows, the gradient of the weight only rows [own_begin, own_end). If several ranks
-/// route the same rows, each rank's own rows are its share, so that every token counts once in the weight gradient.
+/// Linear map for routers and the gate of shared experts, from [T, in] to [T, out], in f32 (f64 in an f64 run). The
+/// gradient of x covers all rows. The gradients of weight and bias cover only rows [own_begin, own_end). If several
+/// ranks route the same rows, each rank's own rows are its share of them. Every token then counts once in these
+/// gradients.
 class Gate {
  public:
-  /// Makes the parameter "weight" [out, in], drawn with model.init_std.
-  Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b);
-  /// Returns x[T, in] weight^T. Row i of x belongs to row i of `in`.
+  /// Makes the parameter "weight" [out, in] with standard deviation model.init_std and, on request, the parameter
+  /// "logit_bias" [out] of zeros. It is not named "bias", because this is the name of the selection bias, a state.
+  Gate(const RouterSpec& s, int64_t out, int64_t in, const Builder& b, bool bias = false);
+  /// Returns x[T, in] weight^T + logit_bias. Row i of x belongs to row i of `in`.
   Value operator()(Tape& t, const Value& x, const RouterInput& in) const;
 
  private:
-  Parameter* weight_;
+  Parameter *weight_, *bias_;  // bias_: null if there is none
 };
 
-/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. Softmax or
-/// sigmoid, groups, normalisation and scale are those of model.moe (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+/// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
+/// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

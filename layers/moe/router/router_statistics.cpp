@@ -27,6 +27,7 @@ ModelStatistics::ModelStatistics(int64_t moe_layers, int64_t experts, Device dev
 void ModelStatistics::reset(Stream& stream) {
   for (const Tensor& t : {counts_, losses_})
     if (t.defined()) t.fill_bytes(0, stream);
+  for (RouterStatistics& layer : layers) layer.passes = layer.shadowed = 0;
 }
 
 void ModelStatistics::read(Stream& stream) {

@@ -13,24 +13,25 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Observations of one MoE layer over the micro-batches since the last reset. A rank observes its share of the tokens;
-/// the total is the sum over the ranks.
+/// Statistics of one MoE layer over the micro-batches since the last reset. Each rank counts its share of the tokens,
+/// so the total is the sum over the ranks.
 struct RouterStatistics {
   std::vector<int64_t> counts;  // number of tokens that chose each expert, before drops and without padding
   int64_t assignments = 0, dropped = 0;
-  double aux_loss = 0, z_loss = 0;  // sums of the unweighted losses over the micro-batches
+  double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
+  int64_t passes = 0, shadowed = 0;  // number of forward passes, and sum of their numbers of hot experts
 
   /// Sums on the model's device, to which kernels add. ModelStatistics zeroes them and reads them into the members
   /// above.
   struct Sums {
-    Tensor chosen, kept;      // [E] i64: slots of each expert before drops, and after drops if slots may be dropped
+    Tensor chosen, kept;  // [E] i64: slots of each expert before and after drops; `kept` only if slots may be dropped
     Tensor aux_loss, z_loss;  // [1] f64
   };
   Sums sums{};
   bool may_drop = false;  // true if the layer adds to sums.kept
 };
 
-/// Statistics of all MoE layers of a model. The memory is on the model's device.
+/// Statistics of all MoE layers of a model, in memory of the model's device.
 class ModelStatistics {
  public:
   ModelStatistics(int64_t moe_layers, int64_t experts, Device device);

@@ -13,15 +13,16 @@ namespace hexad::layers {
 using device::Device;
 using device::Stream;
 
-/// Experts of each token, by MoE layer, step (0: evaluation) and global index of the token, independent of the layout.
-/// Rounding may change the order of scores. A run that takes its choices from a more exact run avoids this effect.
+/// Experts of each token, by MoE layer, step (0: evaluation) and global index of the token. The log does not depend on
+/// the layout. Rounding may change the order of scores, and thus the choice of experts. To exclude this effect, a run
+/// can use the choices of a more exact run.
 class RoutingLog {
  public:
-  /// Records ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. They replace earlier
-  /// records of the same tokens.
+  /// Records the experts ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. Replaces
+  /// earlier records of the same tokens.
   void record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
-  /// Returns ids [count, K] of the micro-batch's rows from row `begin` on. Padding without a record gets the first K
-  /// experts. Throws std::logic_error for any other token without a record.
+  /// Returns the recorded ids [count, K] of the micro-batch's rows from row `begin` on. Padding without a record gets
+  /// the first K experts. Throws std::logic_error for any other token without a record.
   Tensor choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
   bool empty() const { return experts_.empty(); }
 

@@ -42,14 +42,15 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
 
 RoutingOverride::RoutingOverride(const MoeConfig& c, int64_t layer) : config_(c), layer_(layer) {
   if (c.routing == Routing::trace) trace_ = read_trace(c);
-  // A weight of zero marks a chosen expert, so no weight may underflow to zero, even with a large exponent.
+  // zipf() marks a chosen expert with weight zero. No other weight may therefore underflow to zero, even with a large
+  // exponent.
   for (int64_t e = 0; e < c.experts; ++e)
     zipf_weights_.push_back(
         std::max(std::pow(static_cast<double>(e + 1), -c.zipf_exponent), std::numeric_limits<double>::min()));
 }
 
-// Draws K experts without replacement. The probability of an expert is proportional to its weight among the remaining
-// experts.
+// Draws K experts without replacement. In each draw, the probability of an expert is its share of the remaining
+// weights.
 void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t token) const {
   const Philox random(pass.seed, Purpose::route, cat("layer.", layer_), pass.step);
   std::vector<double> left = zipf_weights_;
@@ -58,7 +59,7 @@ void RoutingOverride::zipf(int32_t* ids, const ForwardContext& pass, int64_t tok
                    std::accumulate(left.begin(), left.end(), 0.0);
     size_t e = 0;
     while (e + 1 < left.size() && (left[e] == 0 || point >= left[e])) point -= left[e++];
-    while (left[e] == 0) --e;  // rounding may have led past the last remaining expert
+    while (left[e] == 0) --e;  // rounding may have moved e past the last remaining expert
     ids[k] = static_cast<int32_t>(e);
     left[e] = 0;
   }

@@ -1,4 +1,4 @@
-// Choices of experts that do not come from the model, for experiments and benchmarks.
+// Overrides of the router's choice of experts, for experiments and benchmarks.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ using tensor::Tensor;
 /// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
 class RoutingOverride {
  public:
-  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if a line names an expert out of range
-  /// or twice.
+  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if a line has an expert out of range
+  /// or the same expert twice.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
-  /// Returns ids [count, K] i32 for rows [begin, begin + count) of the micro-batch on this rank.
+  /// Returns the experts ids [count, K] i32 of rows [begin, begin + count) of the micro-batch on this rank.
   Tensor choose(const ForwardContext& pass, int64_t begin, int64_t count, Device device) const;
 
  private:
@@ -32,7 +32,7 @@ class RoutingOverride {
   std::vector<double> zipf_weights_;  // weights of the experts, [E]
 };
 
-/// Returns null for `routing: model`.
+/// Makes the override of `c.routing`; null for `routing: model`.
 std::unique_ptr<RoutingOverride> make_routing_override(const MoeConfig& c, int64_t layer);
 
 }  // namespace hexad::moe

@@ -1,10 +1,10 @@
-// Description of a choice in the list of moe_schedule.h, and of the site at which a schedule runs.
+// Types that describe a choice in the list moe_choices (moe_schedule.h), and the model and layout in which a schedule
+// runs.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,15 +18,15 @@ namespace hexad::moe {
 struct MoeSchedule;
 enum class ReuseStrategy : uint8_t;
 
-/// Value of an enumeration. `name` is its name in recipes. The recipe reference prints `gloss`, for example the paper,
-/// in brackets after the name.
+/// Value of an enumeration and its name in recipes. The recipe reference prints `gloss`, such as the source paper, in
+/// brackets after the name.
 template <class E>
 struct Word {
   E value;
   std::string_view name, gloss;
 };
 
-/// Returns the names of the values of an enumeration that has words().
+/// Returns the values and names of an enumeration for which words() is defined.
 template <class E>
 requires requires { words(E{}); }
 constexpr auto enum_names(E e) {
@@ -37,27 +37,28 @@ constexpr auto enum_names(E e) {
   return names;
 }
 
-/// Properties of the model and its layout that decide whether a schedule is legal.
+/// Properties of the model and its layout that determine which schedules are legal.
 struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;
   int64_t experts = 0, shared_experts = 0;
+  bool has_capacity = false;  // true if model.moe.capacity_factor is set
   bool recomputes_blocks = false;
-  bool etp_across_tp = false;  // true if parallel.order puts ranks of an etp group into several tp groups
-  bool two_levels = false;  // true if the ranks of an all-to-all are on several nodes, with several ranks on each node
+  bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups
+  bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, several ranks on each
   std::vector<std::string> orders{};  // names of the registered orders
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};
 };
 
-/// Reason why a schedule is illegal: the problem `what` with the key `key` of schedule.moe.
+/// Reason why a schedule is illegal: the key of schedule.moe, and the text of the problem, which follows the key.
 struct Refusal {
   std::string key, what;
 };
 
-/// Collects the refusals of all choices, one choice after the other.
+/// Collects the refusals of all choices, choice by choice.
 class Refusals {
  public:
-  /// Sets the key of the refusals that follow.
+  /// Sets the key of the refusals that are added next.
   void of(std::string_view key) { key_ = key; }
   template <class... Text>
   void add(const Text&... text) {
@@ -70,33 +71,37 @@ class Refusals {
   std::string_view key_;
 };
 
-/// Texts, limits and rules of one choice.
+/// Returns the divisors of n from 2 on, in ascending order.
+std::vector<int64_t> divisors_from_two(int64_t n);
+
+/// Description of one choice: texts for the reference, limits and rules.
 struct ChoiceFacts {
-  /// Text for the reference: the meaning of the key. The words of its values follow, then `note`, then the meaning of
-  /// auto.
+  /// Texts for the reference: the meaning of the key, a note, and the meaning of auto. The reference prints the values
+  /// of the key between `meaning` and `note`.
   std::string_view meaning, note{}, automatic{};
   std::optional<config::Constraint> limits[2]{};
-  /// True if every schedule's name contains this choice. If false, a name contains it only if it differs from the
-  /// default.
+  /// True if the name of every schedule contains this choice. If false, a name contains the choice only if it differs
+  /// from its default.
   bool in_every_name = false;
 
-  /// Adds a refusal if a schedule is illegal with its value of this choice. The text of the refusal follows the key and
-  /// names the legal values.
+  /// Adds a refusal if the value of this choice is illegal in a schedule. The text of the refusal follows the key in
+  /// the message, and names the legal values.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
-  /// True if the values of this choice give different schedules at this site. If false, `auto` does not try them.
+  /// True if the value of this choice has an effect at this site. If false, `auto` tries only one value.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
-  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice matters. `tried` are the numbers to
-  /// try. `left_out` is true for schedules that are not worth trying. `late` is true if only the fastest schedules try
-  /// this choice, because there may be hundreds of schedules.
+  /// Settings for `auto`. `chosen_in` is true for schedules in which this choice has an effect. `tried` returns the
+  /// values to try in a schedule; only a choice of numbers needs this function. `left_out` is true for schedules that
+  /// `auto` skips. `late` is true if only the fastest schedules are tried with all values of this choice, because there
+  /// may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
-  std::span<const int64_t> tried{};
+  std::vector<int64_t> (*tried)(const ScheduleSite&, const MoeSchedule&) = nullptr;
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {
     return false;
   };
   bool late = false;
 
-  /// Values that `hexad verify` varies, the default first. `also` is another setting of schedule.moe that a value
+  /// Values that `hexad verify` compares, the default first. `also` is another setting of schedule.moe that a value
   /// needs.
   struct Varied {
     std::string_view value, also{};
@@ -104,7 +109,7 @@ struct ChoiceFacts {
   Varied varied[5]{};
 };
 
-/// Entry of the list moe_choices (moe_schedule.h). of(s) returns the choice's member of a schedule.
+/// Entry of the list moe_choices (moe_schedule.h). of(s) returns the member of schedule s that stores this choice.
 template <class Of>
 struct Choice {
   std::string_view key;

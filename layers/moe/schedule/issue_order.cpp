@@ -19,7 +19,7 @@ std::string name_of(IssueStep step) {
   return cat(names[base::ordinal(step.stage)], "[", step.chunk, "]");
 }
 
-// Steps that have been issued so far.
+// Set of the steps that have been issued so far.
 class Done {
  public:
   explicit Done(size_t chunks) : chunks_(chunks) {}
@@ -37,7 +37,7 @@ class Done {
   size_t under_way_ = 0;
 };
 
-// Returns the steps that must precede step s.
+// Returns the steps that must be issued before step s.
 std::vector<IssueStep> needed_by(IssueStep s) {
   std::vector<IssueStep> needed;
   if (s.stage != dispatch) needed.push_back({s.stage == compute ? dispatch : compute, s.chunk});
@@ -98,6 +98,22 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
   for (size_t c = 0; c < chunks; ++c)
     for (Stage stage : {dispatch, compute, combine, weight_gradients})
       if (const IssueStep s{stage, c}; !done.has(s)) return cat("step ", name_of(s), " is missing");
+  return {};
+}
+
+std::string in_turn_problem(std::span<const IssueStep> steps) {
+  size_t computed = 0, returned = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const IssueStep s = steps[i];
+    if (s.stage != compute && s.stage != combine) continue;
+    size_t& next = s.stage == compute ? computed : returned;
+    if (s.chunk != next)
+      return cat(
+          "step ", i + 1, " is ", name_of(s), ", but ", name_of({s.stage, next}),
+          " must come before it, because the chunks share rows of tokens (schedule.moe.rows: token with chunk_by: "
+          "experts)");
+    ++next;
+  }
   return {};
 }
 

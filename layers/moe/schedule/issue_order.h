@@ -1,4 +1,4 @@
-// Order in which the steps of a pass through the experts are issued, represented as data.
+// Order in which a pass through the experts issues its steps, represented as data.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace hexad::moe {
 
-/// Stage of a chunk's work. The chunk's rows are sent to the experts, computed, and returned. In passes with weight
-/// gradients, these are computed last.
+/// Stage of a chunk's work: its rows are sent to the experts, computed, and returned. In passes with weight gradients,
+/// the weight gradients are computed last.
 enum class Stage : uint8_t { dispatch, compute, combine, weight_gradients };
 
 struct IssueStep {
@@ -25,17 +25,22 @@ std::string to_string(std::span<const IssueStep> steps);
 
 /// Returns the problem of an illegal order, such as "step 2 is experts[0], but dispatch[0] must come before it".
 /// Returns an empty text if the order is legal. In a legal order
-///   - every stage of every chunk occurs once, dispatch before compute, and compute before combine and
+///   - every stage of every chunk occurs exactly once: dispatch before compute, and compute before combine and
 ///     weight_gradients;
-///   - weight_gradients are in the order of chunks. Gradients are summed in that order, so results are bitwise
-///     identical under all legal orders;
-///   - if `bounded`, at most two chunks are dispatched and not yet combined at any time, because there are buffers for
+///   - weight_gradients are in the order of chunks. Gradients are summed in that order, so all legal orders give
+///     bitwise identical results;
+///   - if `bounded`, at most two chunks at a time are dispatched but not yet combined, because there are buffers for
 ///     two.
 std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks, bool bounded);
 
-/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane takes
-/// its steps in the listed order, and starts a step when the chunk's preceding steps are done. An order therefore
-/// decides which steps wait for each other, and does not change what is computed.
+/// Returns the problem of an order whose chunks share rows (rows: token with chunk_by: experts); empty if there is
+/// none. A row that is sent in one chunk may be computed in later chunks, and may return in the last of these.
+/// Therefore the chunks must be computed by chunk number, and returned by chunk number.
+std::string in_turn_problem(std::span<const IssueStep> steps);
+
+/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane runs
+/// its steps in the listed order, and starts a step when the preceding steps of its chunk are done. The order affects
+/// only waiting times, not results.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.
@@ -45,9 +50,9 @@ struct IssueOrder {
 /// Returns the steps of `order`. Throws Error(usage), which names the order and the step, if the order is illegal.
 std::vector<IssueStep> checked_steps(const IssueOrder& order, size_t chunks, bool bounded);
 
-/// Returns the order S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2, in letters (S dispatch, C experts, R combine, W weight
-/// gradients). A chunk is sent while the previous chunk is computed. The previous chunk then returns while its weight
-/// gradients are computed (MPMoE, Fig. 4(b) and section 3.2.1).
+/// Returns the order S0 S1 C0 R0 W0 S2 C1 R1 W1 C2 R2 W2 (S: dispatch, C: experts, R: combine, W: weight gradients). A
+/// chunk is sent while the previous chunk is computed. The previous chunk then returns while its weight gradients are
+/// computed (MPMoE, Fig. 4(b) and section 3.2.1).
 IssueOrder alternating_order();
 
 /// Returns the built-in orders. A user's program may register more orders.
@@ -55,8 +60,8 @@ IssueOrder alternating_order();
 ///   - weights_last, S0 S1 C0 R0 S2 C1 R1 C2 R2 W0 W1 W2: all weight gradients are computed at the end, so that no
 ///     chunk waits for them. They overlap with the last return.
 ///   - returns_last, S0 S1 S2 C0 W0 C1 W1 C2 W2 R0 R1 R2: all chunks are sent before the first chunk returns, as in
-///     Tutel and in FasterMoE, whose chunks are nodes. The MPMoE paper compares with this order. Results of early
-///     chunks wait until late chunks are sent, and the rows of all chunks are in memory at the same time. If
+///     Tutel and in FasterMoE, whose chunks are nodes. The MPMoE paper uses this order for comparison. Results of early
+///     chunks wait until the last chunks are sent, and the rows of all chunks are in memory at the same time. If
 ///     memory_reuse is not none, this order is legal for at most two chunks.
 std::vector<IssueOrder> built_in_orders();
 

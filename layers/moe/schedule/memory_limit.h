@@ -1,4 +1,4 @@
-// Bytes of the buffers of one pass through the experts, and the number of chunks that keeps these bytes below a limit.
+// Size of the buffers of one pass through the experts, and the number of chunks that keeps this size below a limit.
 #pragma once
 
 #include "layers/moe/experts/experts.h"
@@ -7,16 +7,15 @@
 
 namespace hexad::moe {
 
-/// Returns an upper bound of the bytes of a pass with restored activations, without its inputs and outputs: the maximum
-/// of forward and backward. Two chunks share two sets of buffers. While one chunk is computed, either the next chunk
-/// arrives and its offloaded tensors are fetched, or the previous chunk returns and its tensors are offloaded. Scratch
-/// memory of the matrix products is not counted. `dtype` is the dtype of the rows.
+/// Returns an upper bound of the buffers' bytes in a pass that restores activations: the maximum of forward and
+/// backward. Inputs, outputs and scratch memory of the matrix products are not counted. There are two sets of buffers.
+/// While one chunk is computed, either the next chunk arrives and its offloaded tensors are fetched, or the previous
+/// chunk returns and its tensors are offloaded. `dtype` is the dtype of the rows.
 int64_t buffer_bytes(const ep::PlanCounts& plan, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
-/// Returns the same bound for a rank that sends at most `sent` rows of a chunk and computes at most `there` rows of it.
+/// Returns the same bound for a rank that, in each chunk, sends at most `sent` rows and computes at most `there` rows.
 int64_t buffer_bytes(int64_t sent, int64_t there, const ExpertShape& shape, ReuseStrategy memory_reuse, Dtype dtype);
 
-/// Returns the number of chunks to try next, if the buffers for `chunks` chunks need `bytes` bytes, which exceed
-/// `limit`.
+/// Returns the number of chunks to try next if `chunks` chunks need buffers of `bytes` bytes, more than `limit`.
 int64_t more_chunks(int64_t chunks, int64_t bytes, int64_t limit);
 
 }  // namespace hexad::moe

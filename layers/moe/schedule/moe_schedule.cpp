@@ -1,5 +1,9 @@
 #include "layers/moe/schedule/moe_schedule.h"
 
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
@@ -23,7 +27,7 @@ std::string text_of(const T& value) {
   }
 }
 
-// Returns, as text, the choices that differ from the default, and those for which `always` is true.
+// Returns the text of all choices that differ from the default or for which `always` is true.
 template <class Always>
 std::string choices_text(const MoeSchedule& s, const Always& always) {
   const MoeSchedule usual;
@@ -51,8 +55,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// True if the recipe leaves a choice open. One overload takes an optional value, which is open if unset; the other
-// takes a value that is always set.
+// True if the recipe leaves a choice open. One overload takes an optional value, which is open if it is unset. The
+// other overload takes a value that is always set.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;
@@ -70,7 +74,47 @@ void settle(T& choice, const T& said) {
   choice = said;
 }
 
+// Sets a choice of a recipe to `chosen` if it is unset. There are three overloads: for a choice that may be left to the
+// program, for a choice that schedules may also leave unset, and for a choice that is always set.
+template <class T>
+void take(std::optional<T>& said, const T& chosen) {
+  if (!said) said = chosen;
+}
+template <class T>
+void take(std::optional<T>& said, const std::optional<T>& chosen) {
+  if (!said) said = chosen;
+}
+template <class T>
+void take(T&, const T&) {}
+
+// Inverse of text_of(): reads `value` from its text. Returns false if the text is not valid.
+template <class T>
+bool read_text(std::string_view text, T& value) {
+  if constexpr (std::is_enum_v<T>) {
+    const auto named = base::enum_named<T>(text);
+    if (named) value = *named;
+    return named.has_value();
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
+    return !text.empty();
+  } else if constexpr (std::is_same_v<T, config::ByteSize>) {
+    return read_text(text, value.bytes);
+  } else if constexpr (requires { value.has_value(); }) {
+    return read_text(text, value.emplace());
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size();
+  }
+}
+
 }  // namespace
+
+std::vector<int64_t> divisors_from_two(int64_t n) {
+  std::vector<int64_t> all;
+  for (int64_t d = 2; d <= n; ++d)
+    if (n % d == 0) all.push_back(d);
+  return all;
+}
 
 bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
   if (gemms != Gemms::by_load) return gemms == Gemms::dense;
@@ -81,6 +125,21 @@ bool MoeSchedule::is_dense(std::span<const int64_t> offsets) const {
 
 std::string to_string(const MoeSchedule& s) {
   return choices_text(s, [](const ChoiceFacts& facts) { return facts.in_every_name; });
+}
+
+std::optional<MoeSchedule> schedule_named(std::string_view name) {
+  MoeSchedule s;
+  for (std::string_view rest = name; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(", "));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 2));
+    const size_t space = std::min(part.find(' '), part.size() - 1);
+    bool read = false;
+    each_choice([&](std::string_view key, auto access, const ChoiceFacts&) {
+      if (key == part.substr(0, space)) read = read_text(part.substr(space + 1), access(s));
+    });
+    if (!read) return {};
+  }
+  return name.empty() ? std::nullopt : std::optional(s);
 }
 
 std::string unusual_choices(const MoeSchedule& s) {
@@ -108,6 +167,10 @@ void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { access(*this) = access(schedule); });
 }
 
+void MoeScheduleConfig::choose_open(const MoeSchedule& schedule) {
+  each_choice([&](std::string_view, auto access, const ChoiceFacts&) { take(access(*this), access(schedule)); });
+}
+
 void MoeScheduleConfig::fields(config::Visitor& v) {
   each_choice([&](std::string_view key, auto access, const ChoiceFacts& facts) {
     using T = std::remove_cvref_t<decltype(access(std::declval<MoeSchedule&>()))>;
@@ -116,8 +179,8 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
   });
   v("trial_share", trial_share,
-    "share of train.steps in which the schedules that are predicted to be the fastest are timed before one is chosen; "
-    "0: the prediction alone decides",
+    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; 0: the "
+    "prediction alone decides",
     config::at_least(0), config::at_most(0.5));
 }
 

@@ -1,12 +1,14 @@
-// Schedule of an MoE layer's communication and computation. Every choice of the recipe's section `schedule.moe` is
-// declared here once: first the values of each choice, then MoeChoices with the defaults, then moe_choices with keys,
-// papers and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` use this
-// list. To add a choice, declare it here and implement it where it takes effect (docs/adding-a-schedule.md). No choice
-// changes the computed results.
+// Schedule of an MoE layer's communication and computation. This file declares every choice of the recipe's section
+// `schedule.moe`: first the values of each choice, then MoeChoices with the defaults, then the list moe_choices with
+// keys, papers and rules. The recipe, its reference and checks, the names of schedules, `auto` and `hexad verify` use
+// this list. To add a choice, declare it here and implement it where it takes effect (docs/adding-a-schedule.md).
 #pragma once
 
 #include <array>
+#include <iterator>
+#include <span>
 #include <tuple>
+#include <vector>
 
 #include "framework/config/byte_size.h"
 #include "framework/kernels/wire.h"
@@ -20,11 +22,11 @@ enum class Duplicates : uint8_t { baseline, replicated, drop, pause_before_gate,
 constexpr auto words(Duplicates) {
   using enum Duplicates;
   return std::to_array<Word<Duplicates>>({
-      {baseline, "baseline", "DeepSpeed-MoE"},         // Parm Fig. 3(a): etp ranks gather tokens, every rank sends all
+      {baseline, "baseline", "DeepSpeed-MoE"},  // Parm Fig. 3(a): etp ranks gather tokens, each sends all of them
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
-      {drop, "drop", "DTD, MoNTA O1"},  // DeepSpeed-TED: each rank sends 1/tp of the tokens, divided after the gate
-      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank has 1/tp of the tokens, divided before the gate
-      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop, but results return and are gathered in phases
+      {drop, "drop", "DTD, MoNTA O1"},  // each rank sends 1/tp of the tokens, divided after the gate (DeepSpeed-TED)
+      {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank routes and sends 1/tp of the tokens
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop; with overlap, results return in phases
   });
 }
 
@@ -34,8 +36,8 @@ constexpr auto words(Overlap) {
   using enum Overlap;
   return std::to_array<Word<Overlap>>({
       {sequential, "sequential", ""},
-      {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of one chunk, gathering of another chunk
-      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also together with the copies of a third chunk
+      {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of one chunk, all-gather of another
+      {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also the copies of a third chunk
   });
 }
 
@@ -51,7 +53,7 @@ constexpr auto words(ChunkBy) {
   });
 }
 
-/// Strategy that restores the experts' inputs T_DI and activations T_M for backward (MPMoE, Table 2).
+/// Strategy for restoring the experts' inputs T_DI and activations T_M in backward (MPMoE, Table 2).
 enum class ReuseStrategy : uint8_t { none, s1, s2, s3, s4 };
 constexpr auto words(ReuseStrategy) {
   using enum ReuseStrategy;
@@ -73,7 +75,21 @@ constexpr auto words(Gemms) {
   return std::to_array<Word<Gemms>>({
       {grouped, "grouped", "one for all"},
       {dense, "dense", "one for each expert that has rows"},
-      {by_load, "by_load", "EPS-MoE: dense if the experts of a call have dense_rows rows on average, else grouped"},
+      {by_load, "by_load",
+       "EPS-MoE: dense if the experts of a call have at least dense_rows rows on average, else "
+       "grouped"},
+  });
+}
+
+/// Treatment of experts that get far more rows than others.
+enum class HotExperts : uint8_t { stay, shadow };
+constexpr auto words(HotExperts) {
+  using enum HotExperts;
+  return std::to_array<Word<HotExperts>>({
+      {stay, "stay", "rows are sent to the experts' ranks"},
+      {shadow, "shadow",
+       "FasterMoE: each ep rank gets a copy of the weights of hot experts and computes its own rows with it; the "
+       "gradients of the copies are summed on the experts' ranks"},
   });
 }
 
@@ -83,26 +99,38 @@ constexpr auto words(SharedExperts) {
   using enum SharedExperts;
   return std::to_array<Word<SharedExperts>>({
       {after, "after",
-       "alone, once the routed experts' results have returned, or before the pass if its tasks sum them"},
-      {beside, "beside", "while rows, and in backward gradients, travel to the routed experts"},
+       "alone: after the routed experts' results have returned, or before the pass if tasks of the pass sum the "
+       "results"},
+      {beside, "beside", "while rows (in backward: gradients) are sent to the routed experts"},
   });
 }
 
-/// Numbers of chunks for which `auto` predicts a time: those of MPMoE and MoNTA.
+/// Treatment of experts for which a rank has fewer slots than its share of the expert's capacity.
+enum class CapacityPadding : uint8_t { none, full };
+constexpr auto words(CapacityPadding) {
+  using enum CapacityPadding;
+  return std::to_array<Word<CapacityPadding>>({
+      {none, "none", "only rows of slots"},
+      {full, "full",
+       "DeepSpeed-MoE: also padding, up to the rank's share of the expert's capacity (model.moe.capacity_factor); "
+       "padding is computed and returned, but has no effect"},
+  });
+}
+
+/// Numbers of chunks that `auto` tries unless chunk_by is experts: those of the MPMoE and MoNTA papers.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
 using Settled = T;
-/// Returns the default of a choice that recipes leave open unless they set it: `settled` in a schedule, unset in a
-/// recipe.
+/// Returns the default of a choice whose default in recipes is `auto`: `settled` in a schedule, unset in a recipe.
 template <template <class> class Open, class T>
 constexpr Open<T> open_or(T settled) {
   if constexpr (std::is_same_v<Open<T>, T>) return settled;
   return {};
 }
 
-/// Choices with their defaults: settled (MoeSchedule), or as in a recipe (MoeScheduleConfig). In a recipe, an `Open`
-/// choice may be unset, which means `auto`.
+/// Choices with their defaults, in a schedule (MoeSchedule: every choice has a value) or in a recipe
+/// (MoeScheduleConfig). In a recipe, an `Open` choice may be unset, which means `auto`.
 template <template <class> class Open>
 struct MoeChoices {
   Open<Duplicates> duplicates = Duplicates::pause_before_gate;
@@ -120,30 +148,47 @@ struct MoeChoices {
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
+  HotExperts hot_experts = HotExperts::stay;
+  std::optional<double> hot_load{};
+  CapacityPadding capacity_padding = CapacityPadding::none;
   bool operator==(const MoeChoices&) const = default;
 };
 
 struct MoeSchedule : MoeChoices<Settled> {
-  /// Default of dense_rows for gemms: by_load (see is_dense()): 4096 rows of 16 experts, from EPS-MoE, Fig. 5a. No such
-  /// number was found for CPUs (docs/schedules.md).
+  /// Default of dense_rows for gemms: by_load (see is_dense()). It is the number of rows per expert in EPS-MoE, Fig.
+  /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
+  /// Default of hot_load for hot_experts: shadow. The default also requires a number of rows (pass/routes.cpp).
+  static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
   /// True if the work of one chunk overlaps with the work of another chunk.
   bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
-  /// True if the copy lane has work.
+  /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
+  /// gather the rows that have returned.
+  bool returns_in_phases() const {
+    return duplicates == Duplicates::pause_after_gate && overlap != Overlap::sequential && !is_chunked();
+  }
+  /// True if the row of a token for a rank is shared by all chunks (ep::joins_rows()).
+  bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
+  /// Returns the number of phases if each rank of the all-to-all returns its rows in a separate phase (Parm, Fig. 5).
+  int64_t most_phases(const ScheduleSite& at) const {
+    return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
+  }
+  /// True if tasks run on the copy lane.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// True if the shared experts are a task of the pass.
   bool shares_pass() const { return shared == SharedExperts::beside; }
-  /// True if several lanes have work at the same time.
-  bool uses_lanes() const { return overlaps() || copies() || shares_pass(); }
-  /// True if every tensor-parallel rank routes all tokens that it holds, before the ranks divide the tokens among
-  /// themselves.
+  /// True if ranks get copies of hot experts.
+  bool shadows() const { return hot_experts == HotExperts::shadow; }
+  /// True if tasks run on several lanes at the same time.
+  bool uses_lanes() const { return overlaps() || copies() || shares_pass() || shadows(); }
+  /// True if every tensor-parallel rank routes all tokens that it holds before the ranks divide these tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
-  /// True if the matrix products of experts with rows [offsets[e], offsets[e + 1]) are computed one by one. With
-  /// by_load, this requires that the experts with rows have at least dense_rows rows on average. The decision covers
-  /// all experts together, as in EPS-MoE, which uses the load of a group. Separate calls for only the large experts
-  /// would need more grouped calls, because a grouped call covers neighbouring experts.
+  /// True if each expert's matrix product is a separate kernel call. Expert e has rows [offsets[e], offsets[e + 1]).
+  /// With gemms: by_load, the result is true if the experts with rows have at least dense_rows rows on average. As in
+  /// EPS-MoE, one decision applies to all experts of a call. Separate calls for only the large experts would split the
+  /// grouped call, which must cover neighbouring experts.
   bool is_dense(std::span<const int64_t> offsets) const;
   /// Returns esp_exchange or, if it is unset, the exchange that `duplicates` implies.
   ep::EspExchange esp_exchange_used() const {
@@ -154,14 +199,16 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool operator==(const MoeSchedule&) const = default;
 };
 
-/// Returns the name of a schedule: "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". Other choices
-/// follow if they differ from the default.
+/// Returns the name of a schedule, such as "duplicates drop, overlap sequential, chunk_by tokens, chunks 4". All other
+/// choices that differ from their defaults follow.
 std::string to_string(const MoeSchedule& schedule);
-/// Returns the choices that differ from the default: "chunk_by tokens, chunks 4"; empty if there are none.
+/// Inverse of to_string(): returns the schedule with this name, or none if there is no such schedule.
+std::optional<MoeSchedule> schedule_named(std::string_view name);
+/// Returns the choices that differ from their defaults, such as "chunk_by tokens, chunks 4"; empty if there are none.
 std::string unusual_choices(const MoeSchedule& schedule);
 
-/// List of all choices. Each has its key, access to the member of a MoeSchedule or MoeScheduleConfig, and its facts
-/// (ChoiceFacts).
+/// List of all choices. Each entry has a key, a function that returns the member of a MoeSchedule or MoeScheduleConfig,
+/// and the facts (ChoiceFacts).
 // clang-format off
 inline constexpr std::tuple moe_choices{
   choice("duplicates", [](auto& s) -> auto& { return s.duplicates; },
@@ -174,17 +221,18 @@ inline constexpr std::tuple moe_choices{
           no.add("needs tokens that all tp ranks hold, but parallel.sp divides them before the layer; legal with "
                  "parallel.sp: baseline, drop, pause_before_gate");
         else if (replicated && at.tp % at.etp != 0)
-          no.add("needs the etp ranks (", at.etp, ") among the tp ranks (", at.tp,
-                 ") that hold the same tokens: parallel.etp must divide parallel.tp");
+          no.add("needs parallel.etp (", at.etp, ") to divide parallel.tp (", at.tp,
+                 "), because all ranks of an etp group must hold the same tokens");
         else if (replicated && at.etp_across_tp)
-          no.add("needs every etp group inside a tp group, whose ranks hold the same tokens, but parallel.order divides "
-                 "etp groups among tp groups; use an order that begins with tp, or auto");
+          no.add("needs every etp group inside one tp group, because all ranks of an etp group must hold the same "
+                 "tokens, but parallel.order distributes etp groups over several tp groups; use an order that begins "
+                 "with tp, or auto");
       },
       .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; },
       .varied = {{"pause_before_gate"}, {"drop"}, {"pause_after_gate"}, {"replicated"}, {"baseline"}}}),
 
   choice("overlap", [](auto& s) -> auto& { return s.overlap; },
-    ChoiceFacts{.meaning = "collectives in flight together",
+    ChoiceFacts{.meaning = "collectives that are in flight at the same time",
       .automatic = "chosen in the first steps",
       .in_every_name = true,
       .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; }}),
@@ -197,27 +245,38 @@ inline constexpr std::tuple moe_choices{
                      const MoeSchedule& s) { return at.ep == 1 && s.chunk_by == ChunkBy::nodes; }}),
 
   choice("chunks", [](auto& s) -> auto& { return s.chunks; },
-    ChoiceFacts{.meaning = "number of chunks, of chunk_by or of the overlapped collectives",
+    ChoiceFacts{.meaning = "number of chunks into which chunk_by or overlap divides the work; with duplicates: "
+                           "pause_after_gate and overlap, the number of phases in which rows return (Parm: parallel.ep "
+                           "x parallel.etp)",
       .automatic = "1 if nothing overlaps, else chosen in the first steps",
       .limits = {config::at_least(1), config::at_most(1024)},
       .in_every_name = true,
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.chunks > 1 && !s.overlaps())
-          return no.add("has nothing to divide: set schedule.moe.chunk_by or schedule.moe.overlap, or chunks: 1");
+          return no.add("needs schedule.moe.chunk_by or schedule.moe.overlap, which divide the work into chunks; set "
+                        "one of them, or chunks: 1");
         if (s.chunks == 1 && s.overlaps())
           return no.add("must be at least 2 for ", s.is_chunked() ? "schedule.moe.chunk_by" :
               "schedule.moe.overlap: with one chunk nothing overlaps");
-        const bool phases =
-            s.chunk_by == ChunkBy::nodes || (!s.is_chunked() && s.duplicates == Duplicates::pause_after_gate);
-        if (phases && at.ep > 1 && s.chunks > at.ep)  // an ep group of one rank always has one chunk
-          no.add("must be at most parallel.ep (", at.ep,
-                 ") where the all-to-all is divided by peers (chunk_by: nodes, or the phases of pause_after_gate)");
+        // An ep group of one rank always has one chunk or phase.
+        if (s.chunk_by == ChunkBy::nodes && at.ep > 1 && s.chunks > at.ep)
+          no.add("must be at most parallel.ep (", at.ep, ") for chunk_by: nodes, which divides the all-to-all by peers");
+        if (const int64_t most = s.most_phases(at);
+            s.returns_in_phases() && at.ep > 1 && s.chunks > at.ep && s.chunks != most)
+          no.add("must be at most parallel.ep (", at.ep, ")", most > at.ep ? ", or parallel.ep x parallel.etp (" : "",
+                 most > at.ep ? base::cat(most, ")") : "", ", for the phases in which rows return with duplicates: "
+                 "pause_after_gate and schedule.moe.overlap");
         if (s.chunk_by == ChunkBy::experts && at.experts % at.ep == 0 && s.chunks > at.experts / at.ep)
           no.add("must be at most the experts of a rank (", at.experts, " / ", at.ep, " = ",
                  at.experts / at.ep, ") for chunk_by: experts");
       },
       .chosen_in = [](const MoeSchedule& s) { return s.overlaps(); },
-      .tried = chunks_tried}),
+      // For chunk_by: experts, every divisor of the number of a rank's experts. EPS-MoE uses 5 and 20 chunks, for
+      // example.
+      .tried = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return s.chunk_by == ChunkBy::experts ? divisors_from_two(at.experts / at.ep)
+                                              : std::vector<int64_t>(std::begin(chunks_tried), std::end(chunks_tried));
+      }}),
 
   choice("esp_exchange", [](auto& s) -> auto& { return s.esp_exchange; },
     ChoiceFacts{.meaning = "transport of rows to the etp ranks that share an expert: gather (each row is sent to one "
@@ -236,7 +295,8 @@ inline constexpr std::tuple moe_choices{
                  "own copy");
       },
       .matters = [](const ScheduleSite& at) { return at.etp > 1; },
-      // The group of the all-to-all depends on esp_exchange. The layer checks the two levels of only one group.
+      // Tries only direct, and only with a direct all-to-all: the group of the all-to-all depends on esp_exchange, and
+      // the layer checks the two levels of only one group.
       .left_out = [](const ScheduleSite&, const MoeSchedule& s) {
         return s.esp_exchange && !(*s.esp_exchange == ep::EspExchange::direct && s.divides() &&
                                    s.all_to_all == ep::AllToAll::direct);
@@ -245,31 +305,31 @@ inline constexpr std::tuple moe_choices{
       .varied = {{"auto"}, {"direct"}}}),
 
   choice("all_to_all", [](auto& s) -> auto& { return s.all_to_all; },
-    ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (first inside a node, to the rank "
-                           "at the destination's place, then between nodes, so that a rank sends one message to each "
-                           "other node: DeepSpeed-MoE, Tutel's 2DH), which needs the same number of ranks of an "
-                           "all-to-all on each of its nodes",
+    ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (DeepSpeed-MoE, Tutel's 2DH): "
+                           "first inside a node, to the rank with the position of the destination, then between nodes, "
+                           "so that a rank sends one message to each other node; hierarchical needs the same number of "
+                           "ranks on each node of an all-to-all",
       .matters = [](const ScheduleSite& at) { return at.two_levels; },
       .varied = {{"direct"}, {"hierarchical"}}}),
 
   choice("rows", [](auto& s) -> auto& { return s.rows; },
-    ChoiceFacts{.meaning = "content of a row between ranks: slot (every expert of a token gets a copy and returns its "
-                           "result) or token (every rank that has any of the token's experts gets one copy and returns "
-                           "one weighted sum: EPS-MoE)",
+    ChoiceFacts{.meaning = "meaning of a row that is sent: slot (each expert of a token gets a copy of the token and "
+                           "returns its result) or token (each rank that has any of the token's experts gets one copy "
+                           "and returns one weighted sum, also over chunks of experts: EPS-MoE)",
       .automatic = "chosen in the first steps",
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .late = true,
       .varied = {{"slot"}, {"token"}}}),
 
   choice("memory_reuse", [](auto& s) -> auto& { return s.memory_reuse; },
-    ChoiceFacts{.meaning = "recovery of expert inputs and activations for backward",
-      .note = "recomputed blocks (recompute: block) keep them",
-      .automatic = "none if its memory is within memory.limit_bytes under any routing, else the fastest of s1 to s4, "
-                   "with the rest of the limit as memory_limit",
+    ChoiceFacts{.meaning = "method by which backward obtains the experts' inputs and activations",
+      .note = "with recompute: block, they are always kept",
+      .automatic = "none if kept tensors fit into memory.limit_bytes under any routing, else the fastest of s1 to s4, "
+                   "with the remaining memory as memory_limit",
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
-          no.add("works chunk by chunk: ", why, "; or memory_reuse: none");
+          no.add("needs chunks of tokens: ", why, "; or set memory_reuse: none");
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
           refuse("schedule.moe.chunk_by must be none or tokens");
@@ -291,34 +351,36 @@ inline constexpr std::tuple moe_choices{
           return no.add("needs schedule.moe.memory_reuse: s1 to s4, because memory_reuse: none keeps activations of "
                         "the whole micro-batch");
         if (s.all_to_all == ep::AllToAll::hierarchical)
-          return no.add("does not count rows that a rank forwards to another rank: schedule.moe.all_to_all "
-                        "must be direct, or memory_limit: none");
+          return no.add("does not count rows that a rank forwards to another rank: schedule.moe.all_to_all must be "
+                        "direct; or set memory_limit: none");
         if (s.rows == ep::RowOf::token)
-          return no.add("counts only buffers of slot rows: schedule.moe.rows must be slot, or memory_limit: none");
+          return no.add("counts only buffers of slot rows: schedule.moe.rows must be slot; or set memory_limit: none");
         if (const int64_t least = at.least_memory_limit(s.memory_reuse); *s.memory_limit < least)
-          no.add("is too small for chunks of one token; the least is ", least);
+          no.add("is too small for chunks of one token; the minimum is ", least);
       }}),
 
   choice("wire", [](auto& s) -> auto& { return s.wire; },
-    ChoiceFacts{.meaning = "format of rows between ranks: model (as they are computed) or fp8 (e4m3 with a scale for "
-                           "each row, which rounds to 4 bits)"}),
+    ChoiceFacts{.meaning = "format of the rows that are sent: model (as they are computed) or fp8 (e4m3 with one scale "
+                           "per row, which rounds values to 4 significant bits)"}),
 
   choice("order", [](auto& s) -> auto& { return s.order; },
-    ChoiceFacts{.meaning = "order of the steps of a chunked pass: alternating (sending and returning in turn: MPMoE), "
-                           "weights_last (no result waits for weight gradients), returns_last (everything is sent "
-                           "before anything returns: Tutel, FasterMoE), or the name of a registered order",
+    ChoiceFacts{.meaning = "order of the steps of a chunked pass: alternating (chunks are sent and returned in turn: "
+                           "MPMoE), weights_last (weight gradients are computed last, so no result waits for them), "
+                           "returns_last (all chunks are sent before any result returns: Tutel, FasterMoE), or the "
+                           "name of a registered order",
       .automatic = "chosen in the first steps",
       .chosen_in = [](const MoeSchedule& s) { return s.is_chunked(); },
       .late = true}),
 
   choice("gemms", [](auto& s) -> auto& { return s.gemms; },
-    ChoiceFacts{.meaning = "kernel calls of a GEMM of several experts",
+    ChoiceFacts{.meaning = "kernel calls for the matrix products (GEMMs) of several experts",
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
-    ChoiceFacts{.meaning = "least mean number of rows per expert, over the experts of a call that have rows, at which "
-                           "gemms: by_load is dense",
-      .automatic = "256, the turning point of EPS-MoE's GPUs (4096 rows of 16 experts)",
+    ChoiceFacts{.meaning = "minimum mean number of rows per expert at which gemms: by_load is dense; experts without "
+                           "rows are not counted",
+      .automatic = "the value measured in schedule.profile, if the profile has dense GEMMs; else 256, the threshold on "
+                   "the GPUs of EPS-MoE (4096 rows of 16 experts)",
       .limits = {config::at_least(1)},
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
@@ -327,7 +389,8 @@ inline constexpr std::tuple moe_choices{
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
     ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "
-                           "other chunks of their pass are in flight; the rest is left to communication (EPS-MoE)",
+                           "other chunks of the pass are in flight; the other threads are left to communication "
+                           "(EPS-MoE)",
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
@@ -337,11 +400,55 @@ inline constexpr std::tuple moe_choices{
           no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
-      .varied = {{"after"}, {"beside"}}})};
+      .varied = {{"after"}, {"beside"}}}),
+
+  choice("hot_experts", [](auto& s) -> auto& { return s.hot_experts; },
+    ChoiceFacts{.meaning = "treatment of hot experts, which get far more rows than others (hot_load); each forward "
+                           "determines them from the counts of all ranks",
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (!s.shadows()) return;
+        if (s.rows == ep::RowOf::token)
+          no.add("needs schedule.moe.rows: slot, because the row of a token for a rank is counted as a whole, and a "
+                 "rank cannot tell which part of it is not sent; legal here: stay");
+        if (s.memory_limit)
+          no.add("needs schedule.moe.memory_limit: none, because a limit does not count copies of weights; legal here: "
+                 "stay");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep > 1; },
+      .varied = {{"stay", "hot_load=auto"}, {"shadow", "hot_load=1"}}}),
+
+  choice("hot_load", [](auto& s) -> auto& { return s.hot_load; },
+    ChoiceFacts{.meaning = "minimum load of a hot expert, as a multiple of the mean load; at most as many experts are "
+                           "hot as a rank has experts of its own: those with the highest loads",
+      .automatic = "2, and the rows of a hot expert must be at least as large as its weights",
+      .limits = {config::at_least(1)},
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.hot_load && !s.shadows())
+          no.add("is read only by schedule.moe.hot_experts: shadow; set hot_experts: shadow, or hot_load: auto");
+      }}),
+
+  choice("capacity_padding", [](auto& s) -> auto& { return s.capacity_padding; },
+    ChoiceFacts{.meaning = "rows that a rank sends to an expert",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.capacity_padding == CapacityPadding::none) return;
+        const auto refuse = [&](std::string_view why) { no.add(why, "; or capacity_padding: none"); };
+        if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
+        if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
+        if (s.is_chunked() || (s.overlap != Overlap::sequential && !s.returns_in_phases()))
+          refuse("pads the rows of a whole micro-batch: schedule.moe.chunk_by must be none, and schedule.moe.overlap "
+                 "must be sequential unless duplicates is pause_after_gate");
+        if (s.memory_reuse != ReuseStrategy::none)
+          refuse("sends rows without a slot, which schedule.moe.memory_reuse cannot restore: memory_reuse must be none");
+        if (s.shadows())
+          refuse("pads the rows of every expert, but the rows of hot experts are not sent: schedule.moe.hot_experts must "
+                 "be stay");
+      },
+      .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
+      .varied = {{"none"}, {"full"}}})};
 // clang-format on
 
-/// Calls v(key, access, facts) for every choice. access(s) returns the choice's member of a MoeSchedule or a
-/// MoeScheduleConfig.
+/// Calls v(key, access, facts) for every choice. access(s) returns the member of s, a MoeSchedule or MoeScheduleConfig,
+/// that stores the choice.
 template <class V>
 void each_choice(V&& v) {
   std::apply([&](const auto&... choices) { (v(choices.key, choices.of, choices.facts), ...); }, moe_choices);

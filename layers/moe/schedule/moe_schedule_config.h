@@ -1,4 +1,4 @@
-// Recipe section `schedule.moe`: choices that the recipe sets, and choices that the program makes.
+// The recipe's section `schedule.moe`, in which choices may be set or left to the program (`auto`).
 #pragma once
 
 #include <string>
@@ -12,20 +12,23 @@ class Visitor;
 
 namespace hexad::moe {
 
-/// Section `schedule.moe` of a recipe. The program makes the choices that are unset (`auto`; see
-/// tools/plan/schedule_choice.h).
+/// Section `schedule.moe` of a recipe. The program makes the choices that are unset or `auto`
+/// (tools/plan/schedule_choice.h).
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
 
-  /// Returns the schedule of the set choices. Open choices have the values that apply until the program makes them.
+  /// Returns the schedule with the choices that are set. Open choices have the values that apply until the program
+  /// chooses.
   MoeSchedule settled() const;
-  /// True if any choice is left to the program. An unset esp_exchange does not count, because it is chosen only
-  /// together with other choices.
+  /// True if any choice is left to the program. An unset esp_exchange does not count, because the program chooses it
+  /// only together with other choices.
   bool open() const { return !open_keys().empty(); }
   /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
   /// Sets all choices to those of `schedule`.
   void choose(const MoeSchedule& schedule);
+  /// Sets all choices that are unset to those of `schedule`.
+  void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);
 };

@@ -15,18 +15,19 @@ std::vector<E> all_of() {
   return all;
 }
 
-// Returns the values from which the program may choose for an open choice.
+// Returns the values that the program may try for an open choice.
 template <class T>
-std::vector<T> values_of_open(const T& usual, const ScheduleSite& site, const ChoiceFacts& facts) {
+std::vector<T> values_of_open(const T& usual, const MoeSchedule& s, const ScheduleSite& site,
+                              const ChoiceFacts& facts) {
   if constexpr (std::is_enum_v<T>)
     return all_of<T>();
   else if constexpr (std::is_same_v<T, int64_t>)
-    return {facts.tried.begin(), facts.tried.end()};
+    return facts.tried(site, s);
   else if constexpr (std::is_same_v<T, std::string>)
     return site.orders;
   return {usual};
 }
-// Returns the values of a choice that may also be unset: unset first, then all values.
+// Returns the values of a choice that may also be unset: the unset value, then all others.
 template <class T>
 std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   std::vector<std::optional<T>> values{unset};
@@ -35,7 +36,7 @@ std::vector<std::optional<T>> values_of_unset(const std::optional<T>& unset) {
   return values;
 }
 
-// Returns the values of one choice to combine with the schedule `s`. `said` is the value in the recipe.
+// Returns the values of one choice that are combined with the schedule `s`. `said` is the value in the recipe.
 template <class T, class C>
 std::vector<T> values(const C& said, const T& settled, const T& usual, const MoeSchedule& s, const ScheduleSite& site,
                       const ChoiceFacts& facts) {
@@ -46,7 +47,7 @@ std::vector<T> values(const C& said, const T& settled, const T& usual, const Moe
     if (said) return {settled};
     if (!facts.matters(site) || !facts.chosen_in(s)) return {usual};
     if constexpr (may_be_open)
-      return values_of_open(usual, site, facts);
+      return values_of_open(usual, s, site, facts);
     else
       return values_of_unset(said);
   }

@@ -1,22 +1,22 @@
-// Rules that decide if a schedule is legal, and the schedules to try if a recipe leaves choices open.
+// Functions that check if a schedule is legal, and list the schedules to try if a recipe leaves choices open.
 #pragma once
 
 #include "layers/moe/schedule/moe_schedule_config.h"
 
 namespace hexad::moe {
 
-/// Returns the reasons why `schedule` is illegal at `site`, by choice; empty if it is legal.
+/// Returns the reasons why `schedule` is illegal at `site`, in the order of the choices; empty if it is legal.
 std::vector<Refusal> refusals(const ScheduleSite& site, const MoeSchedule& schedule);
 
-/// Returns all combinations of the values that `config` sets with all values of its open choices, legal or not, in a
-/// fixed order. Of combinations that are equivalent at `site`, only one is listed. For example, `duplicates` has no
-/// effect without tensor-parallel ranks.
+/// Returns all combinations of the open choices' values with the values that `config` sets, in a fixed order.
+/// Combinations may be illegal. If several combinations are equivalent at `site`, only one is returned. For example,
+/// `duplicates` has no effect without tensor-parallel ranks.
 std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const ScheduleSite& site);
 
 /// Returns `schedule` with the late choices of `like` (see ChoiceFacts::late).
 MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like);
 
-/// Choice that `hexad verify` varies while other choices stay fixed, and its values.
+/// Choice that `hexad verify` varies while all other choices are fixed, and the values to use.
 struct VariedChoice {
   std::string_view key;
   std::vector<ChoiceFacts::Varied> values;

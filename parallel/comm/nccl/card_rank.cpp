@@ -70,14 +70,14 @@ int64_t CardRank::memory_taken(const std::string& name, int64_t expected, const 
   try {
     take();
   } catch (const Error& e) {
-    // NCCL reports a failed allocation of card memory as an "unhandled cuda error".
+    // NCCL reports a failed allocation of card memory only as "unhandled cuda error".
     const bool no_room =
         before < expected || std::string_view(e.what()).find("out of memory") != std::string_view::npos;
     if (!no_room) throw;
     const auto shown = [](int64_t bytes) { return base::human_bytes(static_cast<double>(bytes)); };
-    base::fail(base::ExitCode::resource, "[nccl] out of memory of the card: to connect the ranks of group ", name,
-               ", NCCL needs ", expected ? base::cat("about ", shown(expected)) : "more", ", and ", shown(before),
-               " are available; distributed.device_collectives: host needs none (", e.what(), "); in use:\n",
+    base::fail(base::ExitCode::resource, "[nccl] the card is out of memory: to connect the ranks of group ", name,
+               ", NCCL needs ", expected ? base::cat("about ", shown(expected)) : "more", ", but ", shown(before),
+               " are available; distributed.device_collectives: host needs no card memory (", e.what(), "); in use:\n",
                allocator_->stats().table());
   }
   const int64_t bytes = std::max<int64_t>(0, before - device::cuda_available_memory(ordinal_));

@@ -1,5 +1,5 @@
-// State that the NCCL groups of one rank share: the card, one stream for each kind of traffic, and the watch over the
-// streams.
+// State that the NCCL groups of one rank share: the card, one stream for each kind of traffic, and the watch that
+// monitors the streams.
 #pragma once
 
 #include <functional>
@@ -17,18 +17,18 @@
 
 namespace hexad::comm::nccl {
 
-/// A stream of the card for one kind of traffic. A launch on it starts once the caller's stream has reached the point
-/// of the call. Launches run in order. The caller's stream does not wait for them.
+/// A stream of the card for one kind of traffic. A launch on this stream starts once the caller's stream has reached
+/// the point of the call. Launches run in order. The caller's stream does not wait for them.
 class TrafficStream {
  public:
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   device::cuda::Queue::Handle handle() const { return stream_->handle(); }
-  /// Makes later launches that read or write `t` wait for the work of `caller`, a stream of the context that owns the
-  /// tensor. Call it before every such launch.
+  /// Makes later launches on this stream wait for the work of `caller`, a stream of the context that owns the tensor
+  /// `t`. Call it before every launch that reads or writes `t`.
   void touch(const Tensor& t, Stream& caller);
-  /// Declares that this stream no longer uses `t` after the work launched so far. Streams that reuse the memory of `t`
-  /// then need not wait for later launches on this stream.
+  /// Declares that launches after this call do not use `t`. Streams that reuse the memory of `t` then do not wait for
+  /// these launches.
   void end_use(const Tensor& t, Stream& caller);
 
  private:
@@ -37,8 +37,8 @@ class TrafficStream {
 
 class CardRank {
  public:
-  /// Makes the state of one rank. `compute` is a stream of the context, which must outlive this object. `allocator` is
-  /// the allocator of that context; it counts the card memory that NCCL allocates.
+  /// Makes the state of one rank. `compute` is a stream of the device context, which must outlive this object.
+  /// `allocator` is the allocator of this context, which also counts the card memory that NCCL allocates.
   CardRank(const Library& library, const device::cuda::CudaStream& compute,
            std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options);
 
@@ -56,7 +56,8 @@ class CardRank {
   std::byte* scratch() const { return scratch_.get(); }
 
   /// Calls `take`, in which NCCL allocates card memory for the group `name`. Counts this memory and returns its bytes.
-  /// If the card has too little memory, throws Error(resource) with `name` and `expected`, the estimated bytes.
+  /// If the card has too little memory, throws Error(resource) that contains `name` and the estimated bytes,
+  /// `expected`.
   int64_t memory_taken(const std::string& name, int64_t expected, const std::function<void()>& take);
   void memory_given_back(int64_t bytes) noexcept;
   void communicator_made() { ++memory_.communicators; }
@@ -64,8 +65,8 @@ class CardRank {
   /// Returns the number of communicators of the rank and the memory that they occupy.
   const ConnectionMemory& memory() const { return memory_; }
 
-  /// Launches `work` on stream `on` after all work launched on stream `after` so far. `launch` describes the operation,
-  /// without its events. Returns an event of the card.
+  /// Launches `work` on stream `on`, to start after the work launched on stream `after` so far. `launch` describes the
+  /// operation, but has no events yet. Returns an event of the card.
   Event launch(TrafficStream& on, Stream& after, Watch::Launch launch, const std::function<void()>& work);
 
  private:

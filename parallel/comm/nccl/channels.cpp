@@ -14,8 +14,8 @@ using namespace base;
 namespace {
 
 // Sends or receives one byte, which makes NCCL connect the two ranks. The first message of a pair blocks the host until
-// the peer launches its side; for later messages, either rank may launch first. All ranks make their connections in the
-// same order here, so none is blocked forever.
+// the peer also launches; later messages do not. No rank is blocked forever, because all ranks make their connections
+// in the same order.
 void make_connection(CardRank& card, const Channel& channel, bool sends, int64_t expected) {
   const Library& nccl = card.library();
   const Watch::HostCall call(card.watch(), "connecting a pair of ranks for messages");
@@ -54,7 +54,7 @@ void Channels::add(std::span<const Route> routes) {
         const Route route = upwards ? Route{lower, higher} : Route{higher, lower};
         return added.contains(route) ? std::optional(route) : std::nullopt;
       };
-      bool needed = false;  // equal on all ranks, because all of them must split together
+      bool needed = false;  // the same on all ranks, because all ranks must call split() together
       for (int r = 0; r < size; ++r) needed = needed || route_of(r);
       if (!needed) continue;
       const std::optional<Route> mine = route_of(rank);

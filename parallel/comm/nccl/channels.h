@@ -14,29 +14,30 @@
 
 namespace hexad::comm::nccl {
 
-/// Channel from one rank to another: a communicator of the two ranks, and a stream on each side. A message is therefore
-/// ordered only relative to messages of the same pair and direction. (NCCL runs the launches of one communicator one
-/// after the other, so two ranks that both send first would wait forever.)
+/// Channel from one rank to another: a communicator of the two ranks, and a stream on each of them. Each direction has
+/// its own channel, because NCCL runs the launches of a communicator one after the other: with one communicator, two
+/// ranks that both send first would wait forever. Only messages of the same pair and direction are ordered.
 struct Channel {
   std::unique_ptr<Communicator> communicator;
-  int peer = 0;  // the other rank's number in the communicator
+  int peer = 0;  // rank of the peer in the communicator
   std::shared_ptr<TrafficStream> stream;
 };
 
-/// Channels of one rank. Each needs a communicator, memory of the card and a stream, so channels exist only for the
-/// routes that are used.
+/// Channels of one rank. They exist only for the routes that are used, because each channel needs a communicator, card
+/// memory and a stream.
 class Channels {
  public:
-  /// Makes an object without channels. `group` is the communicator of the group `its`. Both must outlive this object.
+  /// Makes an object without channels. `group` is the communicator of the ProcessGroup `its`. Both must outlive this
+  /// object.
   Channels(CardRank& card, const Communicator& group, const ProcessGroup& its)
       : card_(card), group_(group), its_(its) {}
 
   /// True if add() has been called for all of these routes.
   bool has(std::span<const Route> routes) const;
-  /// Makes a channel for each of `routes` that has none. `routes` are the routes of all ranks, and must be the same on
-  /// all ranks. Collective over the group, which must have nothing in flight.
+  /// Makes a channel for each of `routes` that has no channel yet. `routes` are the routes of all ranks, and must be
+  /// the same on all ranks. Collective over the group, which must have no operation in flight.
   void add(std::span<const Route> routes);
-  /// Return the channel to or from a rank. Throw std::logic_error if its route was not added.
+  /// Return the channel to or from rank `peer`. Throw std::logic_error if its route was not added.
   const Channel& to(int peer) const { return find(to_, peer, "to"); }
   const Channel& from(int peer) const { return find(from_, peer, "from"); }
 
@@ -49,8 +50,8 @@ class Channels {
   const Communicator& group_;
   const ProcessGroup& its_;
   std::set<Route> routes_;  // routes of all ranks
-  std::vector<std::unique_ptr<Channel>>
-      all_;  // channels of this rank; the ranks make and destroy them together, in this order
+  // Channels of this rank, in the order in which both ranks make and destroy them.
+  std::vector<std::unique_ptr<Channel>> all_;
   ByPeer to_, from_;
 };
 

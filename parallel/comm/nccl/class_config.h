@@ -18,7 +18,7 @@ struct CommunicatorConfig {
   std::optional<int> network_class{};
 };
 
-/// Key of the stream on which a group's collectives run. Groups with equal keys share the stream.
+/// Key of the stream on which a group's collectives run. Groups with equal keys share a stream.
 struct StreamKind {
   TrafficClass traffic;
   Urgency urgency = Urgency::ordinary;
@@ -26,27 +26,27 @@ struct StreamKind {
   auto operator<=>(const StreamKind&) const = default;
 };
 
-/// Returns the configuration of communicators for the collectives of a group. Links of the network need few thread
-/// blocks; links inside a node need more. All operations that a layout has in flight fit on the card together.
-/// Therefore no operation waits for blocks of an operation that itself waits for a peer. Collectives and messages
-/// together occupy at most 132 blocks: one for each multiprocessor of an H100.
+/// Returns the configuration of communicators for the collectives of a group. Network links need few thread blocks;
+/// links inside a node need more. The blocks are chosen such that all operations that may be in flight together fit on
+/// the card: collectives and messages occupy at most 132 blocks, one for each multiprocessor of an H100. Otherwise, an
+/// operation could wait for the blocks of an operation that waits for a peer.
 CommunicatorConfig config_of(StreamKind kind);
 
-/// Returns the configuration of a communicator for messages. `channels` is the largest number of channels, to and from
-/// others, that any rank of the group has. An operation occupies 2 to 8 blocks inside a node, and 2 to 4 across nodes.
-/// Within these limits, all messages of a rank in a group together occupy at most 32 blocks.
+/// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
+/// the group, to and from other ranks. An operation occupies 2 to 8 blocks inside a node, and 2 to 4 across nodes. As
+/// far as these limits allow, all messages of a rank in a group together occupy at most 32 blocks.
 CommunicatorConfig message_config(bool across_nodes, int channels);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. If the number of
-/// blocks is a multiple of four, NCCL launches them in clusters of four; otherwise it places blocks singly. A single
-/// block makes a second multiprocessor unusable, because products use pairs within a part of the card (a GPC). Up to
-/// eight single blocks count twice; further ones are assumed to share pairs. Messages count with one channel per
-/// operation, as if they were inside a node, where they need more blocks.
+/// blocks of an operation is a multiple of four, NCCL launches them in clusters of four; otherwise, it launches single
+/// blocks. A single block makes a second multiprocessor unusable, because products use pairs of multiprocessors within
+/// a part of the card (a GPC). Up to eight single blocks count twice; all further blocks are assumed to share pairs.
+/// Messages are assumed to have one channel per operation and to remain inside a node, where they need more blocks.
 int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
-/// Returns CUDA's priority for a stream of this kind, between `least` and `greatest` (numerically the smaller one). The
-/// priorities of the classes determine the order of the streams, as far as CUDA has enough levels. An urgent stream is
-/// one level above its class.
+/// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher
+/// priorities. The priorities of the classes determine the order of the streams, as far as CUDA has enough levels. An
+/// urgent stream is one level above its class.
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);
 
 }  // namespace hexad::comm::nccl

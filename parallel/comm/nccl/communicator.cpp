@@ -7,11 +7,12 @@ namespace hexad::comm::nccl {
 using namespace base;
 namespace {
 
-// Returns NCCL's configuration. `name` must outlive the communicator.
+// Returns `config` as NCCL's structure. `name` must outlive the communicator.
 ncclConfig_t nccl_config(const CommunicatorConfig& config, const std::string& name) {
   ncclConfig_t c = NCCL_CONFIG_INITIALIZER;
-  c.blocking = 1;    // without it, NCCL starts a thread for every launch
-  c.splitShare = 0;  // two communicators may have operations in flight at the same time
+  c.blocking = 1;  // non-blocking communicators start a thread for every launch
+  // Communicators do not share resources, because several may have operations in flight at the same time.
+  c.splitShare = 0;
   c.minCTAs = config.min_ctas, c.maxCTAs = config.max_ctas;
   c.commName = name.c_str();
   if (config.network_class) c.trafficClass = *config.network_class;
@@ -72,7 +73,7 @@ void Communicator::end() {
       return;
     }
   } catch (...) {
-    // Ignores the result: the operation that failed has already reported its error.
+    // Ignores the error, because the operation that failed has already reported it.
   }
   if (registered_) registered_->forget();
   if (card_.watch().release(handle_)) static_cast<void>(nccl.comm_abort(handle_));

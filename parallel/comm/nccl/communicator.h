@@ -11,18 +11,18 @@
 
 namespace hexad::comm::nccl {
 
-/// An NCCL communicator. All its ranks must make, split and destroy it at the same points in their programs.
+/// An NCCL communicator. All ranks must make, split and destroy it at the same points in their programs.
 class Communicator {
  public:
   Communicator(CardRank& card, const ncclUniqueId& id, int size, int rank, const CommunicatorConfig& config);
-  /// Waits for operations that other ranks have not launched yet. Aborts instead if an exception propagates or an
-  /// operation has failed.
+  /// Waits until the other ranks have launched their part of all operations. If an exception propagates or an operation
+  /// has failed, aborts the communicator instead.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   /// Splits the communicator. Ranks with the same `color` form a new communicator, ordered by `key`. Returns null if
-  /// `color` is empty. Nothing may be in flight on this communicator.
+  /// `color` is empty. No operation may be in flight on this communicator.
   std::unique_ptr<Communicator> split(std::optional<int> color, int key, const CommunicatorConfig& config) const;
   ncclComm_t handle() const { return handle_; }
   /// Calls `take`, in which NCCL allocates about `expected` bytes of card memory for this communicator, and counts the

@@ -15,7 +15,7 @@ constexpr int64_t sizes[] = {few, 32 << 10, least_large_sum, 4 * least_large_sum
 
 constexpr bool has_sizes(Uses uses) { return uses.has(Use::sums) || uses.has(Use::shares) || uses.has(Use::gathers); }
 
-// Sends the first byte of `bytes` to every rank, and receives one byte from each.
+// Sends the first byte of `bytes` to every other rank, and receives one byte from each of them.
 void exchange(const Library& nccl, const CommunicatorRank& me, std::byte* bytes) {
   const auto stream = me.stream.handle();
   GroupedCalls calls(nccl);

@@ -1,4 +1,4 @@
-// Connection of the ranks of a communicator ahead of its first operation.
+// Connection of the ranks of a communicator before its first operation.
 #pragma once
 
 #include "parallel/comm/nccl/card_rank.h"
@@ -13,13 +13,13 @@ struct CommunicatorRank {
   int rank, size;
 };
 
-/// Returns memory on `device` for connect(). Call it before measuring the memory that connections need.
+/// Returns a buffer on `device` for connect(). Allocate it before the memory of connections is measured.
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
-/// Connects the ranks: launches an operation of each kind in `uses`, except messages, and ignores its result. NCCL
-/// connects ranks, and allocates memory for this, at the first operation of a kind. For some kinds, NCCL connects them
-/// separately for each algorithm, which it chooses by size; operations of several sizes are then launched. The host
-/// waits until the other ranks launch their operations.
+/// Connects the ranks: launches an operation of each kind in `uses`, except messages, and ignores the result. NCCL
+/// connects ranks, and allocates memory for the connection, at the first operation of a kind. For some kinds, NCCL
+/// connects ranks separately for each algorithm, which it chooses by size. For these kinds, operations of several sizes
+/// are launched. The host waits until the other ranks have launched their operations.
 void connect(CardRank& card, const CommunicatorRank& me, Uses uses, const Tensor& buffer);
 
 }  // namespace hexad::comm::nccl

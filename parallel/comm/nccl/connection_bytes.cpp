@@ -8,7 +8,7 @@ namespace {
 
 int64_t round_up(int64_t bytes, int64_t step) { return (bytes + step - 1) / step * step; }
 
-// Bytes of pages that a connection occupies on one channel: on the receiving side and on the sending side.
+// Bytes of pages that a connection occupies on one channel, on the receiver and on the sender.
 struct Connection {
   explicit Connection(const BufferSizes& s)
       : receives(round_up(s.simple + s.low_latency_128 + s.low_latency + s.flags, s.page)),
@@ -18,8 +18,8 @@ struct Connection {
   const int64_t receives, sends, sends_to_node;
 };
 
-// Returns the bytes of the rings. On each channel, a ring passes from node to node. Different channels leave the node
-// from different ranks.
+// Returns the bytes of the rings. On each channel, a ring goes through all nodes, and leaves a node at one of its
+// ranks. The channels leave from different ranks.
 int64_t ring_bytes(const CommunicatorShape& c, int64_t directions, const Connection& one) {
   const int64_t leaving = c.ranks == c.ranks_here ? 0 : (c.channels + c.ranks_here - 1) / c.ranks_here;
   return directions * (c.channels * one.both() + leaving * (one.sends_to_node - one.sends));

@@ -11,20 +11,20 @@
 
 namespace hexad::comm::nccl {
 
-/// Sizes of NCCL's buffers in bytes, with the defaults of NCCL 2.28. `page` is the unit in which the driver allocates
-/// memory that other processes can open.
+/// Sizes of NCCL's buffers in bytes, for the default settings of NCCL 2.28. `page` is the unit in which the driver
+/// allocates memory that other processes can open.
 struct BufferSizes {
-  // On each channel, a receiving side has flags and, for each peer, one buffer per protocol (init.cc, device.h).
+  // On each channel, a receiver has flags and, for each peer, one buffer per protocol (init.cc, device.h of NCCL).
   int64_t simple = int64_t{4} << 20;
   int64_t low_latency_128 = int64_t{120} * 640 * 8 * 8;
   int64_t low_latency = int64_t{8} * 512 * 16 * 8;
   int64_t flags = 4096;
   int64_t page = int64_t{2} << 20;
-  int64_t multicast = int64_t{1} << 20;  // bytes of a rank's NVLink SHARP buffer on one channel, one way (nvls.cc)
-  int64_t network = int64_t{16} << 17;   // bytes of the buffer for other nodes on one channel, one way (net.cc)
+  int64_t multicast = int64_t{1} << 20;  // NVLink SHARP buffer of a rank, per channel and direction (nvls.cc)
+  int64_t network = int64_t{16} << 17;   // buffer for other nodes, per channel and direction (net.cc)
 };
 
-/// Numbers of ranks of a communicator, and of the channels over which the ranks send.
+/// Number of ranks of a communicator, and number of NCCL channels over which the ranks send.
 struct CommunicatorShape {
   int ranks = 1;
   int ranks_here = 1;  // ranks on the node of this rank, including this rank
@@ -33,20 +33,20 @@ struct CommunicatorShape {
 /// Returns the shape of the communicators of groups of this kind.
 CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 
-/// Returns the bytes that NCCL allocates on the card of one rank when all `uses` have been connected. Valid for cards
+/// Returns the bytes that NCCL allocates on the card of one rank to connect it for `uses`. Valid for cards that are
 /// connected by NVSwitch, and computed as in NCCL 2.28:
 ///
-/// - Rings (for all_reduce, reduce_scatter and all_gather) receive from one peer and send to another on each channel.
-///   The trees of sums use the same pairs in both directions.
-/// - Sums also have the buffers of NVLink SHARP.
+/// - Rings (for all_reduce, reduce_scatter and all_gather) receive from one peer and send to another peer on each
+///   channel. The trees of sums use the same pairs in both directions.
+/// - Sums also need the buffers of NVLink SHARP.
 /// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
 ///   nodes. All peers on other nodes together have one buffer for each direction.
 ///
-/// Excludes messages, which have separate communicators, and the few MB of a communicator without connections.
+/// Excludes messages, which have separate communicators, and the few MB that every communicator needs.
 int64_t connection_bytes(const CommunicatorShape& shape, Uses uses, const BufferSizes& sizes = {});
 
-/// Returns the bytes that NCCL allocates on the card of rank `rank` for messages, on those of `routes` that begin or
-/// end at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank` is
+/// Returns the bytes that NCCL allocates for messages on the card of rank `rank`. Counts those of `routes` that begin
+/// or end at this rank. Each route has a communicator of two ranks (message_config). `most_of_a_rank` is
 /// most_routes_of_a_rank() of all routes of the group. `node_of_rank` is the node of each rank of the group.
 int64_t message_bytes(std::span<const Route> routes, int most_of_a_rank, int rank, const std::vector<int>& node_of_rank,
                       const BufferSizes& sizes = {});

@@ -22,7 +22,7 @@ using device::DeviceContext;
 using device::DeviceKind;
 using device::cuda::check;
 
-// Returns two numbers that together identify the card.
+// Returns the card's unique id, as two numbers.
 std::array<int64_t, 2> card_of(DeviceContext& context) {
   const cudaUUID_t id = device::cuda::cuda_stream(context.compute()).card().properties().uuid;
   std::array<int64_t, 2> words{};
@@ -46,12 +46,12 @@ ncclUniqueId unique_id(const nccl::Library& nccl, const ProcessGroup& world, Dev
   std::array<int64_t, sizeof id / sizeof(int64_t)> words;
   std::memcpy(words.data(), &id, sizeof id);
   const std::vector<int64_t> all = world.all_gather_values(words, context);
-  std::memcpy(&id, all.data(), sizeof id);  // `all` begins with the id of rank 0
+  std::memcpy(&id, all.data(), sizeof id);  // the first id in `all` is that of rank 0
   return id;
 }
 
-// Returns the library if all ranks can load it. Otherwise returns null on all ranks, with the reason in `why`, because
-// ranks with the library would wait for ranks without it.
+// Returns the library if all ranks can load it. Otherwise, returns null on all ranks, because ranks with the library
+// would wait for ranks without it, and writes the reason to `why`.
 const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& context, std::string& why) {
   const nccl::Library* library = nullptr;
   try {
@@ -64,8 +64,8 @@ const nccl::Library* library_of_all(const ProcessGroup& world, DeviceContext& co
   return nullptr;
 }
 
-// Returns the user's value of NCCL's launch-order variable if it makes a card begin its operations in the order of
-// their launches, over all streams. Like NCCL, treats every number but 0 as enabled.
+// Returns the value of NCCL_LAUNCH_ORDER_IMPLICIT if it is enabled: a card then begins operations of all streams in the
+// order of their launches. Like NCCL, treats every number except 0 as enabled.
 std::optional<std::string> launch_order() {
   const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   if (!text || std::strtoll(text, nullptr, 0) == 0) return {};
@@ -108,13 +108,13 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   context.keep_host_memory();
   const auto card = std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete);
   const ncclUniqueId id = unique_id(*library, world, context);
-  device::cuda::use_card(card->ordinal());  // NCCL uses the current card of the thread
+  device::cuda::use_card(card->ordinal());  // NCCL uses the calling thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(
       *card, id, world.size(), world.rank(),
       card->named(nccl::config_of({.traffic = world.traffic()}), world.traffic(), world.name()));
   device::cuda::Card& products = device::cuda::cuda_stream(context.compute()).card();
-  // The reserve is limited. Without it, products that wait for multiprocessors take at most twice as long, and only
-  // while there is traffic. A larger reserve would slow products at all times.
+  // The reserve is limited, because it slows products at all times. Without a reserve, products that wait for
+  // multiprocessors take at most twice as long, and only while there is traffic.
   if (!options.beside_products.empty())
     products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 4));
   int version = 0;

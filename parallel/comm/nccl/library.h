@@ -1,4 +1,5 @@
-// Functions of NCCL. The program loads the library at the first use, so that it also starts on machines without NCCL.
+// Functions of NCCL. The program loads the library when it is first used, and therefore also starts on machines without
+// NCCL.
 #pragma once
 
 #include <nccl.h>
@@ -31,22 +32,22 @@ struct Library {
   decltype(&::ncclRecv) receive;
 };
 
-/// Returns the functions. The first call loads the library. Throws Error(resource) with the reason if libnccl.so.2 is
-/// missing or too old.
+/// Returns the functions of NCCL. The first call loads the library. Throws Error(resource) with the reason if
+/// libnccl.so.2 is missing or too old.
 const Library& library();
 
-/// Does nothing if `result` is a success. Otherwise throws Error with `what` and NCCL's text: Error(peer_lost) if a
-/// peer was lost, else Error(communication).
+/// Throws Error with `what` and NCCL's text unless `result` is success: Error(peer_lost) if a peer was lost, else
+/// Error(communication).
 void check(const Library& library, ncclResult_t result, std::string_view what);
 
-/// Combines all NCCL calls between its construction and end() into one launch. end() performs the launch.
+/// Combines all NCCL calls between the constructor and end() into one launch. end() performs the launch.
 class GroupedCalls {
  public:
   explicit GroupedCalls(const Library& library) : library_(library) {
     check(library_, library_.group_start(), "beginning grouped calls");
   }
   ~GroupedCalls() {
-    if (!ended_) static_cast<void>(library_.group_end());  // the result is ignored: an exception ends the job
+    if (!ended_) static_cast<void>(library_.group_end());  // ignores the result, because an exception is in flight
   }
   GroupedCalls(const GroupedCalls&) = delete;
   GroupedCalls& operator=(const GroupedCalls&) = delete;

@@ -18,9 +18,9 @@ Piece share_of(int64_t count, int part, int parts) {
   return {begin_of(part), begin_of(part + 1) - begin_of(part)};
 }
 
-// The rounds use the circle method for tournaments: all ranks but one form a circle, and parallel chords pair them. One
-// rank's chord leads back to itself; it is paired with the rank in the middle. If the number of ranks is odd, the
-// middle is empty, and that rank rests.
+// The rounds use the circle method for tournaments: all ranks except one form a circle, and parallel chords pair them.
+// The rank whose chord ends at the rank itself is paired with the rank in the middle. If the number of ranks is odd,
+// all ranks are on the circle, and the rank without a chord has no partner.
 int rounds_of(int size) { return size % 2 == 0 ? size - 1 : size; }
 
 std::optional<int> partner_of(int rank, int round, int size) {

@@ -8,20 +8,19 @@
 namespace hexad::comm::nccl {
 
 struct Piece {
-  int64_t begin, count;  // number of the first element, and number of elements
+  int64_t begin, count;  // index of the first element, and number of elements
   bool operator==(const Piece&) const = default;
 };
 /// Divides `count` elements into equal pieces of at most `most` elements. Returns one empty piece if `count` is 0.
 std::vector<Piece> pieces_of(int64_t count, int64_t most);
 
-/// Returns part `part` of `count` elements that are divided evenly into `parts` parts.
+/// Returns part `part` if `count` elements are divided as evenly as possible into `parts` parts.
 Piece share_of(int64_t count, int part, int parts);
 
-/// Returns the number of rounds in which every pair of `size` ranks meets once. In each round, a rank is in at most one
-/// pair.
+/// Returns the number of rounds that all pairs of `size` ranks need if a rank is in at most one pair per round.
 int rounds_of(int size);
-/// Returns the partner of `rank` in round `round`; nullopt if `rank` rests in this round, which happens if `size` is
-/// odd.
+/// Returns the partner of `rank` in round `round`; nullopt if `rank` has no partner in this round, which happens if
+/// `size` is odd.
 std::optional<int> partner_of(int rank, int round, int size);
 
 }  // namespace hexad::comm::nccl

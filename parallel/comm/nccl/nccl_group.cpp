@@ -46,16 +46,16 @@ std::byte* element(const Tensor& t, int64_t index) {
   return static_cast<std::byte*>(device_raw(t)) + index * size_of(t.dtype());
 }
 
-// Elements to send to each rank and to receive from each rank, as ranges of two tensors.
+// Elements to send to each rank and to receive from each rank, as ranges of `in` and `out`.
 struct Exchange {
   std::byte *in, *out;
   Dtype dtype;
   std::vector<Piece> send, receive;  // one piece per rank
 };
 
-// Exchanges the parts of all pairs of ranks. The first launch contains the first piece of every pair, the second launch
-// every second piece, and so on. A rank skips the launches for which it has no piece. Every pair takes part in the
-// first launch, even without elements. A rank that omits its call because it has no rows is therefore always detected.
+// Exchanges the parts of all pairs of ranks. Launch l contains piece l of every pair that has this piece. The first
+// launch contains all pairs, even those without elements. An error in which a rank omits the call because it has no
+// rows is therefore always detected.
 void exchange(const Library& nccl, const Communicator& communicator, cudaStream_t stream, int rank, const Exchange& e,
               int64_t most) {
   const size_t ranks = e.send.size(), me = static_cast<size_t>(rank);
@@ -111,7 +111,7 @@ StreamKind kind_of(const ProcessGroup& group, Urgency urgency) {
 // Maximum number of addends of PointwiseKernels::sum_of.
 constexpr int most_addends = 64;
 
-// Maximum length of a name that ranks compare, in words of 8 bytes.
+// Number of 8-byte words of a name that ranks compare.
 constexpr size_t name_words = 8;
 
 }  // namespace
@@ -129,6 +129,14 @@ NcclGroup::NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control
 std::unique_ptr<ProcessGroup> NcclGroup::split(int color, int key, TrafficClass traffic, std::string name) const {
   check_same_split(name);
   return make(color, key, control_.split(color, key, traffic, std::move(name)), Urgency::ordinary);
+}
+
+std::unique_ptr<ProcessGroup> NcclGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                                  std::string name) const {
+  check_same_split(name);
+  std::unique_ptr<ProcessGroup> control = control_.subgroup(members, traffic, std::move(name));
+  const int color = *std::min_element(members.begin(), members.end()), key = control->rank();
+  return make(color, key, std::move(control), Urgency::ordinary);
 }
 
 std::unique_ptr<ProcessGroup> NcclGroup::urgent(std::string name) const {
@@ -169,12 +177,13 @@ void NcclGroup::connect_routes(std::span<const Route> routes, Device) const {
   channels_->add(routes);
 }
 
-// Checks that all ranks split off a group of the same name. If ranks made communicators in different orders, the
-// communicators would connect the wrong ranks and hang later.
+// Checks that all ranks split off a group of the same name. If ranks made communicators in different orders,
+// communicators would contain the wrong ranks and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
   std::array<int64_t, name_words> mine{};
   std::memcpy(mine.data(), name.data(), std::min(name.size(), sizeof mine));
   device::DeviceContext host;
+  if (control_.same_on_all(mine, host)) return;
   const std::vector<int64_t> all = control_.all_gather_values(mine, host);
   for (int r = 0; r < size(); ++r) {
     std::array<char, sizeof mine + 1> others{};
@@ -201,7 +210,7 @@ std::unique_ptr<ProcessGroup> NcclGroup::make(int color, int key, std::unique_pt
   return std::make_unique<NcclGroup>(card_, its, std::move(control), std::move(communicator), urgency);
 }
 
-// Waits for the operations of the group, because NCCL can split a communicator only if nothing is in flight on it.
+// Waits for the operations of the group, because NCCL can split a communicator only if it has no operation in flight.
 void NcclGroup::quiesce() const {
   const Watch::HostCall call(card_->watch(), cat("waiting for the operations of group ", name(), " before a split"));
   stream_->stream().synchronize();
@@ -260,7 +269,7 @@ Event NcclGroup::message(const Operation& op, Stream& stream) const {
         check(nccl, nccl.receive(element(t, p.begin), count, type, channel.peer, communicator, on.get()), "receiving");
     }
   });
-  channel.stream->end_use(t, stream);  // memory freed later then need not wait for later messages of the channel
+  channel.stream->end_use(t, stream);  // the memory of t then need not wait for later messages of the channel
   return done;
 }
 
@@ -273,7 +282,9 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
   if ((op.kind == Kind::all_reduce || op.kind == Kind::reduce_scatter) && sums_in_order(op))
     return sum_in_order(op, caller);
   std::unique_lock<std::mutex> in_use;
-  if (communicator_->registered() && op.kind != Kind::all_to_all)  // the row counts of an all_to_all change every step
+  if (communicator_->registered() &&
+      op.kind !=
+          Kind::all_to_all)  // buffers of an all_to_all are not registered, because their sizes change every step
     in_use = communicator_->registered()->use(std::array{&op.in, &op.out}, caller, stream_);
   switch (op.kind) {
     case Kind::all_reduce:
@@ -289,8 +300,8 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
         check(nccl, nccl.broadcast(x, x, p.count, type, op.peer, communicator, stream.get()), "broadcast");
       }
       return;
-    // Launches reduce_scatter and all_gather as a whole, because pieces of the ranks' parts would not be contiguous.
-    // Their size is that of a bucket of gradients or weights.
+    // reduce_scatter and all_gather are not divided, because pieces of the ranks' parts would not be contiguous. They
+    // are as large as a bucket of gradients or weights.
     case Kind::reduce_scatter:
       return check(nccl,
                    nccl.reduce_scatter(device_raw(op.in), device_raw(op.out), op.out.numel(), type, ncclSum,
@@ -321,8 +332,8 @@ void NcclGroup::all_to_all(const Operation& op) const {
            piece(op.in.dtype()));
 }
 
-// Sums in the order of the ranks. Every rank receives all addends of its part and adds them in that order. In an
-// all_reduce, the ranks then exchange the sums. Sends as many bytes as NCCL's ring.
+// Sums in the order of the ranks. Every rank receives all addends of its part and adds them in this order. In an
+// all_reduce, the ranks then exchange the sums. The bytes sent are those of NCCL's ring.
 void NcclGroup::sum_in_order(const Operation& op, Stream& caller) const {
   const bool everywhere = op.kind == Kind::all_reduce;
   const Tensor& in = everywhere ? op.out : op.in;

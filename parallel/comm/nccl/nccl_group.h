@@ -1,4 +1,4 @@
-// Group of ranks that have one card each. NCCL executes its collectives on tensors in the memory of these cards.
+// Group of ranks with one card each. NCCL executes the collectives on tensors in the memory of the cards.
 #pragma once
 
 #include "parallel/comm/nccl/channels.h"
@@ -8,36 +8,39 @@ namespace hexad::comm::nccl {
 
 using base::Dtype;
 
-/// A group that uses NCCL. Host traffic (small exchanges, barriers, splits, host tensors) goes through another group of
-/// the same ranks.
+/// A group that uses NCCL. Host traffic (small exchanges, barriers, splits, host tensors) uses another group of the
+/// same ranks.
 ///
-/// Streams: each class of traffic has one stream for links inside nodes and one for links across nodes, which all
-/// groups share. For messages, each route has its own stream. Operations on one stream run in the order of the calls.
-/// Therefore ranks that share several groups of a class must call their operations in the same order. Operations on
-/// different streams also begin in the order of the calls, but do not wait for each other to end: all launches that may
-/// be in flight at the same time fit on the card together (class_config.h).
+/// Streams: each class of traffic has one stream for groups inside a node and one for groups across nodes, which all
+/// groups of the class share. For messages, each route has a separate stream. Operations on one stream run in the order
+/// of the calls. Therefore ranks that share several groups of a class must call their operations in the same order.
+/// Operations on different streams do not wait for each other: all launches that may be in flight at the same time fit
+/// on the card together (class_config.h).
 ///
-/// Events: an event is a mark on the stream of the class. No host thread waits for it, and no tensor is owned. A tensor
-/// may be freed immediately, because its memory is reused only after the stream has passed the operation (Blocks). The
-/// stream that reuses it thereby waits for the other ranks, for example until a message is received. A tensor may be
-/// modified in place only by a stream that has waited for the event.
+/// Events: an event is a mark on the stream of the operation. It needs no host thread and owns no tensor. A tensor may
+/// be freed immediately, because its memory is reused only after the stream has passed the operation (Blocks). The
+/// stream that reuses the memory thereby waits for the other ranks, for example until a message is received. Only a
+/// stream that has waited for the event may modify a tensor in place.
 ///
-/// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. The first operation of a kind
-/// for which the ranks are not connected connects them and is thus collective. The first message makes the channels of
-/// all pairs of ranks. Twins share a communicator, because they also share a stream, but not the channels of messages.
+/// Connections: connect() and connect_routes() allocate the card memory that NCCL needs. If the ranks are not connected
+/// for a kind of operation, the first operation of this kind connects them, and is thus collective. The first message
+/// then makes the channels of all pairs of ranks. Twins share a communicator, because they also share a stream. They do
+/// not share the channels of messages.
 ///
-/// Results: NCCL guarantees less than ProcessGroup promises. It chooses the order of a sum. Results are bitwise
-/// identical on all ranks, but from run to run only with the same version, cards and links. Sums of bf16 are rounded at
-/// every step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are bitwise identical to
-/// those of other groups.
+/// Results: NCCL guarantees less than ProcessGroup promises. NCCL chooses the order of a sum. Results are bitwise
+/// identical on all ranks. They are bitwise identical from run to run only with the same version, cards and links. Sums
+/// of bf16 are rounded at every step. A maximum or minimum may lose a NaN. With DeviceGroupOptions::sum_of, sums are
+/// bitwise identical to those of other kinds of groups.
 class NcclGroup final : public ProcessGroup {
  public:
-  /// Makes a group with the ranks of `control`, which must outlive this group unless it is `owned`.
+  /// Makes a group with the ranks of `control`, which must outlive this group unless `owned` points to `control`.
   NcclGroup(std::shared_ptr<CardRank> card, const ProcessGroup& control, std::unique_ptr<ProcessGroup> owned,
             std::shared_ptr<Communicator> communicator, Urgency urgency);
   int rank() const override { return control_.rank(); }
   int size() const override { return control_.size(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
+  std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
+                                         std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;
   std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   void connect(Uses uses, Device device) const override;

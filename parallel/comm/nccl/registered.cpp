@@ -41,7 +41,7 @@ void Registered::add(Blocks& blocks, const Blocks::Extent& block) {
   const ncclResult_t result = nccl.comm_register(communicator_, block.begin, block.bytes, &handle);
   check(nccl, result,
         cat("registering a buffer of ", block.bytes, " bytes with communicator ", name_,
-            "; distributed.register_buffers: false trains without"));
+            "; or set distributed.register_buffers: false"));
   handles_.emplace(block.begin, handle);
   blocks.accompany(block.begin, std::shared_ptr<const void>(
                                     block.begin, [self = shared_from_this()](const void* b) { self->remove(b); }));
@@ -57,7 +57,7 @@ void Registered::remove(const void* block) {
     const Watch::HostCall call(card_.watch(), cat("deregistering a buffer of communicator ", name_));
     deregister(handle);
   } catch (const Error& e) {
-    // Prints nothing after a failure. The failure was reported, and its abort of all communicators deregistered the
+    // Prints nothing after a failure, which has already been reported. Aborting the communicators has deregistered the
     // buffers.
     if (card_.watch().has(communicator_)) std::fprintf(stderr, "hexad: %s\n", e.what());
   }

@@ -15,26 +15,26 @@ namespace hexad::comm::nccl {
 /// Registered buffers of a communicator. If links and algorithms permit, NCCL reads and writes these buffers without
 /// copying them.
 ///
-/// NCCL requires that each buffer is in a single allocation of the card's memory, at the same offset on all ranks. In
-/// an operation, the buffers of all ranks or of no rank must be registered. Buffers must be deregistered before their
-/// pages are freed. Whole blocks (device/cuda/whole_blocks.h) are such allocations; their sizes are those of buckets,
-/// which are the same on all ranks.
+/// NCCL requires that each buffer is in a single allocation of card memory, at the same offset on all ranks. In an
+/// operation, the buffers of all ranks or of no rank must be registered. Buffers must be deregistered before their
+/// pages are freed. Whole blocks (device/cuda/whole_blocks.h) meet these requirements: each is one allocation, and has
+/// the size of a bucket, which is the same on all ranks.
 ///
-/// The first operation that uses a block registers it. It remains registered until it is freed or the communicator
-/// ends. Thread-safe, because any thread may free blocks.
+/// The first operation that uses a block registers the block, which remains registered until it is freed or the
+/// communicator ends. Thread-safe, because any thread may free blocks.
 class Registered : public std::enable_shared_from_this<Registered> {
  public:
   /// Makes the object; returns null if the rank's options turn registration off.
   static std::shared_ptr<Registered> make(CardRank& card, ncclComm_t communicator, const std::string& name);
 
-  /// Registers the blocks of `tensors` for an operation if all of them are in whole blocks. `caller` is a stream of
-  /// their context. The operation must be launched on `stream` while the returned lock is held, because NCCL accepts
-  /// only one call per communicator at a time.
+  /// Registers the blocks of `tensors` if all of these tensors are in whole blocks. `caller` is a stream of their
+  /// context. Launch the operation on `stream` while holding the returned lock, because NCCL accepts only one call per
+  /// communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
   /// Waits for the operations of the communicator and deregisters all buffers. Called when the communicator ends.
   void end();
-  /// Forgets all buffers. Called when the communicator is aborted, which deregisters them.
+  /// Forgets all buffers. Called when the communicator is aborted, because NCCL then deregisters the buffers itself.
   void forget();
 
  private:

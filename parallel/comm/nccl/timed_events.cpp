@@ -16,7 +16,7 @@ struct TimedEvents::Pool {
   std::vector<cudaEvent_t> unused{};
 
   explicit Pool(int card) : ordinal(card) {}
-  // Ignores errors, because CUDA may be shut down already.
+  // Ignores errors, because CUDA may already be shut down.
   ~Pool() {
     for (cudaEvent_t event : unused) static_cast<void>(cudaEventDestroy(event));
   }

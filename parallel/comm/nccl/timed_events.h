@@ -1,4 +1,4 @@
-// Events of the card that record the time at which a stream passes them. Events are reused.
+// Pool of card events that record the time at which a stream passes them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,7 +7,7 @@
 
 namespace hexad::comm::nccl {
 
-/// An event, which returns to its pool when its last owner is destroyed.
+/// Event of a pool, to which it returns when its last owner is destroyed.
 using TimedEvent = std::shared_ptr<CUevent_st>;
 
 /// Timed events of one card. Thread-safe.

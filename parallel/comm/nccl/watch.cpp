@@ -14,16 +14,16 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Number of checks within the watchdog's limit. A hang is detected too late by at most one interval between checks.
+// Number of checks within the watchdog's limit. A hang is therefore detected at most 1/16 of the limit too late.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
-// Maximum wait for NCCL to abort. An abort waits for NCCL's threads and may hang itself.
+// Maximum time to wait for an abort of NCCL. An abort waits for NCCL's threads and may itself hang.
 constexpr auto patience_with_abort = 5s;
 
 void abort_all(const Library& library, int ordinal, const std::vector<ncclComm_t>& communicators) {
   const auto done = std::make_shared<std::promise<void>>();
   std::thread thread([&library, ordinal, communicators, done] {
-    device::cuda::ensure_card(ordinal);  // NCCL restores the thread's current card after each call
+    device::cuda::ensure_card(ordinal);  // because NCCL restores the thread's current card after each call
     for (ncclComm_t c : communicators) static_cast<void>(library.comm_abort(c));
     done->set_value();
   });
@@ -83,7 +83,8 @@ void Watch::launched(cudaStream_t stream, Launch launch) {
   std::lock_guard lock(mutex_);
   if (failed_) return;
   const bool was_idle = idle();
-  // Counts the bytes now, in the step that sends them. This thread may detect the end of the operation much later.
+  // Counts the bytes now, in the step that sends them, because the watch may detect the end of the operation much
+  // later.
   if (launch.meter) launch.meter->flew(launch.traffic, 0, launch.bytes);
   flights_[stream].push_back({.launch = std::move(launch)});
   if (was_idle) changed_.notify_all();
@@ -107,7 +108,7 @@ void Watch::run() {
     }
     changed_.wait_for(lock, interval(), [&] { return stopping_; });
     const auto now = Clock::now();
-    // Time during which this process was stopped does not count as waiting.
+    // Limits the time, so that time during which this process was stopped does not count as waiting.
     const auto waited = std::min<Clock::duration>(now - std::exchange(last, now), 2 * interval());
     look(lock, std::chrono::duration<double>(waited).count());
   }
@@ -116,7 +117,7 @@ void Watch::run() {
 std::string Watch::look_at(std::deque<InFlight>& flights, double seconds) const {
   while (!flights.empty()) {
     InFlight& first = flights.front();
-    if (!passed(first.launch.begin)) return {};  // work before the operation is still running
+    if (!passed(first.launch.begin)) return {};  // the stream has not reached the operation yet
     if (!passed(first.launch.end)) {
       first.waits += seconds;
       return options_.watchdog_seconds > 0 && first.waits > options_.watchdog_seconds ? first.launch.what : "";

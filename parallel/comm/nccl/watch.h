@@ -22,9 +22,9 @@
 
 namespace hexad::comm::nccl {
 
-/// A thread that checks communicators for errors. It also measures how long operations take after this rank has reached
-/// them. At the first failure, it aborts all communicators, so that the card continues and no thread hangs. It then
-/// calls `on_failure`, and no further operation is launched. Thread-safe.
+/// A thread that checks communicators for errors, and measures the time of operations from the moment this rank has
+/// reached them. At the first failure, the thread aborts all communicators, so that the card continues and no thread
+/// hangs. It then calls `on_failure`, and no further operation is launched. Thread-safe.
 class Watch {
  public:
   struct Options {
@@ -37,14 +37,14 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Add and remove a communicator. A failure aborts all added communicators. Handles are then invalid, and release()
-  /// returns false.
+  /// Adds and removes a communicator. After a failure, the watch aborts all added communicators. Their handles are then
+  /// invalid, and release() returns false.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);
 
-  /// Marks this thread as inside a call of NCCL, which may wait for other ranks. The constructor throws the error of an
-  /// earlier failure.
+  /// Marks the calling thread as inside a call of NCCL that may wait for other ranks. The constructor throws the error
+  /// of an earlier failure.
   class HostCall {
    public:
     HostCall(Watch& watch, std::string what);

@@ -49,13 +49,14 @@ TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
                   "'model.merges[1]': token 'nothere' is not in the vocabulary");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][1] = "abc abc"; }),
                   "token 'abcabc' is not in the vocabulary");
-  expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = "ab"; }), "'model.merges[0]' is not two tokens");
+  expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = "ab"; }),
+                  "'model.merges[0]' is 'ab', expected two tokens");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = {"a", "b", "c"}; }), "has 3 parts, expected 2");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][0] = 5; }),
                   "'model.merges[0]' is number, expected a string");
 }
 
-TEST(BadTokenizerJson, MergeThatMakesItsOwnPartIsRefused) {
+TEST(BadTokenizerJson, MergeWithAnEmptyPartIsRefused) {
   const std::string text = damaged([](Json& j) {
     j["model"]["vocab"][""] = 300;
     j["model"]["merges"][0] = {"", "a"};
@@ -66,7 +67,8 @@ TEST(BadTokenizerJson, MergeThatMakesItsOwnPartIsRefused) {
 TEST(BadTokenizerJson, AddedTokensThatContradictTheVocabularyAreNamed) {
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = 5; }), "'added_tokens[0]': tokens");
   expect_contains(damaged([](Json& j) { j["added_tokens"][0]["id"] = -5; }), "'added_tokens[0].id' is -5, expected");
-  expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }), "'added_tokens[0]' has no content");
+  expect_contains(damaged([](Json& j) { j["added_tokens"][0]["content"] = ""; }),
+                  "'added_tokens[0].content' is empty, expected the text of the token");
   expect_contains(damaged([](Json& j) { j["added_tokens"] = "x"; }), "'added_tokens' is string, expected a list");
 }
 
@@ -95,7 +97,7 @@ TEST(BadTokenizerJson, PatternsAndNestingAreBounded) {
       j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}};
     });
   };
-  expect_contains(split("(a"), "'pre_tokenizer.pattern.Regex': the pattern \"(a\" is wrong");
+  expect_contains(split("(a"), "'pre_tokenizer.pattern.Regex': the pattern \"(a\" is invalid");
   expect_contains(split(""), "'pre_tokenizer.pattern.Regex' is empty");
   expect_contains(damaged([](Json& j) {
                     Json nested = {{"type", "NFC"}};
@@ -139,7 +141,7 @@ TEST(BadTokenizerJson, TruncatedFilesAreDamaged) {
     expect_contains(message("tokenizer.json", whole.substr(0, size)), "damaged tokenizer: not JSON");
 }
 
-TEST(BadTokenizerJson, MissingEndOfDocumentIsAskedFor) {
+TEST(BadTokenizerJson, MissingEndOfDocumentIsRefused) {
   Json json = byte_level_json();
   json["added_tokens"] = Json::array();
   expect_contains(message("tokenizer.json", json.dump()), "no token ends documents");
@@ -190,7 +192,7 @@ TEST(BadTekken, FieldsAreChecked) {
   };
   expect_contains(damage([](Json& j) { j["config"].erase("pattern"); }), "no 'config.pattern'");
   expect_contains(damage([](Json& j) { j["config"]["pattern"] = "["; }),
-                  "'config.pattern': the pattern \"[\" is wrong");
+                  "'config.pattern': the pattern \"[\" is invalid");
   expect_contains(damage([](Json& j) { j["config"]["default_vocab_size"] = 1000; }),
                   "'vocab' has 258 tokens, expected at least");
   expect_contains(damage([](Json& j) { j["config"]["default_num_special_tokens"] = 0; }),

@@ -65,7 +65,7 @@ TEST(BpeMerges, EqualTheNaiveAlgorithmForShortAndLongPieces) {
   EXPECT_GT(merged, 1000u);
 }
 
-TEST(BpeMerges, LeftmostOfEqualRanksGoesFirst) {
+TEST(BpeMerges, LeftmostOfEqualRanksIsMergedFirst) {
   PairTable merges;
   merges.set(1, 1, {0, 2});
   for (const size_t length : {5, 101}) {
@@ -88,7 +88,7 @@ TEST(PairTable, KeepsEveryPairAndReplacesValues) {
   EXPECT_EQ(table.find(70, 3), nullptr);
 }
 
-TEST(PieceCache, ReturnsWhatWasEncodedAlsoAfterItWasFull) {
+TEST(PieceCache, ReturnsEncodedPiecesEvenAfterItWasFull) {
   PieceCache cache;
   int64_t encoded = 0;
   const auto ids_of = [&](int32_t i) {

@@ -33,7 +33,7 @@ TEST(TokenizerJson, MergesBytesByRank) {
   EXPECT_EQ(t->bytes_of(257), "abc");
 }
 
-TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessAskedFor) {
+TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(t->end_of_document(), 258);
   EXPECT_EQ(t->bytes_of(258), "");
@@ -48,7 +48,7 @@ TEST(TokenizerJson, ByteLevelRoundTripsAnyBytes) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(TokenizerJson, DamagedByteEndsTheTextBeforeIt) {
+TEST(TokenizerJson, PiecesDoNotJoinAcrossAnInvalidByte) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(t->encode("ab\xff"
                       "c"),
@@ -68,12 +68,13 @@ TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
 TEST(TokenizerJson, FallbackRoundTripsTextInManyScripts) {
   const Loaded t("tokenizer.json", fallback_json().dump());
   for (const std::string& text : mixed_texts()) {
-    if (text.find('\xff') != text.npos || text.find("\x80\x80") != text.npos) continue;  // damaged
+    if (text.find('\xff') != text.npos || text.find("\x80\x80") != text.npos)
+      continue;  // does not round-trip, because its bytes are not UTF-8
     EXPECT_EQ(t->decode(t->encode(text)), text);
   }
 }
 
-TEST(TokenizerJson, ConfigurationBesideItChoosesTheEndOfDocument) {
+TEST(TokenizerJson, ConfigurationInTheSameFolderSelectsTheEndOfDocument) {
   const ScratchFolder folder;
   auto json = byte_level_json();
   json["added_tokens"].push_back({{"id", 259}, {"content", "<end>"}, {"special", true}});
@@ -103,12 +104,12 @@ TEST(TokenizerJson, EmptyMatchesOfASplitDivideTheText) {
   EXPECT_EQ(Loaded("tokenizer.json", json.dump())->encode("a"), (Ids{261, 260}));
 }
 
-TEST(TokenizerJson, TokensInWhiteSpaceThatAnotherTokenTookAreFound) {
+TEST(TokenizerJson, TokensAreFoundInWhiteSpaceStrippedByAnotherToken) {
   auto json = byte_level_json();
   json["added_tokens"].push_back({{"id", 259}, {"content", "[A]"}, {"rstrip", true}, {"normalized", false}});
   json["added_tokens"].push_back({{"id", 260}, {"content", "  "}, {"normalized", false}});
   const Loaded t("tokenizer.json", json.dump());
-  EXPECT_EQ(t->encode("[A]    b"), (Ids{259, 260, 260, 'b'}));  // as the reference library
+  EXPECT_EQ(t->encode("[A]    b"), (Ids{259, 260, 260, 'b'}));  // like the reference library
   EXPECT_EQ(t->encode("[A]   a"), (Ids{259, 260, ' ', 'a'}));
 }
 
@@ -142,7 +143,7 @@ TEST(TokenizerJson, BeginningOfDocumentHasNoText) {
   EXPECT_EQ(t->encode("<s>"), (Ids{'<', 's', '>'}));
 }
 
-TEST(TokenizerJson, TextCannotEndItself) {
+TEST(TokenizerJson, TextOfTheEndOfDocumentTokenIsPlainText) {
   auto json = byte_level_json();
   json["added_tokens"][0]["special"] = false;
   const Loaded added("tokenizer.json", json.dump());
@@ -224,16 +225,16 @@ TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {
             load_tokenizer(path)->fingerprint());
 }
 
-TEST(Import, FolderStandsForItsTokenizer) {
+TEST(Import, FolderIsReadAsItsTokenizer) {
   const ScratchFolder folder;
   folder.write("only.tiktoken", tiktoken_text());
   const auto ranks = load_tokenizer(folder.path(), cl100k);
-  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the last special token of cl100k is 19 after the first
+  EXPECT_EQ(ranks->vocab_size(), 258 + 20);  // the id of the last special token of cl100k is 19 above that of the first
   folder.write("tokenizer.json", byte_level_json().dump());
   EXPECT_EQ(load_tokenizer(folder.path())->vocab_size(), 259);
 }
 
-TEST(Import, ThreadsEncodeAlike) {
+TEST(Import, ThreadsGiveTheSameIds) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   std::vector<Ids> expected;
   for (const std::string& text : mixed_texts()) expected.push_back(t->encode(text));

@@ -21,7 +21,7 @@ using Found = std::vector<std::string>;
 
 TEST(Regex, FindsMatchesFromLeftToRight) {
   EXPECT_EQ(matches("\\p{L}+|\\p{N}{1,3}", "ab 12345 \xc3\xa9"), (Found{"ab", "123", "45", "\xc3\xa9"}));
-  EXPECT_EQ(matches("x*", "axxb"), (Found{"", "xx", ""})) << "no empty match at the end of another match";
+  EXPECT_EQ(matches("x*", "axxb"), (Found{"", "xx", ""})) << "there is no empty match at the end of another match";
   EXPECT_EQ(matches("x*", ""), Found{});
   EXPECT_EQ(matches("\\s+(?!\\S)|\\s+", "a   b "), (Found{"  ", " ", " "}));
   EXPECT_EQ(matches("(?i:'LL)", "we'll"), (Found{"'ll"}));
@@ -83,7 +83,7 @@ TEST(Regex, WrongPatternsAreDataErrorsThatNameThePlace) {
   const auto message = [](std::string_view pattern) {
     return message_of(ExitCode::data, [&] { Regex(pattern, "t.json: 'pre_tokenizer'", RegexDialect::oniguruma); });
   };
-  expect_contains(message("(ab"), "t.json: 'pre_tokenizer': the pattern \"(ab\" is wrong at byte 3");
+  expect_contains(message("(ab"), "t.json: 'pre_tokenizer': the pattern \"(ab\" is invalid at byte 3");
   expect_contains(message("[\\p{L}&&[^a]]"), "which is not supported");
   expect_contains(message("[a[b]]"), "a class in a class");
   expect_contains(message("[[:alpha:]]"), "a named class");

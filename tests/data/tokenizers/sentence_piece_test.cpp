@@ -25,7 +25,7 @@ std::string number(int field, int value) {
 }
 std::string message(int field, const std::string& contents) {
   std::string text = number(field, static_cast<int>(contents.size()));
-  text[0] = static_cast<char>(text[0] | 2);  // the wire type with a length
+  text[0] = static_cast<char>(text[0] | 2);  // wire type 2: data that follow their length
   return text + contents;
 }
 
@@ -59,7 +59,7 @@ TEST(SentencePiece, EncodesWithTheLibrary) {
   EXPECT_EQ(t->end_of_document(), 2);
 }
 
-TEST(SentencePiece, ControlTokensAreFoundIfAskedFor) {
+TEST(SentencePiece, ControlTokensAreFoundOnRequest) {
   const ScratchFolder folder;
   const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
   EXPECT_EQ(t->encode_with_special("<s>a</s>"), (Ids{1, 262, 2}));
@@ -87,7 +87,7 @@ TEST(SentencePiece, WordsGiveTheIdsOfTheText) {
   EXPECT_EQ(by_words->encode(written), whole->encode(written));
 }
 
-TEST(SentencePiece, ModelsThatChangeSpacesAreEncodedWhole) {
+TEST(SentencePiece, TextsOfModelsThatChangeSpacesAreEncodedWhole) {
   EXPECT_FALSE(words_are_independent(model("", 0)));
   EXPECT_FALSE(words_are_independent(""));
   EXPECT_FALSE(words_are_independent("\xff\xff"));

@@ -65,7 +65,7 @@ TEST(Eps, TpEpSendsLessThanTpTpUnlessTokensVisitAllDevices) {
     EXPECT_LT(volume(Mode::dp_ep, 1, 8, g), volume(Mode::tp_ep, 1, 8, g));
     EXPECT_LT(volume(Mode::tp_ep, 1, 8, g), volume(Mode::tp_tp, 1, 8, g));
   }
-  // The paper's strict inequality is an equality here.
+  // In this case, the paper's strict inequality is an equality.
   EXPECT_DOUBLE_EQ(volume(Mode::tp_ep, 1, 8, 8), volume(Mode::tp_tp, 1, 8, 8));
   EXPECT_THROW(volume(Mode::dp_ep, 1, 8, 9), std::logic_error);
 }

@@ -170,8 +170,9 @@ TEST(Inputs, EveryProblemIsNamedWithItsLine) {
        {"x.yaml:2: e (1) must be at least 2", "x.yaml:4: r1 (1.2) must be at most 1",
         "x.yaml:6: r2 ([[0, 0.5], [10, 0.6]]) must start at a size above 0",
         "x.yaml:8: r_3 is not a key; did you mean r3?", "x.yaml: r3 is not set; it must be greater than 0",
-        "x.yaml: I (none by default) must be given, or b, s and h, because I is then the product of b, s, h, k and BPE",
-        "x.yaml: I_minimal (none by default) must be given, or N, the number of chunks"})
+        "x.yaml: I (none by default) must be given, unless b, s and h are given: I is then the product of b, s, h, k "
+        "and BPE",
+        "x.yaml: I_minimal (none by default) must be given, unless N, the number of chunks, is given"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
 
@@ -184,27 +185,29 @@ TEST(Inputs, MontaRefusesKeysWithoutEffect) {
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5, I_minimal: 1}"),
             "x.yaml:1: I_minimal (1) has no effect if N, the number of chunks, is given");
   EXPECT_EQ(refusal("monta", monta + "I_minimal: 1, I: 1e9}"),
-            "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t");
+            "x.yaml:1: I_minimal (1) allows more than 1024 chunks of I/t; expected a larger value");
   EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, memory: {P1: 1, P2: 1, l: 1}}"), "x.yaml:1: memory needs b, s and h");
-  EXPECT_EQ(refusal("monta", monta + "N: 1, I: 5, step: {T_step: 1, n_A2A: 3, tokens: 1, F: 1, FP: 1}}"),
-            "x.yaml:1: step.n_A2A (3) all-to-alls of 2.5 s take longer than the step, step.T_step");
+  EXPECT_EQ(
+      refusal("monta", monta + "N: 1, I: 5, step: {T_step: 1, n_A2A: 3, tokens: 1, F: 1, FP: 1}}"),
+      "x.yaml:1: step.n_A2A (3) all-to-alls of 2.5 s each take longer than the step, step.T_step; expected fewer");
   EXPECT_EQ(refusal("monta", monta + "N: 4, I: 5}"), "accepted");
 }
 
 TEST(Inputs, MpmoeRefusesAnIncompleteMachineAndEmptyParts) {
   EXPECT_EQ(refusal("mpmoe", "{M: 8, H: 32, B: 4, E: 4, k: 5, n: [1, 8], W_comm: 1e9, W_comp: 1e12}"),
-            "x.yaml: W_mem (none by default) must be given with the other speeds, W_*\n"
-            "x.yaml:1: k (5) must be at most E (4)\nx.yaml:1: n.1 (8) must be at most B (4), the tokens");
+            "x.yaml: W_mem (none by default) must be given if another speed, W_*, is given\n"
+            "x.yaml:1: k (5) must be at most E (4)\nx.yaml:1: n.1 (8) must be at most B (4), the number of tokens");
   EXPECT_EQ(refusal("mpmoe", "{M: 8, H: 32, B: 64, E: 4, alpha: {comm_comp: 0.4, mem_all: 0.5}}"),
-            "x.yaml:1: alpha.mem_all (0.5) has no effect without the speeds, W_*");
+            "x.yaml:1: alpha.mem_all (0.5) has no effect unless the speeds, W_*, are given");
 }
 
 const std::string parm = "{B: 1, L: 8, M: 8, E: 2, N_EP: 2, N_ESP: 2, ";
 
 TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 2, alpha_A2A: 1}"),
-            "x.yaml: beta_A2A (none by default) must be given with alpha_A2A\n"
-            "x.yaml: alpha_AG_MP (none by default) must be given with beta_AG_MP, or measured_AG_MP, because N_MP is "
+            "x.yaml: beta_A2A (none by default) must be given together with alpha_A2A\n"
+            "x.yaml: alpha_AG_MP (none by default) must be given together with beta_AG_MP, unless given as "
+            "measured_AG_MP, because N_MP is "
             "above 1");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
@@ -223,10 +226,11 @@ TEST(Inputs, EpsRefusesImpossibleDevicesAndOverheads) {
   EXPECT_EQ(refusal("eps", "{E: 9, k: 2, D: 4, m: 64, P: 1024, g: 3}"),
             "x.yaml:1: E (9) must be divisible by D (4); nearest: 8, 12\nx.yaml:1: g (3) must be at most min(k, D), 2");
   EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {k: 1}}}"),
-            "x.yaml:1: pipeline.R.b (none by default) must be given with k, or measured");
-  EXPECT_EQ(refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {measured: [[1, 2], [2, 1]]}}}"),
-            "x.yaml:1: pipeline.R.measured ([[1, 2], [2, 1]]) must rise, because without a cost per group more groups "
-            "always gain");
+            "x.yaml:1: pipeline.R.b (none by default) must be given together with k, unless measured is given");
+  EXPECT_EQ(
+      refusal("eps", eps + "pipeline: {T_comm: 1, T_comp: 1, R: {measured: [[1, 2], [2, 1]]}}}"),
+      "x.yaml:1: pipeline.R.measured ([[1, 2], [2, 1]]) must rise, because without an overhead per group, more groups "
+      "would always be better");
   EXPECT_EQ(refusal("eps", eps + "split: {N: 3, P0: 1, P1: 1, W: 1, C: 1, R: 1}}"),
             "x.yaml:1: split.N (3) must divide E (8)");
   EXPECT_EQ(refusal("eps", eps + "g: auto}"), "accepted");

@@ -88,7 +88,7 @@ TEST(Monta, WithOneCurveO3IsNeverSlowerThanO2) {
     }
 }
 
-TEST(Monta, LongestOfThreeStagesSetsThePaceOfO3) {
+TEST(Monta, LongestOfThreeStagesDeterminesTheTimeOfO3) {
   Network network = table_8();
   network.copy = {25e9, 1};  // slower than both transfers
   const Chunk one = chunk(table_8_volume, network, 4);
@@ -97,7 +97,7 @@ TEST(Monta, LongestOfThreeStagesSetsThePaceOfO3) {
   EXPECT_DOUBLE_EQ(seconds(Strategy::o3, one, 4), aa + ag + 4 * copy);
 }
 
-TEST(Monta, SearchRemembersTheBestNotTheLast) {
+TEST(Monta, SearchReturnsTheBestNotTheLast) {
   // Small chunks pay latency: 4 chunks are better than 1, and better than 32.
   Network network = table_8();
   network.all_to_all.efficiency = Points{{1e6, 0.03}, {8e6, 0.427}, {32e6, 0.632}, {256e6, 0.741}};
@@ -121,7 +121,7 @@ TEST(Monta, WithoutALegalChunkOnlyO1Remains) {
   EXPECT_EQ(choose(2.456e-3, none, none).strategy, Strategy::o1);
 }
 
-TEST(Monta, Algorithm3TakesTheQuickest) {
+TEST(Monta, Algorithm3ChoosesTheFastest) {
   EXPECT_EQ(choose(3, Pipelined{2, 2}, Pipelined{2, 4}).strategy, Strategy::o2);
   EXPECT_EQ(choose(3, Pipelined{2, 2}, Pipelined{2, 1}).strategy, Strategy::o3);
   EXPECT_EQ(choose(3, Pipelined{2, 3}, Pipelined{2, 3}).strategy, Strategy::o1);
@@ -149,7 +149,7 @@ bool chooses_as_the_paper(double more_of_o2, double more_of_o3) {
 
 TEST(Monta, PrintedEfficienciesDoNotGiveThePapersChoice) {
   EXPECT_EQ(choice_at(4096, 0, 0), Strategy::o1);
-  for (int64_t tokens = 8192; tokens <= 262144; tokens *= 2)  // the paper took O1 at 8K, where Table 8 is exact
+  for (int64_t tokens = 8192; tokens <= 262144; tokens *= 2)  // the paper chose O1 at 8K, where Table 8 is exact
     EXPECT_EQ(choice_at(tokens, 0, 0), Strategy::o3) << tokens;
 }
 
@@ -197,7 +197,7 @@ TEST(Monta, StateBytesMatchTable3) {
   }
 }
 
-TEST(Monta, F32GradientsMake18BytesAParameter) {
+TEST(Monta, F32GradientsMake18BytesPerParameter) {
   const double kept[] = {18, 6 + 12.0 / 4, 2 + 16.0 / 4, 18.0 / 4};
   for (int zero = 0; zero <= 3; ++zero)
     EXPECT_DOUBLE_EQ(state_bytes(1, 0, {.d = 4}, zero, f32_gradients).non_moe, kept[zero]) << zero;
@@ -217,8 +217,8 @@ TEST(Monta, ActivationBytesMatchTable4) {
 TEST(Monta, CorrectedActivationBytesCountOwnTokensOfEveryRank) {
   const Activations m{.b = 2, .s = 1024, .h = 512, .l = 6, .a = 8, .k = 2, .t = 4, .e = 8};
   const double one = 2.0 * 1024 * 512 * 6, scores = 5.0 * 8 * 1024 / 512;
-  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 times that on the
-  // busiest.
+  // Every rank of an expert group has its own tokens: k assignments per token on each rank, and 1.5 k on the busiest
+  // rank.
   const ActivationBytes a = corrected_activation_bytes(m, 1.5);
   EXPECT_DOUBLE_EQ(a.with_sp, one * ((13 + 21 * 3.0) / 4 + scores / 4));
   EXPECT_DOUBLE_EQ(a.selective, one * (13 + 21 * 3.0) / 4);

@@ -33,7 +33,7 @@ TEST(Mpmoe, SavingsOf2And4And8PartsHaveTheRatios1To2To2AndAHalf) {
 }
 
 TEST(Mpmoe, SavingsApproachTheirBoundWithLargeBatches) {
-  // Equation 6 without model states and with H = 4 M gives a quarter, a half, and five eighths.
+  // Without model states and with H = 4 M, equation 6 gives savings of 1/4, 1/2 and 5/8.
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 2), 0.25, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 4), 0.5, 1e-3);
   EXPECT_NEAR(saving_ratio(gpt_xl(1e9), 8), 0.625, 1e-3);
@@ -62,14 +62,14 @@ TEST(Mpmoe, OverlapIsWorthwhileAboveHalfTheSpeedOnBothSides) {
 TEST(Mpmoe, PhaseIsAsLongAsItsSlowestStream) {
   const Slowdowns a{
       .comm_comp = 0.8, .comm_mem = 0.5, .comm_all = 0.4, .comp_comm = 0.9, .comp_all = 0.85, .mem_comm = 0.25};
-  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // one operation alone
+  EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1}, a), 1);  // one operation without others
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 4, .comp = 1}, a), 5);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 9}, a), 10);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .mem = 1}, a), 4);
   EXPECT_DOUBLE_EQ(phase_seconds({.comm = 1, .comp = 1, .mem = 1}, a), 2.5);
 }
 
-TEST(Mpmoe, P2OfParadigm1IsAsPrinted) {
+TEST(Mpmoe, P2OfParadigm1MatchesThePaper) {
   // The slowed operations take max((tS + tR)/alpha(comm, comp), tC/alpha(comp, comm)), n - 2 = 6 times here.
   const Slowdowns a{.comm_comp = 0.8, .comp_comm = 0.9};
   EXPECT_DOUBLE_EQ(phases(Paradigm::no_copies, {.S = 3, .C = 2, .R = 1}, 8, a).p2, 6 * 4 / 0.8);

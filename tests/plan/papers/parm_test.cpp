@@ -54,7 +54,7 @@ TEST(Parm, WithoutModelParallelismBothSchedulesAreEquation2) {
   EXPECT_EQ(choose(l, costs), Schedule::s1);
 }
 
-TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
+TEST(Parm, Algorithm1ChoosesS2ForFewTokensPerExpertAndS1ForMany) {
   // Section IV-B: as T approaches zero, so does t_D2, while t_D1 approaches AG_MP(BLM). AG_MP(BLM) does not grow with
   // T, but AG_MP(ETM) does.
   for (const AlphaBeta& gather : {all_gather_a, all_gather_b}) {
@@ -72,7 +72,7 @@ TEST(Parm, Algorithm1TakesS2ForFewTokensAnExpertAndS1ForMany) {
 TEST(Parm, PhasesHideAllButOneSliceOfTheShorterCollective) {
   EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 4), 9);
   EXPECT_DOUBLE_EQ(saa_seconds(4, 8, 4), 9);
-  EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // one phase hides nothing
+  EXPECT_DOUBLE_EQ(saa_seconds(8, 4, 1), 12);  // with one phase, nothing overlaps
   // S2 is priced without measured alpha_o and beta_o, and never above the sequence (equation 7).
   const Layer l = table_3_layer();
   const Costs costs{.AG_MP = all_gather_b, .A2A = all_to_all, .overlap = {}};
@@ -91,7 +91,7 @@ TEST(Parm, ClaimsOfSection4HoldForPlausibleCosts) {
     EXPECT_EQ(list.size(), mp == 1 ? 3u : 5u);
     for (const Claim& claim : list) EXPECT_TRUE(claim.holds()) << claim.text << " with N_MP = " << mp;
   }
-  // A fused AlltoAll that is slower than the operations that it replaces is reported.
+  // The claim fails if a fused AlltoAll is slower than the operations that it replaces.
   Costs slow = costs;
   slow.A2A = {1e-2, 1e-8};
   EXPECT_FALSE(claims(l, slow, base)[0].holds());
@@ -111,7 +111,7 @@ TEST(Parm, PlacementHasTheCaseOfThePaper) {
 }
 
 TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
-  // Case 2: ESP-AllGather stays inside the node, EP-AlltoAll leaves it, and EP&ESP-AlltoAll does both.
+  // Case 2: ESP-AllGather remains inside the node, EP-AlltoAll leaves the node, and EP&ESP-AlltoAll does both.
   const Loads two = loads({.N_EP = 8, .N_ESP = 4, .ranks_per_node = 4, .inner = Inner::esp}, 32);
   EXPECT_EQ(two.AG_ESP.link(), "intra");
   EXPECT_EQ(two.AR_ESP.link(), "intra");

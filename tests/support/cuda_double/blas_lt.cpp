@@ -74,7 +74,7 @@ template <class T, class Opaque>
 T get(const Opaque* from, Kind kind) {
   T value{};
   if (from) std::memcpy(&value, from, sizeof value);
-  if (value.kind != kind) throw std::logic_error("[double of cublasLt] a descriptor that nobody has initialised");
+  if (value.kind != kind) throw std::logic_error("[double of cublasLt] a descriptor was not initialised");
   return value;
 }
 
@@ -244,7 +244,8 @@ void run(const Call& call) {
         {"D", static_cast<const void*>(call.d), bytes_of(p.d)},
         {"the workspace", static_cast<const void*>(call.workspace), static_cast<int64_t>(call.workspace_bytes)}})
     if (memory && bytes > 0 && !reaches(memory, bytes))
-      throw std::runtime_error(std::string("[double of cublasLt] ") + name + " is no memory that the device reaches");
+      throw std::runtime_error(std::string("[double of cublasLt] ") + name +
+                               " is not memory that the device can access");
   const WorkspaceInUse mark(call.workspace, call.workspace_bytes);
   p.a.type == CUDA_R_64F ? multiply<double>(call) : multiply<float>(call);
 }

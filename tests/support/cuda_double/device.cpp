@@ -17,7 +17,7 @@ namespace hexad::cuda_double {
 namespace {
 
 constexpr int most_devices = 64;
-thread_local int chosen = -1;  // -1: none
+thread_local int chosen = -1;  // -1: no device was chosen
 thread_local cudaError_t last_error = cudaSuccess;
 std::array<std::atomic<bool>, most_devices> broken;
 
@@ -55,7 +55,7 @@ int current_device() { return std::max(chosen, 0); }
 cudaError_t require_device(const char* call) {
   if (chosen >= 0) return cudaSuccess;
   ++without_device.count;
-  std::fprintf(stderr, "CUDA double: %s by a thread that has chosen no device\n", call);
+  std::fprintf(stderr, "CUDA double: %s was called by a thread that has not chosen a device (cudaSetDevice)\n", call);
   return set_last_error(cudaErrorDeviceUninitialized);
 }
 

@@ -14,8 +14,8 @@ int device_count();
 int current_device();
 /// Returns cudaSuccess if this thread has chosen a device. Otherwise counts `call`, prints its name, and returns the
 /// error cudaErrorDeviceUninitialized. On hardware the call would open device 0 and take half a gigabyte of its memory.
-/// Functions of the double that need a device call this one first. A process that has counted a call ends with exit
-/// code 1.
+/// Functions of the double that need a device call this function first. A process with such a counted call ends with
+/// exit code 1.
 cudaError_t require_device(const char* call);
 /// Returns the number of calls of threads without a device since the last call of this function.
 int64_t take_calls_without_device();

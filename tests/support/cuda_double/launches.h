@@ -11,8 +11,8 @@ namespace hexad::cuda_double {
 using LaunchCounts = std::map<std::string, int64_t, std::less<>>;
 
 /// Counts a launch. A kernel counts under its op's name. A copy, a fill or a product counts under the name of the
-/// called function. Products in one kernel, attention and radix sorts, which the double computes without kernels, do
-/// not count.
+/// called function. The double computes grouped products, attention and radix sorts without kernels, so these do not
+/// count.
 void count_launch(std::string_view name);
 /// Returns the number of launches of all threads by name, since the last call of this function.
 LaunchCounts take_launches();

@@ -11,8 +11,8 @@ enum class Memory : uint8_t { pageable, pinned, device };
 Memory kind_of(const void* p);
 /// Returns the device that owns the memory at `p`; -1 for host memory.
 int device_at(const void* p);
-/// True if all `bytes` bytes from `p` on are device memory or pinned memory, so that a copy or a kernel may access
-/// them.
+/// True if all `bytes` bytes from `p` on are device memory or pinned memory, so that a copy or a kernel may access the
+/// bytes.
 bool reaches(const void* p, int64_t bytes);
 /// True if `bytes` bytes from `begin` on are exactly the range of one cuMemMap().
 bool is_one_piece(const void* begin, int64_t bytes);
@@ -28,7 +28,7 @@ int64_t in_use(int device);
 /// little memory.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
-/// Removes a range, and returns its bytes.
+/// Removes a range. Returns its size in bytes.
 int64_t remove_range(void* begin);
 
 }  // namespace hexad::cuda_double

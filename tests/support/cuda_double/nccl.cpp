@@ -84,7 +84,8 @@ void wait(Lock& lock, Holds holds) {
   nccl_world().changed.wait(lock, holds);
 }
 
-// NCCL makes the thread's device current again at the end of a call. That opens device 0 for a thread that has none.
+// At the end of a call, NCCL makes the previous device of the thread current again. If the thread has chosen no device,
+// this opens device 0.
 ncclResult_t has_device(const char* call) {
   return require_device(call) == cudaSuccess ? ncclSuccess
                                              : refuse(ncclUnhandledCudaError, "the thread has chosen no device");
@@ -92,7 +93,7 @@ ncclResult_t has_device(const char* call) {
 
 bool is_blocking(const Side& s) { return s.config.blocking != 0; }
 
-// Returns ncclSuccess if the communicator may be used; otherwise the reason why not.
+// Returns ncclSuccess if the communicator may be used; otherwise the error.
 ncclResult_t ready(ncclComm_t comm) {
   if (!comm || !comm->side) return refuse(ncclInvalidArgument, "the communicator is null");
   if (comm->side->gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
@@ -121,8 +122,8 @@ SidePtr make_side(const std::shared_ptr<Clique>& clique, int rank, int device) {
   return side;
 }
 
-// Calls `finish`, which waits for the other ranks. If the communicator blocks, the call runs here. Otherwise it runs on
-// a thread, and its result becomes the side's state.
+// Calls `finish`, which waits for the other ranks. If the communicator is blocking, calls `finish` here. Otherwise
+// calls it on another thread, and its result becomes the state of the side.
 template <class F>
 ncclResult_t complete(Lock& lock, const SidePtr& side, const F& finish) {
   if (is_blocking(*side)) return finish(lock);
@@ -156,7 +157,7 @@ thread_local std::vector<Launch> grouped;  // launches of this thread between nc
 int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
 
 // True if the launches of a device begin in the order of the calls. As in NCCL from CUDA 12.3 on, a launch does not
-// wait for the end of earlier ones.
+// wait for the end of earlier launches.
 bool begins_in_order() {
   const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   return text && std::string_view(text) == "1";

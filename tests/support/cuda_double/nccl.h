@@ -1,19 +1,19 @@
 // Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// As in NCCL, an operation is launched on a stream and blocks it until all ranks of the communicator have launched
-// theirs. While it waits, it occupies thread blocks (CTAs) of its device. Operations of several communicators may
-// together need more thread blocks than the device has. Then ranks that launch them in different orders hang, and so do
-// ranks that use one stream for them.
+// As in NCCL, an operation blocks its stream until all ranks of the communicator have launched the operation. A waiting
+// operation occupies thread blocks (CTAs) of its device. Operations of several communicators may together need more
+// thread blocks than the device has. Then ranks that launch them in different orders hang, and so do ranks that use one
+// stream for them.
 //
-// With NCCL_LAUNCH_ORDER_IMPLICIT=1 the operations of a device begin in the order of their launches, also over several
-// communicators and streams, but do not wait for each other's ends.
+// With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
+// belong to different communicators and streams. An operation does not wait for the end of earlier operations.
 //
 // The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
-// other ranks launch theirs. Connections take memory of the device (nccl_buffers.h), for which the host waits for all
-// work of the device; without enough memory, the launch fails. Operations on which ranks disagree hang. Messages
-// without a receiver or of another size than expected also hang, and so do operations for which only some ranks'
-// buffers are registered. Sums are rounded at every step. As in NCCL's rings, each part of a sum starts at another
-// rank.
+// other ranks launch the operation. Connections take memory of the device (nccl_buffers.h). To allocate this memory,
+// the host waits for all work of the device. Without enough memory, the launch fails. Operations on which ranks
+// disagree hang. Messages without a receiver or of another size than expected also hang, and so do operations for which
+// only some ranks' buffers are registered. Sums are rounded at every step. As in NCCL's rings, each part of a sum
+// starts at another rank.
 #pragma once
 
 #include <nccl.h>

@@ -13,8 +13,8 @@ constexpr int64_t kib = 1 << 10, mib = 1 << 20;
 constexpr int64_t in_pages(int64_t bytes) { return (bytes + 2 * mib - 1) / (2 * mib) * (2 * mib); }
 
 constexpr int64_t steps = 8;  // parts of a buffer that are in use at the same time
-// Buffers of the protocols: LL (512 threads, 8 lines of 16 bytes each), LL128 (640 threads, 120 words of 8 bytes each),
-// Simple.
+// Buffers of the protocols: LL (512 threads, 8 lines of 16 bytes per thread), LL128 (640 threads, 120 words of 8 bytes
+// per thread), Simple.
 constexpr int64_t receive_side = in_pages(512 * 8 * 16 * steps + 640 * 120 * 8 * steps + 4 * mib + 4 * kib);
 constexpr int64_t send_side = in_pages(4 * kib);
 constexpr int64_t multicast_step = 128 * kib;
@@ -37,7 +37,7 @@ NcclBuffers::Wanted NcclBuffers::wanted_by(const Place& at, const NcclCall& call
   for (int c = 0; c < at.channels; ++c) {
     wanted.sides.insert({c, before, true, false});
     wanted.sides.insert({c, after, false, false});
-    if (!sum) continue;  // the tree of a sum is the ring, taken in both directions
+    if (!sum) continue;  // only sums also use the ring in the opposite direction
     wanted.sides.insert({c, after, true, false});
     wanted.sides.insert({c, before, false, false});
   }
@@ -45,7 +45,7 @@ NcclBuffers::Wanted NcclBuffers::wanted_by(const Place& at, const NcclCall& call
   return wanted;
 }
 
-// Returns the buffers that the calls need and that do not exist yet.
+// Returns the buffers that the calls need and that are still missing.
 NcclBuffers::Wanted NcclBuffers::missing(const Place& at, const std::vector<NcclCall>& calls) const {
   Wanted fresh{};
   if (at.ranks == 1) return fresh;

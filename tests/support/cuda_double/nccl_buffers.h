@@ -10,7 +10,7 @@
 namespace hexad::cuda_double {
 
 /// Buffers on the device of one rank's side of a communicator, as NCCL 2.28 allocates them on H100s with NVSwitches,
-/// all ranks on one node. Every side of every connection is an entry with an allocation of its own.
+/// all ranks on one node. Each side of each connection is an entry with its own allocation.
 class NcclBuffers {
  public:
   struct Place {
@@ -18,8 +18,8 @@ class NcclBuffers {
   };
   /// True if connect() would take memory.
   bool lack(const Place& at, const std::vector<NcclCall>& calls) const;
-  /// Adds the connections that `calls` need and that do not exist yet. Returns false, and adds none, if the device has
-  /// too little memory.
+  /// Adds the missing connections of `calls`. If the device has too little memory, adds no connection and returns
+  /// false.
   bool connect(const Place& at, const std::vector<NcclCall>& calls);
   int64_t bytes() const { return bytes_; }
   /// Returns all memory to `device`.
@@ -28,7 +28,7 @@ class NcclBuffers {
  private:
   struct Side {
     int channel, peer;
-    bool receives, of_messages;  // messages and collectives have connections of their own
+    bool receives, of_messages;  // messages and collectives have separate connections
     auto operator<=>(const Side&) const = default;
   };
   struct Wanted {

@@ -105,7 +105,7 @@ bool Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& ca
 void Clique::match(Wire& wire) {
   while (!wire.sent.empty() && !wire.expected.empty()) {
     Message *from = wire.sent.front(), *to = wire.expected.front();
-    if (from->call.bytes() != to->call.bytes()) return;  // neither message ends
+    if (from->call.bytes() != to->call.bytes()) return;  // sizes differ: both messages hang
     move(to->call.out, from->call.in, from->call.bytes());
     from->done = to->done = true;
     wire.sent.pop_front(), wire.expected.pop_front();

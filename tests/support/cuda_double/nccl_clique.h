@@ -13,7 +13,7 @@
 
 namespace hexad::cuda_double {
 
-/// Single lock and signal for all communicators of the process, because a test has few of them.
+/// Single lock and signal for all communicators of the process, because a test has few communicators.
 struct NcclWorld {
   std::mutex mutex;
   std::condition_variable changed;

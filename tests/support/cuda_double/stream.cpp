@@ -21,8 +21,9 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// Returns the mutex of the streams. A wait for a whole device uses it, too, because the device's streams belong to
-// several ranks and may end meanwhile. It is never destroyed, because contexts in static variables end later.
+// Returns the mutex of the streams. A wait for a whole device also locks it, because the streams of a device belong to
+// several ranks and may end during the wait. The mutex is never destroyed, because contexts in static variables end
+// later.
 std::mutex& streams_mutex() {
   static std::mutex& m = *new std::mutex;
   return m;
@@ -56,7 +57,8 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Kind of work. `waits` has begun only when it is done. `runs` may take a long time after it has begun.
+  // Kind of work. Work of kind `waits` begins only when it is done. Work of kind `runs` may take a long time after it
+  // has begun.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {
@@ -148,7 +150,7 @@ cudaError_t synchronize_device(int device) {
 
 }  // namespace hexad::cuda_double
 
-// Latest record of an event. Each later record makes a new object, so that a wait keeps the record that it has read.
+// Latest record of an event. Each later record makes a new object, so that a wait is not affected by later records.
 struct Recorded {
   std::mutex mutex;
   std::condition_variable changed;
@@ -180,7 +182,7 @@ bool has_passed(Recorded& r) {
   return r.passed;
 }
 
-// True for a stream that exists. The double has no default stream: its use is an error.
+// True for a stream that exists. The double has no default stream: using the default stream is an error.
 bool is_stream(cudaStream_t stream) {
   std::lock_guard lock(streams_mutex());
   return streams().count(stream) != 0;

@@ -13,7 +13,7 @@ namespace hexad::cuda_double {
 /// for random delays before work starts.
 void enqueue(cudaStream_t stream, std::function<void()> work);
 /// Waits until all streams of a device have done the work so far. On hardware, calls that allocate or free memory, load
-/// a kernel or connect NCCL's ranks may do so; on the double they do.
+/// a kernel or connect NCCL's ranks may wait in this way. On the double, they always do.
 cudaError_t synchronize_device(int device);
 int device_of(cudaStream_t stream);
 

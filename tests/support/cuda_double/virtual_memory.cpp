@@ -31,7 +31,7 @@ struct Pages {
 int file() {
   static const int all = [] {
     const int made = memfd_create("cuda double", MFD_CLOEXEC);
-    constexpr off_t addresses = off_t{1} << 46;  // only addresses: written pages take memory
+    constexpr off_t addresses = off_t{1} << 46;  // reserves only addresses: pages take memory once they are written
     return made >= 0 && ftruncate(made, addresses) == 0 ? made : -1;
   }();
   return all;
@@ -46,7 +46,7 @@ std::map<CUmemGenericAllocationHandle, Pages>& all_pages() {
   return pages;
 }
 
-// Returns the addresses where whole handles are mapped, and their bytes.
+// Returns the addresses where whole handles are mapped, and the sizes of these handles in bytes.
 std::map<CUdeviceptr, size_t>& mapped() {
   static std::map<CUdeviceptr, size_t> pieces;
   return pieces;
@@ -100,7 +100,8 @@ CUresult get_granularity(size_t* size, const CUmemAllocationProp* prop, CUmemAll
 
 CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
   if (!whole(bytes)) return CUDA_ERROR_INVALID_VALUE;
-  // The range is larger than needed, so that it contains a multiple of the granularity. Addresses cost nothing.
+  // The range is larger than needed, so that it contains a multiple of the granularity. Reserved addresses take no
+  // memory.
   void* range = mmap(nullptr, bytes + granularity, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUdeviceptr begin = reinterpret_cast<CUdeviceptr>(range);
@@ -149,7 +150,7 @@ CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, 
   return CUDA_SUCCESS;
 }
 
-// Unmaps without waiting, like a card's driver. Work still in flight there would fault.
+// Unmaps without waiting, like a card's driver. Work that still uses the addresses would fault.
 CUresult unmap(CUdeviceptr p, size_t bytes) {
   nccl_pages_go(address(p), static_cast<int64_t>(bytes));
   {

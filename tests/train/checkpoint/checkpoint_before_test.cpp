@@ -34,7 +34,7 @@ Recipe golden_recipe(const ParallelConfig& parallel = {}) {
 
 data::SyntheticSource tokens_of(const Recipe& r) { return {r.model.vocab, r.model.context, r.train.seed}; }
 
-// Report on a step of the program that wrote the checkpoint.
+// Loss and norm that the older program printed for a step.
 struct Step {
   double loss, norm;
 };

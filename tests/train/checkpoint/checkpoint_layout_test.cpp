@@ -8,6 +8,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/checkpoint/initial_weights.h"
 
 namespace hexad::tests {
 
@@ -173,7 +174,7 @@ TEST(CheckpointLayouts, WeightsAloneLoadIntoAnotherPrecision) {
   Recipe recipe = recipe_in(scratch);
   recipe.train.precision = Precision::bf16, recipe.optim.name = "sgd";
   TrainingRun run(recipe, self);
-  Checkpointer::load_weights(checkpoint, run.instance, run.optimizer);
+  InitialWeights(checkpoint, run.recipe).load(run.instance, run.optimizer);
   for (const auto& p : run.instance.parameters) {
     const auto want = values_of(saved.at(p->name() + "/main")), got = values_of(p->local());
     for (size_t i = 0; i < want.size(); ++i) {

@@ -112,7 +112,7 @@ TEST(DataOrder, IsByDocumentWhenTheCheckpointNamesNone) {
   EXPECT_EQ(json::parse(after.manifest().run.data_position).at("shuffle"), "documents");
 }
 
-TEST(DataOrder, IsSequencesIfTheRecipeDoesNotSetIt) {
+TEST(DataOrder, DefaultsToSequences) {
   const Runs runs;
   runs.train("plain"), runs.train("sequences", {"data.shuffle=sequences"});
   EXPECT_EQ(runs.end_of("plain"), runs.end_of("sequences"));

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 
+#include "parallel/comm/self_group.h"
 #include "tests/interop/foreign_folder.h"
 #include "tests/training/training.h"
 
@@ -112,6 +114,46 @@ TEST(ImportedStart, CheckpointsAreNotImported) {
   const Scratch scratch;
   const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
+}
+
+TEST(ImportedStart, IntendedDifferencesGiveNoWarnings) {
+  const auto mention = [](const std::vector<std::string>& cautions, const std::string& change) {
+    return std::ranges::any_of(cautions, [&](const std::string& c) { return c.find(change) != c.npos; });
+  };
+  const ForeignFolder dense("llama"), experts("mixtral");
+  const std::vector<std::string> wanted{"train.init_experts=copy", "train.init_vocabulary=grow"};
+  for (const bool asked : {false, true}) {
+    const auto cautions = [&](const ForeignFolder& model, std::vector<std::string> keys) {
+      if (asked) keys.insert(keys.end(), wanted.begin(), wanted.end());
+      return cautions_of_start(recipe_from(model, keys));
+    };
+    const auto upcycled = cautions(dense, {"model.vocab=60", "model.moe.expert_hidden=24"}),
+               grown = cautions(experts, {"model.moe.experts=8", "model.moe.top_k=4", "model.moe.normalize=false"});
+    EXPECT_EQ(mention(upcycled, "blocks, dense or with experts: "), !asked);
+    EXPECT_EQ(mention(upcycled, "model.vocab: 48 -> 60"), !asked);
+    EXPECT_EQ(mention(grown, "model.moe.experts: 4 -> 8"), !asked);
+    EXPECT_EQ(mention(grown, "model.moe.top_k: 2 -> 4"), !asked);
+    EXPECT_TRUE(mention(grown, "model.moe.normalize: true -> false"));
+  }
+}
+
+TEST(ImportedStart, ChangedModelOfACheckpointGivesWarnings) {
+  const Scratch scratch;
+  const std::string start = "train.init_from=" + scratch.path() + "/checkpoints/step-00000001";
+  const comm::SelfGroup self;
+  const Recipe before = small_recipe({"run.dir=" + scratch.path()});
+  verify::TrainingRun run(before, self);
+  run.step(verify::documents_of(before));
+  run.save();
+  EXPECT_EQ(cautions_of_start(small_recipe({start, "model.context=16"})), std::vector<std::string>());
+  EXPECT_EQ(cautions_of_start(small_recipe({start, "model.prediction_blocks=1"})), std::vector<std::string>());
+  // The weights have the same shapes for any number of heads.
+  const std::vector<std::string> cautions =
+      cautions_of_start(small_recipe({start, "model.heads=8", "model.kv_heads=4"}));
+  ASSERT_EQ(cautions.size(), 3u);
+  EXPECT_NE(cautions[0].find("manifest.json: recipe: model.head_size: 4 -> 2"), std::string::npos) << cautions[0];
+  EXPECT_NE(cautions[1].find("model.heads: 4 -> 8"), std::string::npos) << cautions[1];
+  EXPECT_NE(cautions[2].find("model.kv_heads: 2 -> 4"), std::string::npos) << cautions[2];
 }
 
 TEST(ImportedStart, ChangedModelGivesWarnings) {

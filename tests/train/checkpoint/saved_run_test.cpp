@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Wrong{progress, state, "null", "random_state is null, expected an object"},
         Wrong{progress, state, "{}", "random_state is an object, expected one with the member 'skipped'"},
-        Wrong{progress, state, R"({"skipped": -1})", "random_state.skipped is -1, expected an integer from 0"},
+        Wrong{progress, state, R"({"skipped": -1})", "random_state.skipped is -1, expected an integer of at least 0"},
         Wrong{progress, state, R"({"skipped": 0, "schedule": 1})", "random_state.schedule is 1, expected a string"},
         Wrong{progress, position, "null", "data_position is null, expected an object"},
         Wrong{progress, position, "{}", "data_position is an object, expected one with the member 'next_sequence'"},

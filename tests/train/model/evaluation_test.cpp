@@ -70,7 +70,7 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
 
   const Evaluation e = evaluate(instance, recipe, source, 5, bytes);
   EXPECT_EQ(e.tokens, batch.target_count());
-  EXPECT_EQ(e.processed, batch.count * batch.context) << "throughput counts tokens that are not predicted, too";
+  EXPECT_EQ(e.processed, batch.count * batch.context) << "the throughput also counts tokens that are not predicted";
   EXPECT_NEAR(e.loss, sum / static_cast<double>(batch.target_count()), rounding);
   EXPECT_NEAR(e.bits_per_byte, sum / std::numbers::ln2 / text, rounding);
 }

@@ -111,7 +111,9 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
     batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
     batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
     Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
-    const Tensor part = instance.model.logits(tape, {.batch = batch, .cache = cached ? &cache : nullptr});
+    KeyValueCache* const caches[] = {&cache};
+    const Tensor part = instance.model.logits(
+        tape, {.batch = batch, .caches = std::span<KeyValueCache* const>(caches).first(cached ? 1 : 0)});
     kernels::kernels(instance.context).pointwise.copy(instance.context.compute(), all.slice(0, begin, begin + n), part);
     begin += n, cache.length = begin;
   }
@@ -132,6 +134,15 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.position=learned", "model.bias=true"},
                     std::vector<std::string>{"model.qk_norm=head", "model.qkv_clip=1.0"},
                     std::vector<std::string>{"model.qk_norm=all_heads", "model.rotary_share=0.5"},
+                    std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
+                                             "model.latent.q_rank=6", "model.latent.kv_rank=5",
+                                             "model.latent.nope_size=3", "model.latent.rope_size=2",
+                                             "model.latent.value_size=4"},
+                    std::vector<std::string>{"model.window=3", "model.full_attention_every=2", "model.sinks=true"},
+                    std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
+                                             "model.latent.kv_rank=5", "model.latent.nope_size=3",
+                                             "model.latent.rope_size=2", "model.latent.value_size=4", "model.window=3",
+                                             "model.sinks=true"},
                     std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
                     std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
                     std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
@@ -189,7 +200,7 @@ TEST(Generate, WarnsOfACutPrompt) {
   };
   EXPECT_EQ(warned("", 8), "");
   EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is left out
+  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is omitted
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
             "of text) is cut off");
@@ -298,16 +309,57 @@ TEST(Generate, DependsOnlyOnTheSeed) {
   EXPECT_NE(first, generate(instance, prompt(3), o));
 }
 
-TEST(Generate, ExpertsOnSeveralRanksGiveTheSameTokensOnEveryRank) {
-  ModelInstance alone(small_recipe(), Registry(), self);
-  const auto expected = generate(alone, prompt(3), at_most(5, 1));
-  for (int ranks : {2, 4})
-    on_ranks(ranks, [&](const comm::ProcessGroup& world) {
-      Recipe recipe = small_recipe();
-      recipe.parallel.ep = ranks;
-      ModelInstance instance(recipe, Registry(), world);
-      EXPECT_EQ(generate(instance, prompt(3), at_most(5, 1)), expected);
-    });
+const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
+
+TEST(Generate, PromptsOfABatchGetTheTextsOfSeparatePrompts) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  for (const int64_t together : {1, 2, 8}) {
+    SamplingOptions o = at_most(5, 1);
+    o.together = together;
+    std::vector<std::vector<int32_t>> streamed(prompts.size());
+    const auto all = generate_each(instance, prompts, o, [&](size_t p, int32_t id) { streamed[p].push_back(id); });
+    ASSERT_EQ(all.size(), prompts.size());
+    for (size_t p = 0; p < prompts.size(); ++p) {
+      EXPECT_EQ(all[p].ids, generate(instance, prompts[p], o)) << "prompt " << p << ", " << together << " together";
+      EXPECT_EQ(streamed[p], all[p].ids);
+    }
+  }
+}
+
+TEST(CachedTokens, AreThoseOfTheLargestGroup) {
+  const auto tokens = [&](int64_t together, int64_t max_tokens, const std::vector<std::string>& keys = {}) {
+    SamplingOptions o = at_most(max_tokens, 0);
+    o.together = together;
+    return cached_tokens(small_recipe(keys).model, prompts, o);  // prompts of 3, 1 and 4 ids, context 8
+  };
+  EXPECT_EQ(tokens(8, 2), 3 + 1 + 4 + 3 * 2);
+  EXPECT_EQ(tokens(2, 2), 3 + 1 + 2 * 2);
+  EXPECT_EQ(tokens(1, 2), 4 + 2);
+  EXPECT_EQ(tokens(8, 100), 3 * 8);
+  EXPECT_EQ(tokens(8, 2, {"model.moe.capacity_factor=1"}), 4 + 2) << "prompts are computed one by one";
+}
+
+TEST(Generate, NamesTheReasonForTheEnd) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto stop_of = [&](const SamplingOptions& o) {
+    return generate_each(instance, std::span(prompts).first(1), o).front().stop;
+  };
+  EXPECT_EQ(stop_of(at_most(2, 0)), Stop::max_tokens);
+  EXPECT_EQ(stop_of(at_most(100, 0)), Stop::context);
+  SamplingOptions o = at_most(5, 0);
+  o.stop_id = generate(instance, prompts.front(), o).front();
+  EXPECT_EQ(stop_of(o), Stop::end_of_document);
+}
+
+TEST(Generate, EndOfTurnEndsTheText) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  const auto all = generate(instance, prompts.front(), at_most(5, 0));
+  SamplingOptions o = at_most(5, 0);
+  o.end_of_turn = {all[1], all[2]};
+  const auto end = std::search(all.begin(), all.end(), o.end_of_turn.begin(), o.end_of_turn.end());
+  const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
+  EXPECT_EQ(c.ids, std::vector<int32_t>(all.begin(), end));
+  EXPECT_EQ(c.stop, Stop::end_of_turn);
 }
 
 }  // namespace

@@ -30,10 +30,11 @@ std::string check(const std::function<void(int rank, ParameterSet&)>& damage) {
   std::vector<std::string> texts(8);
   comm::with_ranks(8, [&](const comm::ProcessGroup& world) {
     device::DeviceContext context;
+    const mesh::Mesh mesh(world, {.pp = 2, .dp = 2, .tp = 2});
     ParameterSet parameters = parameters_of(world.rank(), context);
     damage(world.rank(), parameters);
     try {
-      check_replicas(parameters, world);
+      check_replicas(parameters, mesh);
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), base::ExitCode::numeric);
       texts[world.rank()] = e.what();
@@ -67,7 +68,15 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
             "(distributed.replica_check_every)");
 }
 
-TEST(ReplicaCheck, CountsFurtherAndNamesMissingParameters) {
+TEST(ReplicaCheck, ComparesCopiesAlongTheTensorAxis) {
+  EXPECT_EQ(check([](int rank, ParameterSet& p) {
+              if (rank == 1 || rank == 5) change(p, "stage0.whole.weight");  // all ranks that sum with them agree
+            }),
+            "weights differ between replicas: 'stage0.whole.weight' on ranks 1, 5 and on ranks 0, 4 "
+            "(distributed.replica_check_every)");
+}
+
+TEST(ReplicaCheck, CountsFurtherDifferencesAndNamesMissingParameters) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
               if (rank == 2) change(p, "only.late.weight"), change(p, "stage1.whole.weight");
             }),

@@ -28,8 +28,7 @@ TEST(Cores, BelongToTheRanksBoundToThem) {
   const CoreMask left = cores({0, 1, 2, 3}), right = cores({64, 65, 66, 67, 1023});
   EXPECT_EQ(share_cores({left, left, right, right}, 1, {}), (Cores{4, 9, 2}));
   EXPECT_EQ(share_cores({left, left, right}, 2, {}), (Cores{3, 9, 5}));
-  EXPECT_EQ(share_cores({cores({0, 1, 2}), cores({2})}, 0, {}), (Cores{2, 3, 2}))
-      << "two and a half cores are rounded down";
+  EXPECT_EQ(share_cores({cores({0, 1, 2}), cores({2})}, 0, {}), (Cores{2, 3, 2})) << "2.5 cores are rounded down";
 }
 
 TEST(Cores, AreAtMostTheQuotaOfTheControlGroup) {

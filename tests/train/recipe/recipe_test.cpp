@@ -45,7 +45,7 @@ TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
 
 TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   int checked = 0;
-  const std::set<std::string> no_recipes{"clusters", "papers"};  // inputs of hexad profile and hexad simulate --paper
+  const std::set<std::string> no_recipes{"clusters", "papers", "scale"};  // of hexad profile, simulate and scale
   for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
        file != std::filesystem::recursive_directory_iterator(); ++file) {
     if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
@@ -92,11 +92,12 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
   recipe.fields(static_cast<config::Visitor&>(keys));
   EXPECT_EQ(keys.paths, (std::set<std::string>{"model.moe.trace", "train.init_from", "offload.folder",
                                                "schedule.profile", "data.dataset", "data.mixture.dataset", "run.dir"}));
-  EXPECT_EQ(keys.others, (std::set<std::string>{
-                             "model.mlp", "model.mlp_options.name", "model.moe.router", "model.moe.router_options.name",
-                             "parallel.order", "optim.name", "optim.options.name", "schedule.moe.order", "data.source",
-                             "data.source_options.name", "data.source_options.value", "checkpoint.resume",
-                             "profile.steps", "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
+  EXPECT_EQ(keys.others, (std::set<std::string>{"model.mlp", "model.mlp_options.name", "model.moe.router",
+                                                "model.moe.router_options.name", "parallel.order", "optim.name",
+                                                "optim.options.name", "optim.muon_except", "optim.freeze",
+                                                "schedule.moe.order", "data.source", "data.source_options.name",
+                                                "data.source_options.value", "checkpoint.resume", "profile.steps",
+                                                "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
 TEST(Recipe, LeadingTildeIsTheHomeFolder) {
@@ -180,7 +181,7 @@ TEST(Recipe, ReplicatedTokensNeedEtpGroupsInsideTpGroups) {
   };
   EXPECT_NO_THROW(recipe_of(yaml, under("tp-cp-dp-ep-pp"), 4));
   EXPECT_NE(problem(under("ep-tp-cp-dp-pp"), 4)
-                .find("schedule.moe.duplicates (replicated) needs every etp group inside a tp group"),
+                .find("schedule.moe.duplicates (replicated) needs every etp group inside one tp group"),
             std::string::npos);
 }
 
@@ -189,7 +190,7 @@ TEST(Recipe, DenseModelHasNoExpertParallelism) {
             "command line: parallel.ep=2: parallel.ep (2) must be 1 for a model without experts");
 }
 
-TEST(Recipe, HeadsMustFit) {
+TEST(Recipe, HeadsMustDivideTheHiddenSizeAndHaveEvenSizes) {
   EXPECT_NE(problem({"model.heads=5"}).find("model.hidden (32) must be divisible by model.heads (5); nearest: 30, 35"),
             std::string::npos);
   EXPECT_EQ(problem({"model.kv_heads=3"}),
@@ -198,6 +199,36 @@ TEST(Recipe, HeadsMustFit) {
             "command line: model.head_size=7: model.head_size (7) gives heads of odd size 7; rotary positions need an "
             "even size");
   EXPECT_EQ(recipe_of(yaml, {"model.head_size=7", "model.position=learned"}).model.size_of_head(), 7);
+}
+
+TEST(Recipe, LatentAttentionRefusesKeysThatItDoesNotRead) {
+  const auto latent = [](const char* key) { return problem({"model.attention=latent", key}); };
+  EXPECT_EQ(latent("model.kv_heads=2"),
+            "command line: model.kv_heads=2: model.kv_heads (2) must be auto, or the number of heads, for "
+            "model.attention: latent");
+  EXPECT_EQ(latent("model.qk_norm=head"),
+            "command line: model.qk_norm=head: model.qk_norm (head) must be none for model.attention: latent");
+  EXPECT_NE(latent("model.latent.rope_size=3").find("must be even, because rotary positions turn pairs; nearest: 2, 4"),
+            std::string::npos);
+  EXPECT_NE(latent("model.latent.value_size=193").find("must be at most rope_size + nope_size (192)"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.latent.kv_rank=64"}).find("is given, but model.attention is grouped"), std::string::npos);
+  const ModelConfig m = recipe_of(yaml, {"model.attention=latent"}).model;
+  EXPECT_EQ(m.size_of_head(), 192);
+  EXPECT_EQ(m.rotary_size(), 64);
+}
+
+TEST(Recipe, PredictionBlocksNeedADecoderAndFurtherTokens) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  expect({"model.prediction_weight=0.1"}, "is given, but model.prediction_blocks is 0");
+  expect({"model.prediction_blocks=1", "model.kind=encoder"}, "must be 0 for model.kind: encoder");
+  expect({"model.prediction_blocks=100000"}, "must be below model.context (");
+  expect({"model.prediction_blocks=1", "model.prediction_weight=0"},
+         "model.prediction_weight (0) must be greater than 0");
+  EXPECT_EQ(recipe_of(yaml, {"model.prediction_blocks=1", "model.prediction_weight=0.1"}).model.blocks(),
+            recipe_of(yaml).model.layers + 1);
 }
 
 TEST(Recipe, RoutingMustBePossible) {
@@ -209,6 +240,11 @@ TEST(Recipe, RoutingMustBePossible) {
             "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
   EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
             "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+  EXPECT_NE(problem({"model.moe.group_score=best"})
+                .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
+                      "model.moe.top_groups is model.moe.groups (1); set more groups, or group_score: best_two"),
+            std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.moe.groups=4", "model.moe.top_groups=2", "model.moe.group_score=best"}));
   EXPECT_NE(problem({"model.moe.dense_layers=4"}).find("but no layer has experts"), std::string::npos);
   EXPECT_NE(problem({"model.moe.routing=trace"}).find("must name a file for model.moe.routing: trace"),
             std::string::npos);
@@ -228,6 +264,23 @@ TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
             std::string::npos)
       << problem({"schedule.moe.dense_rows=8"});
   EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.dense_rows=8", "schedule.moe.gemms=by_load"}));
+}
+
+TEST(Recipe, ShadowsAreRefusedWithTheReason) {
+  const std::string shadow = "schedule.moe.hot_experts=shadow";
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.hot_load=1.5"}));
+  EXPECT_NO_THROW(recipe_of(yaml, {shadow, "schedule.moe.memory_reuse=s4"}));
+  const auto expect = [&](const std::vector<std::string>& overrides, const std::string& why) {
+    const std::string what = problem(overrides);
+    EXPECT_NE(what.find(why), std::string::npos) << what;
+  };
+  expect({"schedule.moe.hot_load=2"}, "schedule.moe.hot_load (2) is read only by schedule.moe.hot_experts: shadow");
+  expect({shadow, "schedule.moe.hot_load=0.5"}, "schedule.moe.hot_load");
+  expect({shadow, "schedule.moe.rows=token"}, "schedule.moe.hot_experts (shadow) needs schedule.moe.rows: slot");
+  expect({shadow, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=64MiB"},
+         "schedule.moe.memory_limit: none");
+  expect({shadow, "schedule.moe.memory_reuse=auto"}, "schedule.moe.memory_reuse: none or s1 to s4");
+  expect({shadow, "schedule.pipeline.overlap=micro_batches"}, "needs schedule.moe.hot_experts: stay");
 }
 
 TEST(Recipe, ComputeShareNeedsOverlap) {
@@ -273,7 +326,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(r.schedule.moe.chunks, 3);
   EXPECT_EQ(r.schedule.moe.memory_reuse, moe::ReuseStrategy::none);
   EXPECT_EQ(r.schedule.moe.gemms, moe::Gemms::dense);
-  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed word
+  EXPECT_EQ(said.size(), 6u);  // five renamed keys and a renamed value
   EXPECT_EQ(
       rename_schedules(
           "duplicates drop, overlap sequential, cut tokens, parts 4, spread direct, restore s1, products dense"),
@@ -282,7 +335,7 @@ TEST(Recipe, OldNamesAreReadWithAWarning) {
   EXPECT_EQ(rename_schedules(""), "");
 }
 
-TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
+TEST(Recipe, RotaryPositionsRotateAWholeNumberOfPairs) {
   const auto wrong = [](const char* share) {
     return problem({"model.head_size=8", std::string("model.rotary_share=") + share});
   };
@@ -301,7 +354,7 @@ TEST(Recipe, RotaryPositionsTurnAWholeNumberOfPairs) {
   EXPECT_NO_THROW(recipe_of(yaml, {"model.head_size=8", "model.rotary_share=0.4", "model.position=learned"}));
 }
 
-TEST(Recipe, OneRuleScalesRotaryFrequencies) {
+TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
   const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
   EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
       << two;
@@ -316,16 +369,45 @@ TEST(Recipe, OneRuleScalesRotaryFrequencies) {
       << unread;
 }
 
+TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.window=16", "model.full_attention_every=2"}));
+  EXPECT_NE(
+      problem({"model.full_attention_every=2"}).find("model.full_attention_every (2) must be 0 for model.window: none"),
+      std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.full_attention_every=1"})
+                .find("model.full_attention_every (1) must not be 1 with model.window (16)"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.window (16) must be none for model.kind: encoder"),
+            std::string::npos);
+}
+
+TEST(Recipe, SwigluLimitNeedsASwiglu) {
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.swiglu_limit=7", "model.mlp=gelu"}));
+  const std::string none = problem({"model.swiglu_limit=7", "model.mlp=gelu", "model.moe.expert=gelu"});
+  EXPECT_NE(none.find("model.swiglu_limit (7) must be none for a model without a SwiGLU"), std::string::npos) << none;
+}
+
 TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
   const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
     return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
   };
   const std::vector<std::string> none;
-  EXPECT_EQ(changes({"model.bias=true"}, {"model.bias=true", "model.qkv_bias=true", "model.o_bias=true"}), none);
+  EXPECT_EQ(changes({"model.bias=true"},
+                    {"model.bias=true", "model.qkv_bias=true", "model.o_bias=true", "model.moe.expert_bias=true"}),
+            none);
   EXPECT_EQ(changes({"model.qkv_bias=false", "model.moe.selection_bias=false"}, {}), none);
   EXPECT_EQ(changes({}, {"model.qkv_bias=true"}), std::vector<std::string>{"model.qkv_bias: auto -> true"});
   EXPECT_EQ(changes({"model.moe.selection_bias=true"}, {}),
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
+}
+
+TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
+  const Recipe before = recipe_of(yaml, {"optim.name=muon"});
+  EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
+            std::vector<std::string>{"optim.muon_except: [] -> [head.weight]"});
+  EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_momentum=0.9"})),
+            std::vector<std::string>{});
 }
 
 TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
@@ -384,7 +466,7 @@ TEST(Recipe, MemoryLimitCountsRowsOfSlots) {
 TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
   const std::string message = problem(
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
-  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct, or memory_limit: none"), std::string::npos)
+  EXPECT_NE(message.find("schedule.moe.all_to_all must be direct; or set memory_limit: none"), std::string::npos)
       << message;
 }
 
@@ -398,7 +480,42 @@ TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
 }
 
-TEST(Recipe, ObjectiveAndModelMustFit) {
+TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {
+  const std::string padded = "schedule.moe.capacity_padding=full", capacity = "model.moe.capacity_factor=1.2";
+  const auto expect_refused = [&](std::vector<std::string> more, const std::string& why) {
+    more.push_back(padded);
+    const std::string message = problem(more);
+    EXPECT_NE(message.find(why + "; or capacity_padding: none"), std::string::npos) << message;
+  };
+  expect_refused({}, "model.moe.capacity_factor must be set");
+  expect_refused({capacity, "schedule.moe.rows=token"}, "schedule.moe.rows must be slot");
+  expect_refused({capacity, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"},
+                 "schedule.moe.overlap must be sequential unless duplicates is pause_after_gate");
+  expect_refused({capacity, "schedule.moe.memory_reuse=s4"}, "memory_reuse must be none");
+  expect_refused({capacity, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts must be stay");
+  EXPECT_NO_THROW(recipe_of(yaml, {capacity, padded}));
+}
+
+// In Parm's SAA, there is at most one phase for each rank of the all-to-all.
+TEST(Recipe, PhasesOfTheReturnAreAtMostParallelEpOrOneForEachRank) {
+  const auto with = [](int64_t phases, const std::string& exchange) {
+    return std::vector<std::string>{"parallel.tp=2",
+                                    "parallel.ep=2",
+                                    "parallel.etp=2",
+                                    "schedule.moe.duplicates=pause_after_gate",
+                                    "schedule.moe.overlap=a2a_allgather",
+                                    "schedule.moe.esp_exchange=" + exchange,
+                                    base::cat("schedule.moe.chunks=", phases)};
+  };
+  for (const int64_t phases : {2, 4}) EXPECT_NO_THROW(recipe_of(yaml, with(phases, "direct"), 4)) << phases;
+  const std::string three = problem(with(3, "direct"), 4), four = problem(with(4, "gather"), 4);
+  EXPECT_NE(three.find("must be at most parallel.ep (2), or parallel.ep x parallel.etp (4), for the phases"),
+            std::string::npos)
+      << three;
+  EXPECT_NE(four.find("must be at most parallel.ep (2), for the phases"), std::string::npos) << four;
+}
+
+TEST(Recipe, ObjectiveMustFitTheModel) {
   EXPECT_NE(problem({"data.mlm_probability=0.15"}).find("must be 0 for model.kind: decoder"), std::string::npos);
   EXPECT_NE(problem({"model.vocab=0"}).find("must be given with data.synthetic"), std::string::npos);
   EXPECT_NE(problem({"data.synthetic=false", "data.dataset=x", "model.kind=encoder"}).find("must be above 0"),
@@ -435,6 +552,20 @@ TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
   EXPECT_EQ(problem({"optim.name=sgd", "optim.moment_dtype=bf16"}),
             "command line: optim.moment_dtype=bf16: optim.moment_dtype (bf16) must be f32 for the optimizer sgd, whose "
             "states are never in bf16");
+}
+
+TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
+  EXPECT_EQ(recipe_of(yaml).optim.main_weights, optim::MainWeights::f32);
+  EXPECT_EQ(recipe_of(yaml, {"train.precision=bf16", "optim.main_weights=rest"}).optim.main_weights,
+            optim::MainWeights::rest);
+  for (const char* precision : {"f32", "f64"})
+    EXPECT_EQ(problem({base::cat("train.precision=", precision), "optim.main_weights=rest"}),
+              base::cat("command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for "
+                        "train.precision: ",
+                        precision, ", because only bf16 weights have rests"));
+  EXPECT_EQ(problem({"train.precision=bf16", "optim.name=sgd", "optim.main_weights=rest"}),
+            "command line: optim.main_weights=rest: optim.main_weights (rest) must be f32 for the optimizer sgd, which "
+            "cannot update main weights stored as rests");
 }
 
 TEST(Recipe, MultiprocessorsAreReservedOnCards) {

@@ -123,7 +123,8 @@ TEST(TrainingStages, RotaryPositionsAndSchedulesMayDiffer) {
 
 TEST(TrainingStages, IllegalScheduleNamesItsStage) {
   const std::string text = refused_text(replaced(yaml, "    recompute: block", "    schedule: {moe: {chunks: 2}}"));
-  EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) has nothing to divide"), 0u) << text;
+  EXPECT_EQ(text.find("r.yaml:16: schedule.moe.chunks (2) needs schedule.moe.chunk_by or schedule.moe.overlap"), 0u)
+      << text;
   EXPECT_TRUE(text.ends_with(" (stage 2 of 3)")) << text;
 }
 
@@ -145,7 +146,7 @@ TEST(TrainingStages, WrittenRecipeIsReadUnchanged) {
   }
 }
 
-TEST(TrainingStages, CommandLineWinsOverStagesInAFile) {
+TEST(TrainingStages, CommandLineOverridesStagesInAFile) {
   const Recipe r = loaded({"parallel.cp=1", "stages.0.steps=1", "batch={micro: 2}"});
   EXPECT_EQ(r.train.steps, 7);
   for (const StageConfig& stage : {r.stages[0], r.stages[1]}) {
@@ -182,14 +183,14 @@ TEST(TrainingStages, UnknownKeysAndMissingStepsAreRefusedWithTheirLines) {
   EXPECT_EQ(without_steps, "r.yaml:19: stages.2.steps is not set; it must be at least 1");
 }
 
-TEST(TrainingStages, OtherProblemsOfTheRecipeAreListedBesideThoseOfStages) {
+TEST(TrainingStages, OtherProblemsOfTheRecipeAreListedWithThoseOfStages) {
   const std::string text =
       refused_text(replaced(replaced(yaml, "heads: 4", "head: 4"), "    steps: 3", "    steps: 0"));
   EXPECT_NE(text.find("r.yaml:3: model.head is not a key"), std::string::npos) << text;
   EXPECT_NE(text.find("r.yaml:12: stages.0.steps (0) must be at least 1"), std::string::npos) << text;
 }
 
-TEST(TrainingStages, StepsOfTheRunMustBeThoseOfAllStages) {
+TEST(TrainingStages, StepsOfTheRunMustBeTheSumOverAllStages) {
   EXPECT_EQ(
       refused({"train.steps=10"}),
       "command line: train.steps=10: train.steps (10) must be the steps of all stages together (9); remove it, or "
@@ -204,7 +205,7 @@ TEST(TrainingStages, IllegalLayoutsNameTheLineAndTheStage) {
             0u)
       << odd;
   EXPECT_TRUE(odd.ends_with(" (stage 2 of 3)")) << odd;
-  const std::string ranks = refused({}, 6);  // ep 4 of the third stage does not divide six ranks
+  const std::string ranks = refused({}, 6);  // six ranks are not divisible by ep 4 of the third stage
   EXPECT_NE(ranks.find("(stage 3 of 3)"), std::string::npos) << ranks;
 }
 
@@ -231,7 +232,7 @@ TEST(TrainingStages, LearnedPositionsNeedOneContextAndNoRotaryKeys) {
   EXPECT_NE(scaling.find("model.rotary_scaling must be that of the first stage"), std::string::npos) << scaling;
 }
 
-TEST(TrainingStages, TimelinesLieInOneStage) {
+TEST(TrainingStages, TimelinesMustLieInOneStage) {
   const std::string text = refused({"profile.steps=3..5"});
   EXPECT_NE(text.find("this stage ends after step 3; nearest: 3 (stage 1 of 3)"), std::string::npos) << text;
   EXPECT_NE(refused({"profile.steps=5", "schedule.trace=9"}).find("this stage ends after step 7 (stage 2 of 3)"),

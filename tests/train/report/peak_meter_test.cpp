@@ -13,7 +13,7 @@ namespace {
 
 constexpr double long_step = 1e6;  // seconds, much longer than a sample
 
-TEST(PeakMeter, RecipesPeakCountsForEachRankAndStays) {
+TEST(PeakMeter, PeakOfTheRecipeIsAddedForEachRankAndNeverChanges) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=3e9"});
     PeakMeter peak(recipe, world);
@@ -36,7 +36,7 @@ TEST(PeakMeter, EveryRankGetsTheSumOfTheRanksBestSamples) {
   });
   EXPECT_EQ(peaks[0], peaks[1]);
   EXPECT_GT(peaks[0].front(), 0);
-  EXPECT_TRUE(std::ranges::is_sorted(peaks[0])) << "a later sample never lowers the peak";
+  EXPECT_TRUE(std::ranges::is_sorted(peaks[0])) << "later samples never lower the peak";
 }
 
 TEST(PeakMeter, ShortStepsAreNotInterrupted) {

@@ -168,7 +168,7 @@ struct TracedLayout {
 
 class TracedLayouts : public testing::TestWithParam<TracedLayout> {};
 
-TEST_P(TracedLayouts, HaveAllClassesAnd97PercentOfAStep) {
+TEST_P(TracedLayouts, CoverAllClassesAnd97PercentOfAStep) {
   const Scratch folder;
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(), {"profile.steps=2..8", "model.hidden=32", "model.moe.expert_hidden=64",
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(, TracedLayouts,
                          });
 
 TEST(RunTrace, ShowsTheWaitsOfTheRanksThreadForLanes) {
-  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "a device's lanes wait for each other by themselves";
+  if (test_device() != device::DeviceKind::cpu) GTEST_SKIP() << "a device's lanes wait for each other without the host";
   const Scratch folder;
   auto rows =
       rows_of(trace_of(folder, {"profile.steps=2..4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}));

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Measures EPS-MoE.
 #
-# Bytes: counts the bytes of a layer's forward on four ranks, and compares them with section 4.2. Layers have attention
-# DP + experts EP and attention TP + experts EP. Also counts those of a whole block with tensor-parallel attention, for
-# TP+EP and TP+TP. Products: measures grouped and dense products by load (Fig. 5a).
+# Bytes: counts the bytes that the forward of a layer sends on four ranks, and compares them with section 4.2. The
+# layers have experts with EP, computed together and in four groups, and attention with DP or TP. Also counts the bytes
+# of a whole block with tensor-parallel attention, for TP+EP and TP+TP. Products: measures grouped and dense products by
+# load (Fig. 5a).
 #
-# Speed: measures on two emulated nodes of one rank each (tools/testbed/two_nodes.sh) the forward of a layer like
-# DeepSeek-V2's. It has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size 512 instead of 5120,
-# and f32. Varies the number of expert groups PN and of tokens, with and without fp8 on the wire. Compares PN by the
-# formula and by the simulator. Also measures Table 5's PN x products x wire, Table 6's shares of the threads if a node
-# has several, and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
+# Speed: measures the forward of a layer like DeepSeek-V2's on two emulated nodes of one rank each
+# (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
+# 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
+# messages. Compares the best PN by measurement, by the formula and by the simulator. Also measures the combinations of
+# PN, products and wire format of Table 5, the shares of threads of Table 6 (if a node has several), and blocks like
+# Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]
@@ -38,7 +40,7 @@ need_bench moe_layer
 products_bench=$(dirname "$bench")/expert_products
 need "$products_bench" 'cmake --build --preset release --target expert_products'
 
-# table NAME ROWS: prints the tables that tools/bench/papers/NAME.awk makes from ROWS.
+# table NAME ROWS: prints the tables that tools/bench/papers/NAME.awk makes from the file ROWS.
 table() {
   awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_devices.awk \
     -f "tools/bench/papers/$1.awk" "$2"
@@ -47,12 +49,13 @@ table() {
 machine
 echo "bytes:     4 ranks; 16 experts, top 6"
 kind=M=256,H=64,E=16,k=6
-launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token --layer "$kind,B=256,ep=4" \
+launch 4 "$bench" --forward --rounds 1 --schedule plain --schedule merged:rows=token \
+  --schedule groups:rows=token,chunk_by=experts,chunks=4 --layer "$kind,B=256,ep=4" \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4"
 grep "^$kind" "$scratch/log" >"$scratch/bytes"
 table eps_bytes "$scratch/bytes"
 
-# The ranks sum the attention's output, or scatter it (sp). The next block's attention gathers it.
+# The ranks either sum the attention's output or scatter it (sp). With sp, the next block's attention gathers it.
 launch 4 "$bench" --block --forward --rounds 1 --schedule plain --schedule merged:rows=token \
   --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=true" --layer "$kind,B=1024,tp=4,etp=1,ep=4,parallel.sp=false"
 grep "^$kind" "$scratch/log" >"$scratch/block_bytes"
@@ -61,12 +64,12 @@ launch 4 "$bench" --block --forward --rounds 1 --schedule copies:duplicates=repl
 grep "^$kind" "$scratch/log" >>"$scratch/block_bytes"
 table eps_attention "$scratch/block_bytes"
 
-printf '\nproducts alone, one thread; gain: seconds of grouped over those of dense ones\n'
+printf '\nproducts without other work, one thread; gain: ratio of grouped to dense seconds\n'
 "$products_bench" --rows 1,16,64,256 --runs "$((2 * rounds + 1))"
 
 printf '\ntestbed:   2 nodes of one rank and one core, %s between them\n' "$rate"
 echo "rounds:    $rounds"
-tokens_once=rows=token,gemms=by_load  # equal for all PN, so that cases differ only in PN
+tokens_once=rows=token,gemms=by_load  # the same for all PN, so that cases differ only in PN
 args=(--schedule "pn1:$tokens_once" --schedule "pn1fp8:$tokens_once,wire=fp8")
 for n in 2 5 10 20; do
   groups="chunk_by=experts,chunks=$n,$tokens_once"
@@ -81,19 +84,19 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 table eps "$scratch/rows" >"$scratch/tables"
 sed '/^pipeline /d' "$scratch/tables"
 
-# Section 5.2, 5: fits R(N) = k N + b to the cost of the groups minus the overlap that they can gain.
+# Section 5.2, item 5: fits R(N) = k N + b to the time lost by groups, compared with the largest possible overlap.
 grep '^pipeline ' "$scratch/tables" | while read -r _ m comm comp points found; do
   case $points in
   *'],['*) ;;
   *)
-    echo "m = $m: no PN by the formula, R(N) cannot be fitted: fewer than two PN cost anything"
+    echo "m = $m: no PN by the formula: R(N) cannot be fitted, because fewer than two PN have an overhead"
     continue
     ;;
   esac
   printf 'E: 40\nk: 6\nD: 2\nm: %s\nP: %s\npipeline: {T_comm: %s, T_comp: %s, E: 20, R: {measured: %s}}\n' \
     "$m" $((m * 2 * 512 * 4)) "$comm" "$comp" "$points" >"$scratch/eps.yaml"
   if ! "$hexad" simulate --paper eps "$scratch/eps.yaml" >"$scratch/eps.json" 2>"$scratch/eps.error"; then
-    # The usual reason is that more groups cost less than fewer groups.
+    # The usual reason is that more groups have less overhead than fewer groups.
     echo "m = $m: no PN by the formula: $(sed 's/^[^(]*measured/R measured/' "$scratch/eps.error")"
     continue
   fi
@@ -115,7 +118,7 @@ done
 table eps_factors "$scratch/factors"
 
 if [ "$threads" -lt 2 ]; then
-  printf '\nTable 6, shares of the cores: not applicable, a node has one core (%s for 2 nodes): there is nothing to share\n' \
+  printf '\nTable 6, shares of the cores: skipped, because a node has only one core (%s for 2 nodes)\n' \
     "$(nproc)"
 else
   args=(--layer "$layer")
@@ -127,14 +130,14 @@ else
   table eps_share "$scratch/shares"
 fi
 
-# blocks SETTINGS SCHEDULE...: runs the forward of blocks like Mixtral's or Arctic's. Schedules have the names that
-# eps_blocks.awk expects.
+# blocks SETTINGS SCHEDULE...: measures the forward of blocks like Mixtral's or Arctic's. The schedules must have the
+# names that eps_blocks.awk expects.
 blocks() {
   local wanted=("${@:2}")
   "${testbed[@]}" "$bench" --block --forward --rounds "$rounds" "${wanted[@]/#/--schedule=}" \
     --layer "M=512,B=1024,k=2,model.moe.expert=swiglu,model.heads=8,model.head_size=64,$1" >>"$scratch/blocks"
 }
-# cut_into PN...: sets the array `schedules` to one group and PN groups, each with grouped and with dense products.
+# cut_into PN...: sets the array `schedules` to one group and to each PN, each with grouped and with dense products.
 cut_into() {
   local n
   schedules=(pn1:rows=token pn1d:rows=token,gemms=dense)

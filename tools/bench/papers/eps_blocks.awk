@@ -1,6 +1,6 @@
-# Prints the times of the forward of whole blocks: Mixtral's shape with tensor-parallel attention (Table 3), and
-# Arctic's with a dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer --block. The value of E
-# distinguishes the blocks.
+# Prints the times of the forward of whole blocks: blocks like Mixtral's with tensor-parallel attention (Table 3), and
+# blocks like Arctic's with a dense MLP parallel to the experts (Table 4). Reads the rows of moe_layer --block. Other
+# keys of the layer distinguish the blocks.
 
 BEGIN { FS = "\t" }
 { read_row() }
@@ -29,7 +29,7 @@ END {
   row("TP+EP, PN = 2, dense", split_rows, "pn2d", base, "copies1", "-17.7 to -24.3%")
   row("TP+EP, PN = 4", split_rows, "pn4", base, "copies1", "")
   row("TP+EP, PN = 4, dense", split_rows, "pn4d", base, "copies1", "")
-  head("dense MLP beside the experts, Arctic's shape, " field(arctic, "B") " tokens a rank")
+  head("dense MLP parallel to the experts, Arctic's shape, " field(arctic, "B") " tokens per rank")
   row("PN = 1", arctic, "pn1", arctic, "pn1", "")
   row("PN = 1, dense", arctic, "pn1d", arctic, "pn1", "")
   row("PN = 4", arctic, "pn4", arctic, "pn1", "")

@@ -1,4 +1,4 @@
-# Returns the average number of devices that a token visits if tokens choose experts in turn.
+# Returns the average number of devices that a token visits if tokens choose the experts in turn.
 function devices(c,    E, k, D, t, j, d, seen_by, sum) {
   E = field(c, "E"); k = field(c, "k"); D = field(c, "ep")
   for (t = 0; t < E; t++) {

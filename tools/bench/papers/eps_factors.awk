@@ -1,21 +1,22 @@
-# Compares EPS-MoE's Table 5, m = 3072, width 1536, with the rows of moe_layer for one layer. In row 0 of that table, as
-# in this measurement, communication and computation take equal times. Schedules are named pn<groups>, then d for dense
-# products, then fp8.
+# Compares Table 5 of EPS-MoE (m = 3072, width 1536) with rows of moe_layer for one layer. Like this measurement, row 0
+# of that table has equal times of communication and computation. Schedules are named pn<groups>, followed by d for
+# dense products and by fp8.
 
 BEGIN {
   FS = "\t"
-  # Rows without a limit on the GEMM's SMs, in ms. Table 5 has neither PN = 1, dense, fp8 nor PN = 20, grouped.
+  # Rows without a limit on the GEMM's SMs, in ms. Table 5 lacks PN = 1 with dense fp8, and PN = 20 with grouped
+  # products.
   paper["pn1"] = 5.698; paper["pn1fp8"] = 4.330; paper["pn1d"] = 5.620; paper["pn5"] = 4.837; paper["pn5fp8"] = 3.728
   paper["pn5d"] = 4.299; paper["pn5dfp8"] = 3.111; paper["pn20d"] = 4.855; paper["pn20dfp8"] = 3.465
 }
 { read_row() }
 
-# Returns the schedule with dense products that corresponds to a schedule with grouped ones.
+# Returns the schedule with dense products that corresponds to a schedule with grouped products.
 function dense_twin(s,    out) { out = s; return sub(/fp8$/, "dfp8", out) ? out : s "d" }
 
 END {
   c = layers[1]
-  printf "\nTable 5, %d tokens a rank; seconds, and times as fast as the first row\n", field(c, "B")
+  printf "\nTable 5, %d tokens per rank; seconds, and speedup over the first row\n", field(c, "B")
   printf "%4s %-8s %-5s %9s %9s %9s %9s %9s\n", "PN", "products", "wire", "seconds", "measured", "predicted", "paper ms", "paper"
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]
@@ -23,7 +24,7 @@ END {
       typical(c, "forward", s), speedup(c, "forward", s, "pn1"), foreseen_speedup(c, "forward", s, "pn1"),
       s in paper ? sprintf("%.3f", paper[s]) : "-", s in paper ? sprintf("%.2f", paper["pn1"] / paper[s]) : "-"
   }
-  printf "\n%-44s %9s %9s\n", "dense: times as fast as grouped", "paper", "measured"
+  printf "\n%-44s %9s %9s\n", "speedup of dense over grouped products", "paper", "measured"
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]; d = dense_twin(s)
     if (s ~ /d/ || !(d in known)) continue

@@ -1,4 +1,4 @@
-# Compares EPS-MoE's Table 6, m = 3072, with the rows of moe_layer. Schedules are named by their share of the threads.
+# Compares Table 6 of EPS-MoE (m = 3072) with rows of moe_layer. A schedule's name is its share of the threads.
 
 BEGIN {
   FS = "\t"

@@ -24,7 +24,7 @@ END {
         typical(c, s, "ep_waited"), typical(c, s, "pp_waited"), typical(c, s, "dp_waited")
     }
   }
-  print "free s: the step on links that cost nothing; exposed: the part of a step that it is longer on slow ones; comm:comp: what a"
-  print "rank's bytes take on its link alone, over the step on free links; waits: seconds in which a thread of a rank waits for"
-  print "such traffic or for the rank that has to send it, mean over the ranks"
+  print "free s: step on links that take almost no time; exposed: share of a step by which it is longer on slow links; comm:comp: ratio"
+  print "of the time that a rank's bytes need on its link to the step on free links; waits: seconds for which a rank's thread waits for"
+  print "this traffic or for its sender, mean over the ranks"
 }

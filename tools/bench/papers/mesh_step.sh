@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Measures whole training steps of recipes/steps/mesh.yaml on 2 x 4 emulated ranks, each with its own link
-# (tools/testbed/rank_nodes.sh). Traffic of expert, data and pipeline parallelism is in flight: pp 2, dp 4, ep 2 (each
-# expert on two ranks of its stage) or, with --experts 4, ep 4. Schedules include MPMoE's S4 in n chunks (s4n), and
-# pairs of micro-batches that take turns. Each schedule runs on links of --rate, and again on links that cost nothing.
-# The difference of the two times is the exposed communication of a step. The aim is at most 8% if communication and
-# computation take equal times.
+# (tools/testbed/rank_nodes.sh). Expert, data and pipeline parallelism send at the same time: pp 2, dp 4, and ep 2 (each
+# expert is on two ranks of its stage) or, with --experts 4, ep 4. The schedules include MPMoE's S4 in n chunks (s4nN),
+# and pairs of overlapping micro-batches. Each schedule runs on links of --rate, and again on links that take almost no
+# time. The difference of the two times is the exposed communication of a step. The aim is at most 8% if communication
+# and computation take equal times.
 #
 #   tools/bench/papers/mesh_step.sh [--rate 100mbit] [--rounds 2] [--experts 2]
 #
-# --rate: rate of every rank's link, also inside its node. Needs root, iproute2 and openmpi-bin (77: skipped).
-# Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+# --rate: rate of every rank's link, also inside its node. --experts: values of ep, separated by spaces. Needs root,
+# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -28,7 +28,7 @@ need_bench train_schedules
 rate_bits=$(bits "$rate")
 
 machine
-echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $rate, and $free in place of links that cost nothing"
+echo "testbed:   2 nodes of 4 ranks and one core, one link per rank: $rate, and $free for links that take almost no time"
 echo "rounds:    $rounds"
 args=(--schedule plain --schedule n4:chunk_by=tokens,chunks=4)
 for n in 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done

@@ -1,5 +1,6 @@
-# Prints the tables of tools/bench/papers/monta.sh. Input: links, round, part, t, bytes, schedule, seconds, predicted.
-# Links are inter:intra of a rank, or rate:memory of a node. Variable: e (number of nodes).
+# Prints the tables of tools/bench/papers/monta.sh. Input: links, round, part, t, bytes, schedule, seconds, predicted
+# seconds. Links are inter:intra for the rates of a rank, or rate:memory for nodes whose ranks share a link. Variable: e
+# (number of nodes).
 
 BEGIN { FS = "\t" }
 
@@ -31,8 +32,8 @@ function share_of(c, way, foreseen) {
   if (!foreseen) return ratio(c, way)
   return predicted[c, way] == "-" ? "" : predicted[c, way] / predicted[c, "baseline"]
 }
-# Returns the best schedule whose name begins with `family`, except the schedule `except` ("": none), as measured or
-# predicted; empty if there is none.
+# Returns the best schedule whose name begins with `family`, as measured or predicted; empty if there is none. Ignores
+# the schedule `except` ("": none).
 function best_of(c, family, except, foreseen,    w, best) {
   for (w = 1; w <= n; w++) {
     if (ways[w] == "baseline" || ways[w] == except || index(ways[w], family) != 1) continue
@@ -42,8 +43,8 @@ function best_of(c, family, except, foreseen,    w, best) {
   return best
 }
 
-# Returns the expected ratio of O1 to the baseline: a t-th of the bytes between nodes, and the gathering of the rest
-# inside. In shared memory, gathering costs nothing, and a node's ranks share its link.
+# Returns the expected ratio of O1's time to the baseline's: a t-th of the bytes between nodes, plus the gathering of
+# the other parts inside nodes. In shared memory, gathering takes no time, and the ranks of a node share its link.
 function gathering(part, link) {
   split(part[1], link, ":")
   return link[2] == "memory" ? 0 : (part[3] - 1) / part[3] * e / (e - 1) * bits(link[1]) / bits(link[2])
@@ -73,8 +74,8 @@ function print_cases(    i, c, part, best, guess, w, m, x, off) {
       limit(part), best, guess == "" ? "-" : guess, guess == "" ? "-" : sprintf("%.4f s", predicted[c, guess]),
       m ? sprintf("%.0f%%", 100 * median(off, m)) : "-"
   }
-  print "wire: rate at which the baseline's bytes pass a link between nodes, of its nominal rate"
-  print "best: the fastest schedule; predicted: the fastest one by the simulator; error: median over the schedules"
+  print "wire: share of the nominal rate at which the baseline's bytes pass a link between nodes"
+  print "best: the fastest schedule; predicted: the fastest schedule according to the simulator; error: median over the schedules"
 }
 
 # Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of links.
@@ -93,7 +94,7 @@ function print_limits(    i, c, part, key, order, kinds, last) {
     print_share(key ": O1", gathering(part) ? "0.30 - 0.355" : "", formula(part), c, "o1", "o1")
     print_share(key ": best", gathering(part) ? "0.253" : "", limit(part), c, best_of(c, "o", "", 0), best_of(c, "o", "", 1))
   }
-  print "shares of the baseline; the paper's are at 1:8"
+  print "ratios to the baseline's time; the paper's values are for a ratio of rates of 1:8"
 }
 function print_share(what, paper, closed, c, way, guess,    x) {
   x = guess == "" ? "" : share_of(c, guess, 1)
@@ -101,8 +102,8 @@ function print_share(what, paper, closed, c, way, guess,    x) {
     x == "" ? "-" : sprintf("%+.0f%%", 100 * (x / ratio(c, way) - 1))
 }
 
-# Returns the smallest volume from which the best schedule of `later` is 2% faster than the best of `earlier`; empty if
-# there is none.
+# Returns the smallest volume from which on the best schedule of `later` is at least 2% faster than the best of
+# `earlier`; empty if there is none.
 function crossover(list, m, earlier, later, foreseen,    i, c, a, b, part, from) {
   for (i = m; i >= 1; i--) {
     c = list[i]
@@ -121,7 +122,7 @@ function print_crossovers(    i, j, part, key, kinds, order, of, list, m) {
     of[key]++
     list[key, of[key]] = cases[i]
   }
-  printf "\nBytes from which on a strategy is at least 2%% faster than the one before, each with its best number of chunks\n"
+  printf "\nBytes from which on a strategy is at least 2%% faster than the previous strategy, each with its best number of chunks\n"
   printf "%-14s %-8s %2s | %9s %9s %7s | %9s %9s %7s\n", "links", "part", "t", "O1 -> O2", "predicted", "octaves", "O2 -> O3",
     "predicted", "octaves"
   for (i = 1; i <= kinds; i++) {
@@ -142,8 +143,8 @@ function crossing(measured, foreseen,    off) {
     off == "" ? "" : sprintf("%+.0f", off))
 }
 
-# Prints the loss of the simulator's choice, and of the best fixed choice, relative to the best schedule. Uses only
-# cases whose second best schedule takes more than `margin` longer.
+# Prints the loss of the simulator's choice and that of the best fixed choice, both relative to the best schedule. Uses
+# only cases in which the second best schedule takes at least `margin` longer.
 function print_regret(margin, what,    i, w, c, best, guess, contested, chosen, regret, fixed, m) {
   for (i = 1; i <= count; i++) {
     c = cases[i]
@@ -170,6 +171,6 @@ END {
   }
   print_crossovers()
   print ""
-  print_regret(0.1, "where the second best takes over 10% longer")
-  print_regret(0, "everywhere")
+  print_regret(0.1, "cases in which the second best takes over 10% longer")
+  print_regret(0, "all cases")
 }

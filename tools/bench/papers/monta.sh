@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
 # Measures MoNTA's dispatch and combine under tensor parallelism, by volume: the baseline, O1 (drop, all-to-all,
-# all-gather), and O2 and O3 (in chunks). On emulated nodes with a link per rank (tools/testbed/rank_nodes.sh), uses
-# several ratios of the rates between nodes and inside them. Also uses nodes whose ranks share a link and memory
-# (two_nodes.sh).
+# all-gather), and O2 and O3 (in chunks). Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh),
+# with several ratios between the rates inside nodes and between them. Also runs on nodes whose ranks share a link and
+# memory (two_nodes.sh).
 #
-# Prints for each combination of links, t, part and volume: the median over the rounds of each schedule's time over the
-# baseline's in the same round, the formula's values, the baseline's share of the wire's rate, and the simulator's
-# prediction from a profile of the same testbed. Then prints the volumes from which O2 and O3 win, the loss of a choice
-# by the simulator, and the links' efficiency by volume (Fig. 13).
+# Prints for each combination of links, t, part and volume:
+# - the ratio of each schedule's time to the baseline's in the same round, as a median over the rounds
+# - the values of the formula
+# - the share of the link's rate that the baseline reaches
+# - the simulator's prediction from a profile of the same testbed
+#
+# Then prints the volumes from which on O2 and O3 win, the loss if the simulator chooses, and the links' efficiency by
+# volume (Fig. 13).
 #
 #   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit']
 #                               [--shared 200mbit] [--bytes 65536,...,4194304] [--rounds 2]
@@ -15,10 +19,11 @@
 #                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
 #                               [--pictures FOLDER]
 #
-# --ranks: t, tensor-parallel ranks per node, ascending. --links: rates of a rank, between nodes and inside. --shared:
-# rate of a node, with --shared-bytes. '' omits --links or --shared. --large: volumes of only the largest t. --pictures:
-# writes an SVG of each schedule at the last links, t and volume. Needs root, iproute2 and openmpi-bin (77: skipped).
-# Environment: HEXAD, BENCH (build/release/bench/moe_exchange).
+# --ranks: t, the numbers of tensor-parallel ranks per node, ascending. --links: rates of a rank, between nodes and
+# inside them. --shared: rate of a node whose ranks share it, measured with --shared-bytes. '' skips --links or
+# --shared. --large: further volumes for the largest t. --pictures: writes an SVG of each schedule for the last links, t
+# and volume. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/moe_exchange).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -46,20 +51,20 @@ while [ $# -gt 0 ]; do
 done
 need_bench moe_exchange
 
-# compete LINKS T BYTES ROUNDS TESTBED...: prints rows of moe_exchange, with predictions, each preceded by LINKS.
+# compete LINKS T BYTES ROUNDS TESTBED...: prints rows of moe_exchange with predictions. Each row begins with LINKS.
 compete() {
   "${@:5}" "$bench" --ranks "$2" --bytes "$3" --rounds "$4" --chunks "$chunks" --profile "$scratch/cluster.yaml" \
     ${pictures:+--pictures "$pictures"} | sed "s/^/$1\t/" >>"$scratch/rows"
 }
-# profile_links LINKS T TESTBED...: makes the profile, and prints rows with the time of each size of the collectives in
-# Fig. 13.
+# profile_links LINKS T TESTBED...: measures the profile, and prints rows with the time of each size of the collectives
+# in Fig. 13.
 profile_links() {
   profile_into "$scratch/cluster.yaml" "$profile_seconds" "${@:3}"
   awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$scratch/cluster.yaml" >>"$scratch/points"
 }
 
 machine
-echo "testbed:   $nodes nodes; a link a rank, between nodes and inside: ${links:-none}; a link a node: ${shared:-none}"
+echo "testbed:   $nodes nodes; one link per rank, between nodes and inside: ${links:-none}; one link per node: ${shared:-none}"
 echo "rounds:    $rounds; $large_rounds of $large bytes"
 for link in $links; do
   for t in $ranks; do

@@ -1,5 +1,5 @@
-# Prints Fig. 13 from the rows of monta_links.awk: the ratios of the rates of collectives to the nominal rates, by the
-# bytes that a rank sends.
+# Prints Fig. 13 from the rows of monta_links.awk: the ratio of each collective's rate to the nominal rate, by the bytes
+# that a rank sends.
 
 BEGIN { FS = "\t" }
 
@@ -14,7 +14,7 @@ function bits(rate) { return rate * (rate ~ /gbit/ ? 1e9 : rate ~ /mbit/ ? 1e6 :
 
 END {
   if (!count) exit
-  printf "\nEfficiency of the links by volume (Fig. 13), from the profiles: rate over the nominal one\n%-14s %2s %-11s", "links", "t",
+  printf "\nEfficiency of the links by volume (Fig. 13), from the profiles: ratio of the rate to the nominal rate\n%-14s %2s %-11s", "links", "t",
     "bytes"
   for (size = 16384; size <= 4194304; size *= 4) printf " %8d", size
   print ""

@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/papers/monta_step.sh from the rows of train_schedules. Variable: inter, the bits per
-# second of a rank's link between nodes.
+# Prints the table of tools/bench/papers/monta_step.sh from rows of train_schedules. Variable: inter, the rate of a
+# rank's link between nodes in bits per second.
 
 { read_step() }
 
@@ -17,21 +17,21 @@ END {
   for (w = 1; w <= schedule_count; w++)
     if ((c, schedules[w]) in chosen) printf "%s chose %s\n", schedules[w], chosen[c, schedules[w]]
   print "forward s, exch. fwd: one layer's forward through the experts, and its all-to-alls and all-gathers (the exchange of tokens,"
-  print "without the reduction of the experts' widths); a2a s, exch. s: all-to-alls of a step, and with all-gathers; MB: bytes of"
-  print "all-to-alls that a rank sends to the other node; Mbit/s: by their seconds, waiting for peers and all"
+  print "without the reduction over the experts' widths); a2a s: all-to-alls of a step; exch. s: these and all-gathers; MB: bytes of"
+  print "all-to-alls that a rank sends to the other node; Mbit/s: these bytes over a2a s, which includes waiting for peers"
   print_errors()
   printf "\n%-52s %14s %10s\n", "", "paper", "measured"
   printf "%-52s %14s %10s\n", "share of all-to-alls, baseline", "22%", percent(share(c, "baseline", "a2a"))
   printf "%-52s %14s %10s\n", "  O1", "10%", percent(share(c, "o1", "a2a"))
-  printf "%-52s %14s %10s\n", "  what MoNTA chooses", "10%", percent(share(c, "monta", "a2a"))
+  printf "%-52s %14s %10s\n", "  MoNTA's choice", "10%", percent(share(c, "monta", "a2a"))
   printf "%-52s %14s %10s\n", "share of all-to-alls and all-gathers, baseline", "22%", percent(share(c, "baseline", "exchange"))
   printf "%-52s %14s %10s\n", "  O1", "10%", percent(share(c, "o1", "exchange"))
-  printf "%-52s %14s %10s\n", "  what MoNTA chooses", "10%", percent(share(c, "monta", "exchange"))
+  printf "%-52s %14s %10s\n", "  MoNTA's choice", "10%", percent(share(c, "monta", "exchange"))
   printf "%-52s %14s %10.3f\n", "all-to-alls and all-gathers, forward, O1/baseline", "0.30 - 0.355", 1 / speedup(c, "o1", "baseline", "forward_exchange")
   printf "%-52s %14s %10.3f\n", "MoE forward, O1/baseline (Fig. 16)", "-", 1 / speedup(c, "o1", "baseline", "forward")
-  printf "%-52s %14s %10.3f\n", "  what MoNTA chooses", "-", 1 / speedup(c, "monta", "baseline", "forward")
+  printf "%-52s %14s %10.3f\n", "  MoNTA's choice", "-", 1 / speedup(c, "monta", "baseline", "forward")
   printf "%-52s %14s %10.3f\n", "step, O1/baseline (Fig. 17)", "0.87", 1 / speedup(c, "o1", "baseline", "step")
-  printf "%-52s %14s %10.3f\n", "  what MoNTA chooses", "0.87", 1 / speedup(c, "monta", "baseline", "step")
+  printf "%-52s %14s %10.3f\n", "  MoNTA's choice", "0.87", 1 / speedup(c, "monta", "baseline", "step")
   bandwidth = 8 * typical(c, "baseline", "ep_bytes") / typical(c, "baseline", "a2a") / inter
-  printf "%-52s %14s %10s\n", "bandwidth over the nominal one, baseline (Fig. 13)", "0.741", sprintf("%.3f", bandwidth)
+  printf "%-52s %14s %10s\n", "ratio of bandwidth to nominal, baseline (Fig. 13)", "0.741", sprintf("%.3f", bandwidth)
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures MoNTA's whole steps: recipes/steps/monta.yaml, the 2x70B model scaled. Runs on emulated nodes with a link per
-# rank (tools/testbed/rank_nodes.sh), 2 nodes of 4 tensor-parallel ranks (paper: 8), with experts across the nodes.
-# Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice of them (Figs. 16 and 17). Also
+# Measures whole steps of MoNTA with recipes/steps/monta.yaml, a scaled version of the 2x70B model. Runs on 2 emulated
+# nodes of 4 tensor-parallel ranks (paper: 8) with one link per rank (tools/testbed/rank_nodes.sh), with experts across
+# the nodes. Prints the MoE forward and the step for the baseline, O1 to O3 and MoNTA's choice (Figs. 16 and 17). Also
 # prints the share of all-to-alls, their bandwidth as in Fig. 13, and predictions from a profile of the same testbed.
 #
 #   tools/bench/papers/monta_step.sh [--inter 200mbit] [--intra 1600mbit] [--rounds 3] [--trials 6]
 #                                    [--profile-seconds 30]
 #
-# --inter, --intra: a rank's rate between nodes and inside. Their ratio is 1:8 as in the paper. At the defaults, the
-# baseline's all-to-alls have about the paper's share of a step. Needs root, iproute2 and openmpi-bin (77: skipped).
-# Environment: HEXAD, BENCH (build/release/bench/train_schedules).
+# --inter, --intra: a rank's rate between nodes and inside them. Their ratio is 1:8 as in the paper. At the defaults,
+# the baseline's all-to-alls have about the same share of a step as in the paper. Needs root, iproute2 and openmpi-bin
+# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -30,8 +30,8 @@ need_bench train_schedules
 inter_bits=$(bits "$inter")
 
 machine
-echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $inter between nodes, $intra inside"
-echo "rounds:    $rounds; trials of what is open: $trials"
+echo "testbed:   2 nodes of 4 ranks and one core, one link per rank: $inter between nodes, $intra inside"
+echo "rounds:    $rounds; trials of open choices: $trials"
 products=(1x512x448)
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"

@@ -2,6 +2,7 @@
 
 BEGIN { FS = "\t" }
 
+$1 == "search" && $3 ~ /^s[1-4]n/ { chosen_of[$2, substr($3, 2, 1)] = $3; next }
 $1 == "search" { chosen[$2] = $3; trials[$2] = $4; next }
 { read_row() }
 
@@ -9,7 +10,7 @@ function model(c,    m) {
   m = field(c, "M")
   return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
 }
-# Returns the fastest number of parts, which may be one. `foreseen_ones`: as predicted by the simulator.
+# Returns the fastest number of parts, which may be one part. `foreseen_ones`: uses the simulator's predictions.
 function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]
@@ -19,8 +20,8 @@ function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   }
   return best
 }
-# Returns a ratio for the sequential pass. which = 0: sum of communication and computation over the longer of the two.
-# which = 1: the longer of the two over the time of `s`.
+# Returns a ratio for the sequential pass. which = 0: the sum of communication and computation divided by the longer of
+# the two. which = 1: the longer of the two divided by the time of `s`.
 function overlap(c, pass, s, which,    r, list, a, b) {
   for (r = 1; r <= rounds; r++) {
     a = communication[c, pass, "fastmoe", r]; b = computation[c, pass, "fastmoe", r]
@@ -28,13 +29,15 @@ function overlap(c, pass, s, which,    r, list, a, b) {
   }
   return median(list, rounds)
 }
-# Returns the mean over the layers for S1 to S4 with n = 4 ("1.15 1.05 1.01 1.00"), or for Algorithm 1's n, which keeps
-# all activations.
+# Returns the schedule of strategy `k` with Algorithm 1's n, or with n = 4 if the rows have no search for it.
+function restoring(c, k) { return (c, k) in chosen_of ? chosen_of[c, k] : "s" k "n4" }
+# Returns the mean over the layers for S1 to S4 with Algorithm 1's n of each ("1.15 1.05 1.01 1.00"), or for Algorithm
+# 1's n that keeps all activations.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0
     for (i = 1; i <= layer_count; i++) {
-      c = layers[i]; s = reuse ? "s" k "n4" : chosen[c] == "" ? best_of(c, "step", 0) : chosen[c]
+      c = layers[i]; s = reuse ? restoring(c, k) : chosen[c] == "" ? best_of(c, "step", 0) : chosen[c]
       if (reference != "") sum += speedup(c, "step", s, reference) / layer_count
       else sum += 50 * (overlap(c, "forward", s, 1) + overlap(c, "backward", s, 1)) / layer_count
     }
@@ -46,7 +49,7 @@ function typical_of(values, c, pass,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
   return median(list, rounds)
 }
-# Returns the f32 bytes of the elements that the paper counts.
+# Returns the size in bytes of the elements that the paper counts, in f32.
 function bound(c, n,    B, M, H, k) {
   B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
   return 4 * 2 * (2 * B * M + k * (4 * B * M + B * H) / n)
@@ -58,10 +61,12 @@ function activations(c,    B, M, H, k) {
 }
 function equation_6(c, n) { return (2 * activations(c) - bound(c, n)) / (states(c) + 2 * activations(c)) }
 function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) + peak[c, "n" n]) }
+# Returns the saving of S4 with n micro-batches against FastMoE, with model states.
+function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
 
 END {
-  print "Speed. Seconds of the slowest rank; communication and computation as the sequential schedule (FastMoE) has them."
-  print "x FastMoE: times as fast. bound: (communication + computation)/max of them. share: max over the best n's time."
+  print "Speed. Seconds of the slowest rank; communication and computation are those of the sequential schedule (FastMoE)."
+  print "x FastMoE: speedup. bound: (communication + computation)/max of the two. share: max of the two/time of the best n."
   printf "%-7s %5s %-9s %7s %7s %8s | %9s", "model", "B", "pass", "comm s", "comp s", "FastMoE", "FasterMoE"
   for (w = 1; w <= schedule_count; w++) if (schedules[w] ~ /^n[0-9]+$/) printf " %7s", schedules[w]
   printf " | %6s %6s | %9s %9s %6s\n", "bound", "share", "predicted", "x FastMoE", "error"
@@ -95,9 +100,9 @@ END {
       }
     }
   }
-  printf "overlap alone above its bound: %d of %d passes\n", above, 2 * layer_count
+  printf "overlap above its bound: %d of %d passes\n", above, 2 * layer_count
 
-  print "\nAdaptive granularity (Algorithm 1; pb by measuring, pm by the simulator): time over that of the best n, whole step"
+  print "\nAdaptive granularity (Algorithm 1; pb by measurement, pm by the simulator): extra time compared with the best n, whole step"
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
     printf "%-7s %5d  best %-8s pb %-8s %+5.1f%% (%d measurements)   pm %-8s %+5.1f%%\n", model(c), field(c, "B"),
@@ -105,7 +110,7 @@ END {
   }
 
   print "\nMemory. Peak of activations, temporaries and communication, MB; bound: 2 (2 B M + k (4 B M + B H)/n) elements;"
-  print "saving: of model states (by the formula) and peak against the same n without sharing, beside equation 6."
+  print "saving: share of model states (by the formula) and peak that is saved compared with the same n without sharing."
   printf "%-7s %5s %3s %10s %10s %10s %7s | %7s %10s %7s\n", "model", "B", "n", "not shared", "S4", "bound", "S4/bnd", "saving",
     "equation 6", "share"
   for (i = 1; i <= layer_count; i++)
@@ -119,7 +124,7 @@ END {
       worst = max(worst, peak[c, "s4n" n] / bound(c, n))
     }
 
-  print "\nRestoring, n = 4: whole step over that of n = 4 which keeps everything, measured (predicted); peak MB"
+  print "\nRestoring, n = 4: ratio of the whole step to that of n = 4 without restoring, measured (predicted); peak MB"
   printf "%-7s %5s", "model", "B"
   for (k = 1; k <= 4; k++) printf "   %-22s", "S" k
   print ""
@@ -140,7 +145,12 @@ END {
   a = average(over_faster, layer_count); b = average(predicted_faster, layer_count)
   printf "%-52s %10s %10.2f %10.2f %7s\n", "speedup over FasterMoE without shadowing, best n", "-", a, b, error_of(b, a)
   printf "%-52s %10s %9.0f%%\n", "share of max(communication, computation), best n", "-", 100 * average(shares, share_count)
-  print "MPMoE-pb: Algorithm 1's n without memory reuse; n = 4 with it, S1 S2 S3 S4 (the paper's reuses memory)"
+  print "MPMoE-pb: Algorithm 1's n without memory reuse; with it, S1 S2 S3 S4, each with its n (the paper's reuses memory)"
+  for (i = 1; i <= layer_count; i++) {
+    printf "  %-7s %5d ", model(layers[i]), field(layers[i], "B")
+    for (k = 1; k <= 4; k++) printf " %s", restoring(layers[i], k)
+    print ((layers[i], 1) in chosen_of ? "" : " (not searched)")
+  }
   printf "%-52s %10s %10s   %s\n", "  speedup over FastMoE, step, mean", "2.34 pb", like_for_like("fastmoe", 0), like_for_like("fastmoe", 1)
   printf "%-52s %10s %10s   %s\n", "  speedup over FasterMoE without shadowing, mean", "1.66 pb", like_for_like("fastermoe", 0),
     like_for_like("fastermoe", 1)
@@ -151,6 +161,14 @@ END {
     n = ns[j]
     printf "%-52s %9d%% %9.1f%% %9.1f%% %7s\n", "memory saved, n = " n " (predicted: equation 6)", of_paper[j], 100 * saved[n],
       100 * expected[n], error_of(expected[n], saved[n])
+  }
+  for (j = 1; j <= 3; j++) {
+    least = most = saving_over_fastmoe(layers[1], ns[j])
+    for (i = 2; i <= layer_count; i++) {
+      x = saving_over_fastmoe(layers[i], ns[j])
+      least = x < least ? x : least; most = max(most, x)
+    }
+    printf "%-52s %10s %10s\n", "memory of S4 against FastMoE, n = " ns[j], "-53%", sprintf("-%.0f to -%.0f%%", 100 * least, 100 * most)
   }
   printf "%-52s %10s %10.3f\n", "peak over its bound, worst", "-", worst
   print_errors()

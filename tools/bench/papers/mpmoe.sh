@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Measures MPMoE on two emulated nodes of one rank each (tools/testbed/two_nodes.sh): MoE layers of Table 3, forward and
-# backward, with one expert per rank, k = 1, f32. Prints the speedup over FastMoE (sequential) and FasterMoE (cut by
-# nodes, without its shadowing of experts) by B and n. Also prints the share of max(communication, computation) that is
-# reached, Algorithm 1's n against the best n, peak bytes against equations 5 and 6, the costs of S1 to S4, and the
-# simulator's predictions.
+# backward, with one expert per rank, k = 1, f32. Prints the speedup over FastMoE (sequential) and FasterMoE (divided by
+# nodes, without its shadowing of experts) by B and n. Also prints:
+# - the share of max(communication, computation) that is reached
+# - Algorithm 1's n compared with the best n
+# - peak bytes compared with equations 5 and 6
+# - the costs of S1 to S4, and the simulator's predictions
 #
 #   tools/bench/papers/mpmoe.sh [--rate 200mbit] [--rounds 3] [--layers '768,3072,1024 ...'] [--profile-seconds 40]
 #                               [--pictures FOLDER]
 #
-# --layers: M,H,B. --pictures: writes an SVG of each schedule and pass of the last layer, measured above predicted.
-# Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layers: M,H,B. --pictures: writes an SVG of each schedule and pass of the last layer, the measurement above the
+# prediction. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -30,8 +33,9 @@ need_bench moe_layer
 
 args=(--schedule fastmoe --schedule fastermoe:chunk_by=nodes,chunks=2,order=returns_last)
 for n in 2 4 8 16; do args+=(--schedule "n$n:chunk_by=tokens,chunks=$n"); done
-for n in 2 4 8; do args+=(--schedule "s4n$n:chunk_by=tokens,chunks=$n,memory_reuse=s4"); done
-for s in 1 2 3; do args+=(--schedule "s${s}n4:chunk_by=tokens,chunks=4,memory_reuse=s$s"); done
+for s in 1 2 3 4; do
+  for n in 2 4 8; do args+=(--schedule "s${s}n$n:chunk_by=tokens,chunks=$n,memory_reuse=s$s"); done
+done
 for layer in $layers; do
   IFS=, read -r M H B <<<"$layer"
   args+=(--layer "M=$M,H=$H,B=$B,E=2,ep=2")
@@ -46,6 +50,6 @@ testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --rounds "$rounds" --search --profile "$scratch/cluster.yaml" >"$scratch/rows"
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk "$scratch/rows"
-printf '\nalpha(y, x), Fig. 3: speed of y (rows) beside x (columns); inter: between nodes\n'
+printf '\nalpha(y, x), Fig. 3: speed of y (rows) while x (columns) runs; inter: between nodes\n'
 sed -n '/^speed beside/,/^ *$/p' "$scratch/profile.log"
 print_rows "$scratch/rows"

@@ -1,5 +1,5 @@
-# Prints the table of tools/bench/papers/parm_placements.sh. Input: lines with a case and the node of each rank,
-# followed by a row of moe_layer.
+# Prints the table of tools/bench/papers/parm_placements.sh. Input: lines that consist of a case, the node of each rank,
+# and a row of moe_layer.
 
 BEGIN { FS = "\t" }
 
@@ -10,8 +10,8 @@ BEGIN { FS = "\t" }
   read_row()
 }
 
-# Returns the share of the traffic inside groups that leaves the node, averaged over the ranks. A group has `size`
-# ranks, at distance `stride` from each other.
+# Returns the share of the traffic inside groups that leaves the node, averaged over the ranks. Each group has `size`
+# ranks, which are `stride` ranks apart.
 function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
   n = split(nodes, of, ",")
   for (i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ function leaving(nodes, size, stride,    of, i, j, n, out, all, first) {
 }
 
 END {
-  print "Leaves the node: share of what a rank sends. Speedups over the baseline, whole step; predicted by the simulator"
+  print "Collectives: share of a rank's bytes that leaves the node. S1, S2: speedup over the baseline, whole step; predictions by the simulator"
   printf "%-4s %-16s %4s | %9s %7s %8s %7s | %10s | %5s %9s %6s | %5s %9s %6s\n", "case", "node of a rank", "N_MP", "ESP gath.",
     "EP A2A", "EP&ESP", "MP gath", "baseline s", "S1", "predicted", "error", "S2", "predicted", "error"
   for (i = 1; i <= layer_count; i++) {

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures Parm's four placements (section IV). The ranks of an MoE layer that share a node determine the collectives
-# that load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with
-# N_MP = 2: (1) on one node; (2) ESP groups within nodes, which is the order of Hexad's own mesh; (3) EP groups within
-# nodes; (4) neither. Prints the speedups of S1 and S2 over the DeepSpeed-MoE schedule, measured and predicted, and the
-# share of each collective's traffic that leaves the node.
+# Measures Parm's four placements (section IV). Which ranks of an MoE layer share a node determines which collectives
+# load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with N_MP =
+# 2. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of Hexad's own mesh; (3) EP
+# groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over the DeepSpeed-MoE
+# schedule, measured and predicted, and the share of each collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30]
 #
-# --layer: hidden size, width of an expert, tokens of a data-parallel rank. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size, width of an expert, tokens of a data-parallel rank. Needs root, iproute2 and openmpi-bin
+# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -29,10 +29,10 @@ done
 need_bench moe_layer
 
 args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather_copy,chunks=2 --rounds "$rounds")
+  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8 --rounds "$rounds")
 for tp in 1 2; do args+=(--layer "$layer,E=4,k=1,tp=$tp,etp=2,ep=4"); done
 
-# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer, each preceded by the case and the
+# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer. Each row begins with the case and the
 # nodes.
 compete() {
   tools/testbed/rank_nodes.sh --nodes "$2" --ranks "$3" --inter "$inter" --intra "$intra" --placement "$4" \
@@ -40,7 +40,7 @@ compete() {
 }
 
 machine
-echo "testbed:   8 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   8 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
 profile_into "$scratch/cluster-1.yaml" "$profile_seconds" \
   tools/testbed/rank_nodes.sh --nodes 1 --ranks 8 --inter "$inter" --intra "$intra"

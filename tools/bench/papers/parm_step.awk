@@ -1,4 +1,4 @@
-# Prints the table of tools/bench/papers/parm_step.sh from the rows of train_schedules. A case is a model.
+# Prints the table of tools/bench/papers/parm_step.sh from rows of train_schedules. Each case is a model.
 
 { read_step() }
 
@@ -11,10 +11,10 @@ END {
       printf "%-10s %-9s %8.3f %8.3f %8s %7.2f %7.2f | %s\n", c, s, typical(c, s, "step"), typical(c, s, "passes"),
         percent(share(c, s, "passes")), typical(c, s, "ep_bytes") / 1e6, typical(c, s, "tp_bytes") / 1e6, predictions(c, s)
     }
-  print "passes s, share: through the experts; ep, tp: bytes that a rank sends"
+  print "passes s, share: passes through the experts; ep, tp: bytes that a rank sends"
   print_errors()
 
-  printf "\n%-10s %13s %13s | %8s %8s %8s | %s\n", "speedup", "paper, 8 GPUs", "paper, 32", "S1", "S2", "Parm", "Parm: the faster one as predicted"
+  printf "\n%-10s %13s %13s | %8s %8s %8s | %s\n", "speedup", "paper, 8 GPUs", "paper, 32", "S1", "S2", "Parm", "Parm: the predicted faster schedule"
   paper["bert-base", 8] = "3.06"; paper["bert-base", 32] = "2.98"
   paper["gpt2", 8] = "3.08"; paper["gpt2", 32] = "3.15"
   for (i = 1; i <= case_count; i++) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Measures Parm's Table V: whole steps of MoE versions of BERT-Base and GPT-2, scaled as
-# recipes/steps/parm-{bert-base,gpt2}.yaml describe. N_MP = N_ESP = 4, with two experts on emulated nodes with a link
-# per rank (tools/testbed/rank_nodes.sh). Compares the DeepSpeed-MoE schedule, S1, S2, and the faster one of S1 and S2
-# as predicted from a profile of the same testbed.
+# Measures whole steps for Parm's Table V: MoE versions of BERT-Base and GPT-2, scaled as described in
+# recipes/steps/parm-{bert-base,gpt2}.yaml. N_MP = N_ESP = 4, with two experts. Runs on emulated nodes with one link per
+# rank (tools/testbed/rank_nodes.sh). Compares the DeepSpeed-MoE schedule, S1, S2, and the faster one of S1 and S2
+# according to predictions from a profile of the same testbed.
 #
 #   tools/bench/papers/parm_step.sh [--inter 50mbit] [--intra 400mbit] [--rounds 3] [--models 'bert-base gpt2']
 #                                   [--profile-seconds 30]
 #
-# Runs on 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# Runs on 2 nodes of 4 ranks. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -28,7 +28,7 @@ done
 need_bench train_schedules
 
 machine
-echo "testbed:   2 nodes of 4 ranks and one core, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   2 nodes of 4 ranks and one core, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
 products=(1x256x256)
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
@@ -36,7 +36,7 @@ profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 for model in $models; do
   "${testbed[@]}" "$bench" "recipes/steps/parm-$model.yaml" --rounds "$rounds" --profile "$scratch/cluster.yaml" \
     --schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct \
-    --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2 |
+    --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8 |
     sed "s/^/$model\t/" >>"$scratch/rows"
 done
 echo

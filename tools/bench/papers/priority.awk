@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/priority.sh from the rows of comm_priority: round, conflict, order, seconds of
-# the operation, seconds until all operations are done. Medians are over rounds. Ratios are within a round.
+# Prints the tables of tools/bench/papers/priority.sh from rows of comm_priority: round, conflict, order, seconds of the
+# operation, seconds until all operations are done. Medians are over rounds. Ratios compare values of the same round.
 
 BEGIN { FS = "\t" }
 
@@ -31,5 +31,5 @@ END {
     printf "%-26s %9.4f %9.4f %9.4f %8.2fx %8.2fx %8.2fx\n", c, typical(c, "alone"), typical(c, "priority"), typical(c, "fifo"),
       slowdown(c, "priority"), slowdown(c, "fifo"), whole(c)
   }
-  print "priority, fifo: of the operation's time alone; all done: time until the others are done too, priority over fifo"
+  print "priority, fifo: also as multiples of the time alone; all done: ratio of priority to fifo for the time until all operations are done"
 }

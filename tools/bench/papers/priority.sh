@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Measures MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with a link each
+# Measures MoNTA's communication priority, EP > PP > CP > DP, on emulated nodes of one rank with one link each
 # (tools/testbed/rank_nodes.sh). Runs the four conflicts of Fig. 11, EP with DP and PP together, and weights with
-# gradients (ZeRO-3; not in the paper). Measures the time of an operation alone, and with operations of lower classes in
-# flight before it, under priorities and in order of arrival. Also measures the time until all operations are done. Then
-# runs training steps with and without distributed.priority, in turn.
+# gradients (ZeRO-3; not in the paper). Measures the time of an operation alone, and after operations of lower classes
+# have started, with priorities and in order of arrival. Also measures the time until all operations are done. Then runs
+# training steps with and without distributed.priority, in turn.
 #
 #   tools/bench/papers/priority.sh [--rate 200mbit] [--rounds 5] [--bytes 4194304] [--others 16777216]
 #                                  [--low-window '131072 262144'] [--runs 3] [--steps 8] [--train-rate 200mbit]
 #
-# --bytes: bytes that a rank sends in the operation. --others: bytes of each other operation. --low-window: bytes in
-# flight of lower classes in each direction, with a table for each. --runs: training runs with and without priorities;
-# 0: none. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
-# (build/release/bench/comm_priority).
+# --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. --low-window:
+# bytes in flight of lower classes in each direction; several values give several tables. --runs: number of training
+# runs with priorities, and without them; 0: none. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
+# Environment: HEXAD, BENCH (build/release/bench/comm_priority).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -32,13 +32,13 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 need_bench comm_priority
-testbed() { # testbed RATE: prints the command of a testbed with links of RATE
+testbed() {  # testbed RATE: prints the command of a testbed with links of RATE
   echo tools/testbed/rank_nodes.sh --nodes 4 --ranks 1 --inter "$1" --intra "$1"
 }
 
 machine
 echo "testbed:   4 nodes of one rank, $rate each"
-echo "rounds:    $rounds; $bytes bytes of the operation, $others of each of the others"
+echo "rounds:    $rounds; $bytes bytes of the measured operation, $others bytes of each other operation"
 for window in $low_window; do
   printf '\nlow window: %s bytes\n' "$window"
   $(testbed "$rate") "$bench" --rounds "$rounds" --bytes "$bytes" --others "$others" --low-window-bytes "$window" \
@@ -50,8 +50,8 @@ for window in $low_window; do
   cat "$scratch/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: prints a line per step except the first two: run, name, step, and exposed seconds of ep,
-# pp and dp.
+# train RUN NAME OVERRIDE...: prints a line for each step except the first two: run, name, step seconds, and exposed
+# seconds of ep, pp and dp.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {
@@ -75,8 +75,8 @@ train() {
 }
 
 [ "$runs" -gt 0 ] || exit 0
-printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s a rank, %s runs each of %s steps\n' "$train_rate" \
-  "$runs" "$steps"
+printf '\ntraining:  recipes/papers/monta-priority.yaml (pp 2, ep 2), %s per rank, %s runs of %s steps for each setting\n' \
+  "$train_rate" "$runs" "$steps"
 for ((run = 1; run <= runs; run++)); do
   for zero in 0 2 3; do
     train "$run" "zero$zero-priority" parallel.zero=$zero

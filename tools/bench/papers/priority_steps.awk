@@ -1,5 +1,5 @@
-# Compares training with and without priorities. Reads lines of tools/bench/papers/priority.sh: run, name
-# (zero2-priority), step seconds, and seconds in which the first rank waited for ep, pp and dp. Medians are over all
+# Compares training with and without priorities. Reads lines that tools/bench/papers/priority.sh prints: run, name (such
+# as zero2-priority), step seconds, and seconds for which the first rank waited for ep, pp and dp. Medians are over all
 # steps.
 
 BEGIN { FS = "\t" }

@@ -1,5 +1,5 @@
-# Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios are within a
-# round.
+# Functions that read rows of moe_layer and compute values for the tables. Medians are over rounds. Ratios compare
+# values of the same round.
 
 function read_row(    c) {
   c = $1
@@ -25,7 +25,7 @@ function field(c, letter,    parts, i, n, pair) {
   return 1
 }
 
-# Returns the seconds of a pass, or of both passes ("step").
+# Returns the seconds of one pass, or the sum of both passes ("step").
 function took(c, pass, s, r) {
   return pass == "step" ? seconds[c, "forward", s, r] + seconds[c, "backward", s, r] : seconds[c, pass, s, r]
 }
@@ -52,7 +52,7 @@ function average(list, count,    i, sum) {
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
-# Prints the errors of the simulator against all measurements, for graphs and for whole passes.
+# Prints the errors of the simulator, compared with all measurements, for task graphs and for whole passes.
 function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
   for (i = 1; i <= layer_count; i++)
     for (w = 1; w <= schedule_count; w++)

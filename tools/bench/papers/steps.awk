@@ -1,5 +1,5 @@
-# Functions that read rows of train_schedules, each preceded by a case, and compute values for the tables of whole
-# steps. Medians are over rounds. Ratios are within a round.
+# Functions that read rows of train_schedules, each of which begins with a case, and compute values for the tables of
+# whole steps. Medians are over rounds. Ratios compare values of the same round.
 
 BEGIN {
   FS = "\t"
@@ -36,7 +36,7 @@ function speedup(c, s, reference, name,    r, list) {
 # Returns the number of layers times the number of micro-batches of a rank.
 function passes_of(c) { return int(typical(c, schedules[1], "passes") / typical(c, schedules[1], "layer") + 0.5) }
 function is_predicted(c, s) { return value[c, s, 1, "predicted"] != "-" }
-# Returns the predicted seconds of a step: the measured time of the first schedule outside of its passes, plus the
+# Returns the predicted seconds of a step: the measured time of the first schedule outside its passes, plus the
 # predicted time of the passes.
 function foreseen_step(c, s) {
   return typical(c, schedules[1], "step") - typical(c, schedules[1], "passes") + passes_of(c) * value[c, s, 1, "predicted"]

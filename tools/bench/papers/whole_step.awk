@@ -1,5 +1,5 @@
-# Prints the tables of tools/bench/papers/whole_step.sh from the rows of train_schedules. A case is a rate of the links,
-# or "free" for links that cost nothing. On free links, only the first schedule runs.
+# Prints the tables of tools/bench/papers/whole_step.sh from rows of train_schedules. Each case is a rate of the links,
+# or "free" for links that take almost no time. On free links, only the first schedule runs.
 
 { read_step() }
 
@@ -9,7 +9,7 @@ END {
     if (c == "free") continue
     first = schedules[1]
     free = typical("free", first, "step"); step = typical(c, first, "step")
-    printf "%s between the nodes; on links that cost nothing a step of %s takes %.3f s: %s is exposed communication\n", c, first, free,
+    printf "%s between the nodes; on links that take almost no time, a step of %s takes %.3f s: %s is exposed communication\n", c, first, free,
       percent(1 - free / step)
     printf "%-12s %8s %9s %9s %8s %6s %6s %8s | %7s %7s | %8s %6s %8s %6s\n", "schedule", "step s", "auto x", "tokens/s", "passes s",
       "a2a", "exp.", "peak MB", "ep MB", "tp MB", "layer p.", "error", "step p.", "error"
@@ -27,7 +27,7 @@ END {
     fixed[c] = best
     print ""
   }
-  print "auto x: times as long as under auto; a2a: share of the step in which all-to-alls run or wait; exp.: share in which passes"
+  print "auto x: ratio of the time to that of auto; a2a: share of the step in which all-to-alls run or wait; exp.: share in which passes"
   print "communicate and do not compute; ep, tp: bytes that a rank sends; layer p., step p.: predicted seconds of one layer's"
   print "passes and of a step (passes as predicted, the rest as measured under the first schedule)"
   print_errors()

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Measures whole training steps of recipes/steps/whole.yaml (tp 2, etp 2, ep 4) on two emulated nodes of four ranks and
 # one core (tools/testbed/two_nodes.sh), at several rates between the nodes. Compares the systems of docs/schedules.md,
-# each as a set of choices of one program, with `auto`, which chooses before the rounds. Prints seconds, the shares of
-# all-to-alls and of exposed communication, bytes, and predictions from a profile of the same testbed. From steps on
-# links that cost nothing, also prints the share of communication in the first system's step.
+# each of which is a set of schedule choices of the same program, with `auto`, which chooses before the rounds. Prints
+# seconds, the shares of all-to-alls and of exposed communication, bytes, and predictions from a profile of the same
+# testbed. Also runs the first system on links that take almost no time, and prints the share of communication in its
+# step.
 #
 #   tools/bench/papers/whole_step.sh [--rates '100mbit 200mbit 500mbit'] [--rounds 2] [--trials 12]
 #                                    [--systems 'fastmoe auto ...'] [--profile-seconds 30]
 #
-# --trials: steps that try open choices. --systems: systems of the list below, including fastmoe, the first one, and
-# auto. Needs root, iproute2 and openmpi-bin (77: skipped). Environment: HEXAD, BENCH
+# --trials: number of steps that try open choices. --systems: systems of the list below, including fastmoe as the first
+# one, and auto. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
@@ -18,13 +19,16 @@ cd "$(dirname "$0")/../../.."
 declare -A choices=(
   [fastmoe]= [deepspeed]=duplicates=baseline [monta-base]=duplicates=replicated [ted]=duplicates=drop
   [monta-o2]=duplicates=drop,overlap=a2a_allgather,chunks=2 [monta-o3]=duplicates=drop,overlap=a2a_allgather_copy,chunks=2
-  [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=2
+  [parm-s1]=esp_exchange=direct [parm-s2]=duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8
   [tutel-2]=chunk_by=tokens,chunks=2,order=returns_last [tutel-4]=chunk_by=tokens,chunks=4,order=returns_last
+  [mpmoe-s1]=chunk_by=tokens,chunks=4,memory_reuse=s1 [mpmoe-s2]=chunk_by=tokens,chunks=4,memory_reuse=s2
+  [mpmoe-s3]=chunk_by=tokens,chunks=4,memory_reuse=s3 [mpmoe-s4]=chunk_by=tokens,chunks=4,memory_reuse=s4
   [pipemoe]=chunk_by=tokens,chunks=auto [fastermoe]=chunk_by=nodes,chunks=2,order=returns_last
-  [eps]=chunk_by=experts,chunks=2,rows=token [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
+  [eps]=chunk_by=experts,chunks=2,rows=token,gemms=by_load [auto]=duplicates=auto,overlap=auto,chunk_by=auto,chunks=auto
 )
 rates='100mbit 200mbit 500mbit' rounds=2 trials=12 profile_seconds=30 free=40gbit
-systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe fastermoe eps auto'
+systems='fastmoe deepspeed monta-base ted monta-o2 monta-o3 parm-s1 parm-s2 tutel-2 tutel-4 pipemoe
+  mpmoe-s1 mpmoe-s2 mpmoe-s3 mpmoe-s4 fastermoe eps auto'
 while [ $# -gt 0 ]; do
   case $1 in
   --rates) rates=${2:?} ;;
@@ -39,13 +43,13 @@ done
 need_bench train_schedules
 args=()
 for system in $systems; do
-  [ -n "${choices[$system]+known}" ] || usage "no system '$system'; there are: ${!choices[*]}"
+  [ -n "${choices[$system]+known}" ] || usage "unknown system '$system', expected one of: ${!choices[*]}"
   args+=(--schedule "$system${choices[$system]:+:${choices[$system]}}")
 done
 
 machine
 echo "testbed:   2 nodes of 4 ranks and one core"
-echo "rounds:    $rounds; trials of what is open: $trials"
+echo "rounds:    $rounds; trials of open choices: $trials"
 products=(2x256x768)
 tools/testbed/two_nodes.sh --nodes 2 --ranks 4 --rate $free "$bench" recipes/steps/whole.yaml --rounds "$rounds" "${args[@]:0:2}" |
   sed 's/^/free\t/' >"$scratch/rows"

@@ -1,7 +1,7 @@
-// libhexad_gpu_profile.so. The driver loads it into any program if CUDA_INJECTION64_PATH names it, and calls
-// InitializeInjection() within the program's first CUDA call. It records the card's activities with CUPTI's activity
-// API. When the program exits, it writes the profile: $HEXAD_GPU_PROFILE.txt and .json (gpu_profile.txt and .json if
-// unset).
+// libhexad_gpu_profile.so. If CUDA_INJECTION64_PATH names this library, the driver loads it into any program and calls
+// InitializeInjection() during the program's first CUDA call. The library records the card's activities with CUPTI's
+// activity API. When the program exits, the library writes the profile to $HEXAD_GPU_PROFILE.txt and .json
+// (gpu_profile.txt and .json if the variable is not set).
 #include <cupti.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ std::string copy_name(const CUpti_ActivityMemcpy6& copy) {
   return name;
 }
 
-/// Record of all activities. CUPTI's thread adds to it. The program reads it when it exits.
+/// Record of all activities. CUPTI's thread adds to it, and the program reads it when it exits.
 class Recorder {
  public:
   void add(const CUpti_Activity* record) {
@@ -94,13 +94,13 @@ class Recorder {
       return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
     });
     if (dropped_ + unfinished_ > 0)
-      complain(
-          (std::to_string(dropped_) + " records were lost, " + std::to_string(unfinished_) + " unfinished").c_str());
+      complain((std::to_string(dropped_) + " records were lost and " + std::to_string(unfinished_) + " are unfinished")
+                   .c_str());
     const auto found = profile(activities_, update_kernel, warm_up_steps);
     if (!found)
       return complain(("no profile: " + std::to_string(step_ends(activities_, update_kernel).size()) + " steps in " +
                        std::to_string(activities_.size()) + " records, expected more than the " +
-                       std::to_string(warm_up_steps) + " that warm up")
+                       std::to_string(warm_up_steps) + " warm-up steps")
                           .c_str());
     const char* path = std::getenv("HEXAD_GPU_PROFILE");
     const std::string prefix = path ? path : "gpu_profile";
@@ -110,12 +110,12 @@ class Recorder {
 
  private:
   void add(Kind kind, std::string_view name, uint64_t begin, uint64_t end, uint64_t bytes, uint32_t stream) {
-    if (begin == 0 || end < begin) {  // CUPTI's mark for a record without times
+    if (begin == 0 || end < begin) {  // CUPTI marks records without times in this way
       ++unfinished_;
       return;
     }
     activities_.push_back({.kind = kind,
-                           .name = *names_.emplace(name).first,  // nodes of a set do not move
+                           .name = *names_.emplace(name).first,  // elements of a set keep their addresses
                            .begin = static_cast<int64_t>(begin),
                            .end = static_cast<int64_t>(end),
                            .bytes = static_cast<int64_t>(bytes),

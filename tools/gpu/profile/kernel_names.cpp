@@ -16,7 +16,7 @@ void erase_all(std::string& text, std::string_view part) {
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
 }
 
-/// Removes everything after the template arguments of the function's name.
+/// Removes everything after the template arguments of the function.
 std::string_view without_parameters(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -48,8 +48,8 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Returns the number of characters after the first that belong to a back reference, S1A_, or to a literal, Li128E.
-/// Digits in these are not the length of an identifier.
+/// Returns how many characters after the first one belong to a back reference, such as S1A_, or to a literal, such as
+/// Li128E. Digits in these are not the length of an identifier.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {
@@ -61,8 +61,8 @@ size_t without_length(std::string_view text) {
   return n - 1;
 }
 
-/// Returns the identifiers of a mangled name that the demangler rejects, such as many of CUTLASS's. The function's name
-/// comes first, then the names of types in angle brackets.
+/// Returns the identifiers of a mangled name that the demangler rejects, such as many names of CUTLASS. The function's
+/// name comes first, followed by the names of types in angle brackets.
 std::string identifiers(std::string_view mangled) {
   std::string function, types;
   bool arguments = false;
@@ -92,7 +92,8 @@ std::string identifiers(std::string_view mangled) {
 }  // namespace
 
 std::string demangled(std::string_view name) {
-  if (!name.starts_with("_Z")) return std::string(name);  // otherwise "f" would be the type float
+  if (!name.starts_with("_Z"))
+    return std::string(name);  // other names are not mangled; the demangler would turn "f" into the type float
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(std::string(name).c_str(), nullptr, nullptr, &status), &std::free);

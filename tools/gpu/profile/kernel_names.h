@@ -10,14 +10,15 @@
 
 namespace hexad::gpu_profile {
 
-/// Returns the name as written in the source. Returns names that are not mangled unchanged. If the demangler rejects
-/// the name, the result has only the identifiers in it.
+/// Returns the kernel's name as written in the source. Returns names that are not mangled unchanged. If the demangler
+/// rejects a name, the result contains only the identifiers of this name.
 std::string demangled(std::string_view name);
 
-/// Returns the function of a demangled name, and its template arguments without namespaces, cut at `width` characters.
+/// Returns the function name and the template arguments of a demangled name, without namespaces, cut at `width`
+/// characters.
 std::string shortened(std::string_view demangled, size_t width = 90);
 
-/// Returns a short name for each of `operations`. Later duplicates are numbered: "f<...> #2".
+/// Returns a short name for each of `operations`. Numbers repeated short names: "f<...> #2".
 std::map<std::string_view, std::string> short_names(std::span<const Operation> operations);
 
 }  // namespace hexad::gpu_profile

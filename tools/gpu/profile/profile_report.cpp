@@ -67,13 +67,13 @@ void Report::head() {
   const auto [least, most] = std::minmax_element(
       p_.steps.begin(), p_.steps.end(), [](const StepTime& a, const StepTime& b) { return a.total < b.total; });
   const auto steps = static_cast<int64_t>(p_.steps.size());
-  line("steps {} to {}: {:.3f} ms a step ({:.3f} to {:.3f})", p_.first_step, p_.first_step + steps - 1,
+  line("steps {} to {}: {:.3f} ms per step ({:.3f} to {:.3f})", p_.first_step, p_.first_step + steps - 1,
        ms_a_step(p_.window.length()), static_cast<double>(least->total) * 1e-6,
        static_cast<double>(most->total) * 1e-6);
-  line("busy {:.3f} ms a step, idle {:.3f} ms ({:.2f} %) in {:.1f} gaps; all activities, summed, {:.3f} ms",
+  line("busy {:.3f} ms per step, idle {:.3f} ms ({:.2f} %) in {:.1f} gaps; sum of all activities {:.3f} ms",
        ms_a_step(busy()), ms_a_step(p_.idle()), percent(p_.idle()), a_step(static_cast<int64_t>(p_.gaps.size())),
        ms_a_step(summed()));
-  line("share: part of the time of a step");
+  line("share: share of the time of a step");
 }
 
 void Report::kernels() {
@@ -102,7 +102,8 @@ void Report::streams() {
 }
 
 void Report::longest_gaps() {
-  line("\n{:>10} {:>6} {:>10}  longest gaps, from the end of | to the start of", "us", "step", "at ms");
+  line("\n{:>10} {:>6} {:>10}  longest gaps, from the end of the first activity | to the start of the second", "us",
+       "step", "at ms");
   for (size_t i = 0; i < std::min<size_t>(p_.gaps.size(), 10); ++i) {
     const Gap& g = p_.gaps[i];
     line("{:>10.1f} {:>6} {:>10.3f}  {} | {}", static_cast<double>(g.time.length()) * 1e-3, p_.step_of(g),
@@ -111,7 +112,8 @@ void Report::longest_gaps() {
 }
 
 void Report::places() {
-  line("\n{:>8} {:>12} {:>9}  gaps by place, from the end of | to the start of", "share", "us a step", "a step");
+  line("\n{:>8} {:>12} {:>9}  gaps by place, from the end of the first activity | to the start of the second", "share",
+       "us a step", "a step");
   for (size_t i = 0; i < std::min<size_t>(p_.places.size(), 20); ++i) {
     const Place& p = p_.places[i];
     line("{:>6.2f} % {:>12.1f} {:>9.1f}  {} | {}", percent(p.ns), us_a_step(p.ns), a_step(p.count), name(p.before),

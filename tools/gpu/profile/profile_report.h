@@ -7,11 +7,11 @@
 
 namespace hexad::gpu_profile {
 
-/// Returns tables of kernels, of copies, of streams if there are several, and of gaps.
+/// Returns tables of kernels, copies and gaps, and a table of streams if there are several.
 std::string to_text(const Profile& profile);
 
-/// Returns the tables of to_text() as JSON. Adds each step, mangled names of kernels, and up to 100 gaps and places of
-/// gaps. Times are in microseconds.
+/// Returns the tables of to_text() as JSON. Adds each step, the mangled names of kernels, up to 100 gaps, and up to 100
+/// places (pairs of names around gaps). Times are in microseconds.
 std::string to_json(const Profile& profile);
 
 }  // namespace hexad::gpu_profile

@@ -23,15 +23,15 @@ struct Operation {
   int64_t count = 0, ns = 0, bytes = 0;
 };
 
-/// All gaps between activities with the same two names.
+/// All gaps between two activities with the same pair of names.
 struct Place {
   std::string_view before, after;  // names of the activities around the gaps; empty if there is none
   int64_t count = 0, ns = 0;
 };
 
-/// Sums (not means) over the steps of `window`. An activity counts in the step in which it begins.
+/// Sums (not means) over the steps of `window`. An activity belongs to the step in which it begins.
 struct Profile {
-  int64_t first_step = 0;  // index of the first counted step in the run, from 1
+  int64_t first_step = 0;  // number of the first counted step in the run, starting at 1
   Interval window;
   std::vector<StepTime> steps;
   std::vector<Operation> operations;  // longest first
@@ -40,7 +40,7 @@ struct Profile {
   std::vector<Place> places;          // longest first
 
   int64_t idle() const;
-  int64_t step_of(const Gap& gap) const;       // index of the gap's step, from 1
+  int64_t step_of(const Gap& gap) const;       // number of the gap's step in the run, starting at 1
   int64_t ns_into_step(const Gap& gap) const;  // ns from the start of the step to the start of the gap
 };
 

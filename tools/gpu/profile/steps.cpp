@@ -26,7 +26,7 @@ std::vector<int64_t> step_ends(std::span<const Activity> activities, std::string
 
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window) {
   std::vector<Gap> gaps;
-  const Activity* last = nullptr;  // activity that ended last so far
+  const Activity* last = nullptr;  // activity with the latest end so far
   int64_t covered = window.begin;  // end of the time covered by activities so far
   const auto idle_until = [&](int64_t time, const Activity* after) {
     if (time > covered) gaps.push_back({.time = {covered, time}, .before = last, .after = after});

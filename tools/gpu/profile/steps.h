@@ -15,8 +15,9 @@ struct Interval {
   int64_t length() const { return end - begin; }
 };
 
-/// Returns the end of each step: the end of its last kernel whose name contains `update`. An optimizer launches several
-/// such kernels in a row. A new step has begun if at least `between_steps` other kernels have run since the latest one.
+/// Returns the end time of each step: the end of its last kernel whose name contains `update`. An optimizer launches
+/// several such kernels in a row. The next such kernel belongs to a new step if at least `between_steps` other kernels
+/// ran in between.
 std::vector<int64_t> step_ends(std::span<const Activity> activities, std::string_view update);
 inline constexpr int between_steps = 16;
 
@@ -27,7 +28,7 @@ struct Gap {
   const Activity* after = nullptr;   // next activity after the gap; null: none
 };
 
-/// Returns all gaps of `window`, in order. The rest of the window is busy time, in which at least one activity runs.
+/// Returns all gaps of `window`, in order. In the rest of the window, at least one activity runs.
 std::vector<Gap> find_gaps(std::span<const Activity> activities, Interval window);
 
 /// Activity of one stream in a window.
@@ -35,7 +36,7 @@ struct StreamTime {
   uint32_t stream = 0;
   int64_t count = 0;            // number of activities that begin in the window
   int64_t busy = 0, alone = 0;  // ns in which the stream is busy, and in which only this stream is busy
-  std::string_view longest;     // name of the activities that took most of the stream's time
+  std::string_view longest;     // name of the activities with the largest total time on the stream
 };
 
 /// Returns the times of all streams with activities in the window, the busiest first.

@@ -73,7 +73,9 @@ void add_predict(const Command& bench, const Program& program) {
   const Command command =
       bench.add_command("predict", "Predict and measure every legal MoE schedule of a recipe; alone or under mpirun");
   auto options = std::make_shared<PredictOptions>();
-  command.add_option("recipe", &options->recipe, "YAML recipe; all values of its auto keys in schedule.moe are tried")
+  command
+      .add_option("recipe", &options->recipe,
+                  "YAML recipe; all legal values of its auto keys in schedule.moe are tried")
       .required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
@@ -91,11 +93,11 @@ void add_bench(const Program& program) {
   const Command command = program.root.add_command("bench", "Measure this machine");
   command.require_command();
   const Command gemm =
-      command.add_command("gemm", "Measure the rate of large matrix products: Hexad's kernels, oneDNN, Eigen");
+      command.add_command("gemm", "Measure the rate of large matrix products with Hexad's kernels, oneDNN and Eigen");
   auto options = std::make_shared<Options>();
   gemm.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
   gemm.add_option("--threads", &options->threads, "threads of the kernels").legal(whole_number(1, 4096));
-  gemm.add_option("--seconds", &options->seconds, "duration of the measurement of each library").legal(number_above(0));
+  gemm.add_option("--seconds", &options->seconds, "seconds for which each library is measured").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);

@@ -1,4 +1,4 @@
-// Options of the commands that predict steps on a cluster.
+// Options that are common to the commands that predict steps on a cluster.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace hexad::app {
 
-/// Overrides on the command line, divided into those of the recipe and those of the cluster file. The latter lack their
-/// prefix "cluster.".
+/// Overrides of the command line, divided into overrides of the recipe and of the cluster file. The prefix "cluster."
+/// is removed.
 struct DividedOverrides {
   std::vector<std::string> recipe, cluster;
 };
@@ -24,7 +24,7 @@ inline DividedOverrides divided(const std::vector<std::string>& all) {
   return out;
 }
 
-/// Adds --routing. load_of() reads its value.
+/// Adds --routing, whose value is an argument of load_of().
 inline Option add_routing(const Command& command, std::string& routing) {
   return command
       .add_option("--routing", &routing,
@@ -34,8 +34,8 @@ inline Option add_routing(const Command& command, std::string& routing) {
       .path();
 }
 
-/// Returns the load of the experts of `model` under `routing`: a word (even, p99, worst), or the path of a file with
-/// the load.
+/// Returns the load of the experts of `model`. `routing` is a word (even, p99, worst), or the path of a file with the
+/// load.
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;

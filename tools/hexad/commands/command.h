@@ -1,5 +1,5 @@
-// The subcommands of `hexad`. Each function adds its command to the command line. The body of a command runs if the
-// user chose it.
+// The subcommands of `hexad`. Each function adds a command to the command line. The command's body runs if the user
+// chooses the command.
 #pragma once
 
 #include "tools/hexad/command_line.h"
@@ -7,7 +7,7 @@
 
 namespace hexad::app {
 
-/// Root command and extensions, from which every command adds itself.
+/// Arguments of the functions below: the root command, and the parts that a user's program adds.
 struct Program {
   Command root;
   const train::Extensions& extensions;
@@ -26,8 +26,10 @@ void add_inspect(const Program& program);
 void add_env(const Program& program);
 void add_bench(const Program& program);
 void add_profile(const Program& program);
+void add_check_cluster(const Program& program);
 void add_reference(const Program& program);
 void add_report(const Program& program);
+void add_scale(const Program& program);
 void add_simulate(const Program& program);
 void add_verify(const Program& program);
 void add_completion(const Program& program);

@@ -10,7 +10,8 @@
 namespace hexad::app {
 namespace {
 
-// Returns the legal words, or the kind of file, of an option or of an argument without a name.
+// Returns the legal words of an option or a positional argument. Without legal words, returns a kind of file: RECIPES,
+// FOLDERS or FILES.
 std::string value_of(const Command::Taken& taken) {
   if (!taken.words.empty()) return taken.words;
   if (taken.argument == "recipe" || taken.argument == "input") return "RECIPES";
@@ -18,11 +19,11 @@ std::string value_of(const Command::Taken& taken) {
   return "FILES";
 }
 
-// Returns lines of the script's `case`. `path` has the words of a command, such as "bench gemm".
-// - "path": the words that may follow: names, words of the first argument, or a kind of file. KEYS is added if keys of
-//   a recipe may follow.
-// - "path -": options.
-// - "path --option": legal values of the option.
+// Returns branches for the `case` statement of the script. `path` is the words of a command, such as "bench gemm".
+// - The branch "path" prints the words that may follow: subcommands, legal words of the first argument, or a kind of
+//   file. It also prints KEYS if recipe keys may follow.
+// - The branch "path -" prints the options.
+// - The branch "path --option" prints the legal values of the option.
 std::string lines_of(const Command& command, const std::string& path) {
   std::vector<std::string> words, options;
   std::string below;
@@ -46,8 +47,8 @@ std::string lines_of(const Command& command, const std::string& path) {
          below;
 }
 
-// Returns the lines for the words after `help`: names of commands and of their subcommands. In the script, they precede
-// the other lines of `help`.
+// Returns the branches for the words after `help`: names of commands and subcommands. In the script, these branches
+// precede the branches that lines_of() returns for `help`.
 std::string lines_of_help(const Command& command, const std::string& path) {
   std::vector<std::string> names;
   std::string below;
@@ -62,9 +63,9 @@ constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// The script asks the program for the keys of recipes and their legal values, once per shell. Other programs built on
-// the library therefore get the same completion. In bash, `=` separates words, so the value of a key is a separate
-// word; in zsh it is not. All other words are completed as files.
+// The script runs the program once per shell to get the keys of recipes and their legal values. Therefore the script
+// also works for other programs built on the library. In bash, `=` separates words, so the value of a key is a separate
+// word. In zsh, `=` does not separate words. All other words are completed as files.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)
@@ -131,8 +132,8 @@ _hexad() {{
 complete -o default -F _hexad {0}
 )";
 
-// Fish runs bash's completion with the words before the cursor. In fish, `=` does not separate words. If bash completes
-// file names, folders get a slash, so that fish does not end the word.
+// In fish, the function runs bash's completion with the words before the cursor. In fish, `=` does not separate words.
+// If bash completes file names, the function appends a slash to folders, so that fish does not end the word.
 constexpr std::string_view fish_function = R"(function _hexad_complete
   set -l word (commandline -ct)
   set -l found (bash -c '

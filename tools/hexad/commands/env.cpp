@@ -16,7 +16,7 @@ using namespace train;
 
 namespace {
 
-// Returns one line about the card that `device: cuda` would use, or the reason why there is none.
+// Returns one line about the GPU that `device: cuda` would use, or the reason why there is none.
 std::string card() {
   try {
     return device::DeviceContext(device::ContextOptions{.kind = device::DeviceKind::cuda}).description();
@@ -29,7 +29,7 @@ std::string card() {
 
 void add_env(const Program& program) {
   const Command command =
-      program.root.add_command("env", "Show the build of this program and the machine that it runs on");
+      program.root.add_command("env", "Show the build of this program and the machine on which it runs");
   command.run(on_one_rank(command, [] {
     fmt::print("hexad        {}\n", version);
     fmt::print("compiled     for {}{}\n", architecture,

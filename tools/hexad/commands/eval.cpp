@@ -1,21 +1,20 @@
+#include <chrono>
 #include <cmath>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "framework/base/units.h"
-#include "framework/kernels/cpu/parallel.h"
+#include "framework/data/training_data.h"
 #include "framework/telemetry/progress_sink.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/eval_choices.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/trained_run.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
-#include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/model/evaluation.h"
-#include "tools/train/process/cores.h"
-#include "tools/train/recipe/complete.h"
-#include "tools/train/recipe/traffic_options.h"
 
 namespace hexad::app {
 
@@ -26,19 +25,20 @@ using namespace train;
 namespace {
 
 struct Options {
-  std::string run, step = "auto";
+  std::string run, step = "auto", choices, items;
   std::vector<std::string> overrides;
   int64_t sequences = 0;
   bool json = false;
 };
 
-void print_json(const Options& options, int64_t step, const Evaluation& e, bool has_bytes) {
+void print_json(const Options& options, const TrainedRun& run, const Evaluation& e, bool has_bytes) {
   const auto number = [](double value) {
     return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
   const nlohmann::ordered_json json{
       {"run", options.run},
-      {"step", step},
+      {"step", run.checkpoint.step()},
+      {"layout", run.layout},
       {"heldout_loss", number(e.loss)},
       {"bits_per_byte", has_bytes ? number(e.bits_per_byte) : nlohmann::ordered_json(nullptr)},
       {"tokens", e.tokens},
@@ -47,16 +47,22 @@ void print_json(const Options& options, int64_t step, const Evaluation& e, bool 
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-ExitCode run_eval(const Options& options, const Extensions& extensions, comm::World& world) {
-  // A single rank holds the whole model, even if the run had another layout.
-  std::vector<std::string> overrides = world.size() == 1 ? one_rank_overrides() : std::vector<std::string>{};
-  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+// Returns this rank's part of the model, with the weights of a run.
+std::unique_ptr<ModelInstance> loaded(TrainedRun& run, const Extensions& extensions, comm::World& world) {
+  auto instance = std::make_unique<ModelInstance>(run.recipe, extensions, world.group());
+  Checkpointer::load_weights(run.checkpoint, *instance);
+  return instance;
+}
+
+TrainedRun opened(const Options& options, const Extensions& extensions, comm::World& world) {
+  return open_trained_run({options.run, options.overrides, options.step, world.size()}, TrainedUse::evaluation,
+                          extensions, world);
+}
+
+ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm::World& world) {
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
-  auto [recipe, checkpoint] = open_run(options.run, overrides, options.step, extensions, world.file_work());
-  complete(recipe, find_cores(world).of_rank);
-  world.set_guards(guards_of(recipe.distributed));
-  order_traffic(world, recipe.distributed);
-  kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
+  TrainedRun run = opened(options, extensions, world);
+  const Recipe& recipe = run.recipe;
   const auto data = data::open_training_data(recipe.data,
                                              {.context = recipe.model.context,
                                               .vocab_size = recipe.model.vocab,
@@ -65,38 +71,73 @@ ExitCode run_eval(const Options& options, const Extensions& extensions, comm::Wo
                                              extensions.sources);
   if (!data.heldout)
     fail(ExitCode::usage,
-         "the recipe's data have no held-out part; prepare the dataset with --heldout, or name another dataset");
+         "the recipe's data have no held-out part; prepare the dataset with --heldout, or set data.dataset");
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
-  ModelInstance instance(recipe, extensions, world.group());
-  Checkpointer::load_weights(checkpoint, instance);
+  const auto instance = loaded(run, extensions, world);
   phase.reset();
   const auto bytes = data.tokenizer ? data::bytes_per_id(*data.tokenizer) : std::vector<int32_t>{};
-  const Evaluation e = evaluate(instance, recipe, *data.heldout, options.sequences, bytes);
+  const Evaluation e = evaluate(*instance, recipe, *data.heldout, options.sequences, bytes);
   if (world.rank() != 0) return ExitCode::done;
   if (options.json) {
-    print_json(options, checkpoint.step(), e, data.tokenizer != nullptr);
+    print_json(options, run, e, data.tokenizer != nullptr);
     return ExitCode::done;
   }
-  fmt::print("step {}: {}\n", checkpoint.step(), telemetry::heldout_text(metrics_of(e, checkpoint.step())));
+  fmt::print("step {}: {}\n", run.checkpoint.step(), telemetry::heldout_text(metrics_of(e, run.checkpoint.step())));
   fmt::print("forward only: {}\n", human_count(static_cast<double>(e.processed) / e.seconds) + " tokens/s");
+  return ExitCode::done;
+}
+
+ExitCode eval_choices(const Options& options, const Extensions& extensions, comm::World& world) {
+  std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
+  ChoiceEvaluation e{.run = options.run, .file = options.choices, .items = read_choice_items(options.choices)};
+  require_same_file(world, options.choices);
+  TrainedRun run = opened(options, extensions, world);
+  require_decoder(run.recipe, options.run, "predict the next token");
+  const auto tokenizer = tokenizer_of(run.recipe, options.run, "read the choices");
+  if (!plan::fits_in_memory(run.recipe, extensions, world, plan::ModelUse::evaluation)) return ExitCode::resource;
+  const auto instance = loaded(run, extensions, world);
+  phase.reset();
+  const auto start = std::chrono::steady_clock::now();
+  e.scores = score_choices(*instance, run.recipe, *tokenizer, e.items, options.choices);
+  e.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  e.layout = run.layout, e.step = run.checkpoint.step();
+  if (world.rank() != 0) return ExitCode::done;
+  print_choices(e, options.json);
+  if (!options.items.empty()) write_choice_items(e, options.items);
   return ExitCode::done;
 }
 
 }  // namespace
 
 void add_eval(const Program& program) {
-  const Command command =
-      program.root.add_command("eval", "Evaluate the held-out loss of a run, and measure the throughput of forward");
+  const Command command = program.root.add_command(
+      "eval", "Evaluate a run's held-out loss or its answers to questions, and measure the forward throughput");
   auto options = std::make_shared<Options>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
-  command.add_option("--sequences", &options->sequences, "sequences to evaluate, spread over the held-out set; 0: all")
-      .legal(whole_number(0));
+  const Option sequences = command
+                               .add_option("--sequences", &options->sequences,
+                                           "number of sequences to evaluate, spread over the held-out set; 0: all")
+                               .legal(whole_number(0));
+  const Option choices =
+      command
+          .add_option("--choices", &options->choices,
+                      "file of questions, one JSON object per line with context (or query), choices and gold; prints "
+                      "the share of right answers instead of the held-out loss")
+          .path();
+  command.add_option("--items", &options->items, "file to write with the answer to each question; needs --choices")
+      .path()
+      .needs(choices);
   command.add_flag("--json", options->json, "print one JSON object");
-  command.run([program, options] {
-    return on_all_ranks([&](comm::World& world) { return run_eval(*options, program.extensions, world); });
+  command.run([program, options, sequences] {
+    if (sequences.given() && !options->choices.empty())
+      fail(ExitCode::usage, "--sequences selects held-out text, but --choices evaluates all questions of its file");
+    return on_all_ranks([&](comm::World& world) {
+      return options->choices.empty() ? eval_heldout(*options, program.extensions, world)
+                                      : eval_choices(*options, program.extensions, world);
+    });
   });
 }
 

@@ -46,7 +46,7 @@ base::ExitCode run_export(const Options& options) {
              base::human_bytes(static_cast<double>(report.bytes)), base::counted(report.shards, "file"),
              seconds.count());
   if (report.origin.empty())
-    train::say("note: config.json is new, and there are no tokenizer files");
+    train::say("note: config.json was made from the recipe, and no tokenizer files were copied");
   else
     fmt::print("config.json{}{} from {}\n", report.files.empty() ? "" : ", ", fmt::join(report.files, ", "),
                report.origin);
@@ -66,7 +66,7 @@ void add_export(const Program& program) {
   command
       .add_option(
           "--like", &options->model.like,
-          "folder whose config.json and tokenizer files are used; default: that of the model from which the run "
+          "folder whose config.json and tokenizer files are used; default: the folder of the model from which the run "
           "started")
       .path();
   std::vector<std::string_view> families;
@@ -75,7 +75,7 @@ void add_export(const Program& program) {
       .add_option("--family", &options->model.family,
                   "model_type of a new config.json, for a model that was trained from scratch")
       .legal(one_of(std::move(families)));
-  command.add_option("--dtype", &options->model.dtype, "type of the weights; source: that of the imported model")
+  command.add_option("--dtype", &options->model.dtype, "dtype of the weights; source: the dtype of the imported model")
       .legal(one_of({"source", "f32", "bf16", "f16"}));
   command.add_option("--shard-bytes", &options->model.shard_bytes, "largest size of a safetensors file, in bytes")
       .legal(whole_number(1));

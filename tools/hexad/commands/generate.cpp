@@ -1,96 +1,191 @@
 #include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
+#include "framework/base/enum_names.h"
 #include "framework/base/utf8.h"
-#include "framework/data/dataset_paths.h"
-#include "framework/data/tokenizer.h"
-#include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/text_output.h"
-#include "parallel/comm/self_group.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/prompts.h"
 #include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/trained_run.h"
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
-#include "tools/train/checkpoint/run_directory.h"
 #include "tools/train/model/generation.h"
-#include "tools/train/process/cores.h"
+#include "tools/train/model/token_pass.h"
 #include "tools/train/process/say.h"
-#include "tools/train/recipe/complete.h"
 
 namespace hexad::app {
 
 using namespace base;
-using namespace layers;
 
 using namespace train;
 
 namespace {
 
 struct Options {
-  std::string run, prompt, step = "auto";
-  std::vector<std::string> overrides;
+  std::string run, prompt_file, system, chat_form, step = "auto";
+  std::vector<std::string> prompts, overrides;
   SamplingOptions sampling;
+  bool json = false;
 };
 
-ExitCode run_generate(Options options, const Extensions& extensions) {
-  const auto one_rank = one_rank_overrides();
-  options.overrides.insert(options.overrides.end(), one_rank.begin(), one_rank.end());
-  auto [recipe, checkpoint] = open_run(options.run, options.overrides, options.step, extensions);
-  if (recipe.model.kind == ModelKind::encoder)
-    fail(ExitCode::usage, "'", options.run,
-         "' is a run of an encoder, which does not generate text; expected model.kind: decoder");
-  if (recipe.data.registered())
-    fail(ExitCode::usage, "'", options.run, "' was trained on the source ", recipe.data.source_name(),
-         ", which has no tokenizer, so it cannot generate text");
-  complete(recipe, find_cores().of_rank);
-  kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
-  const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
-  const auto tokenizer = data::load_tokenizer(data::tokenizer_path(folder));
+std::vector<Prompt> prompts_of(const Options& options) {
+  const bool chat = !options.chat_form.empty();
+  if (options.prompts.empty() && options.prompt_file.empty())
+    fail(ExitCode::usage, "--prompt is required: the text to continue; --prompt-file reads texts from a file");
+  if (!chat && !options.system.empty())
+    fail(ExitCode::usage, "--system (", options.system, ") needs --chat-form, the form of the model's conversations");
+  std::vector<Prompt> prompts;
+  for (const std::string& text : options.prompts) prompts.push_back({.text = text, .system = options.system});
+  if (options.prompt_file.empty()) return prompts;
+  std::ranges::move(read_prompts(options.prompt_file, options.system, chat), std::back_inserter(prompts));
+  return prompts;
+}
 
-  const plan::MemoryFit fit = plan::memory_fit_on_this_machine(recipe, extensions, 1, plan::ModelUse::generation);
-  if (fit.verdict == plan::MemoryFit::Verdict::too_much) fail(ExitCode::resource, "the model does not fit: ", fit.text);
-  const comm::SelfGroup alone;
-  ModelInstance instance(recipe, extensions, alone);
-  Checkpointer::load_weights(checkpoint, instance);
-  const std::vector<int32_t> ids = prompt_of(*tokenizer, options.prompt);
-  if (const std::string cut = warn_of_cut(*tokenizer, ids, recipe.model.context); !cut.empty()) say("warning: " + cut);
+// Returns the beginning of a message about a prompt: "prompt 2: " for index 1. Empty if there is a single prompt.
+std::string name_of_prompt(size_t prompt, size_t prompts) {
+  return prompts > 1 ? cat("prompt ", prompt + 1, ": ") : "";
+}
+
+void warn_of_cuts(const data::Tokenizer& tokenizer, const std::vector<std::vector<int32_t>>& ids, int64_t context) {
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (const std::string cut = warn_of_cut(tokenizer, ids[i], context); !cut.empty())
+      say(cat("warning: ", name_of_prompt(i, ids.size()), cut));
+}
+
+std::string text_of(const data::Tokenizer& tokenizer, const Continuation& c) {
+  return valid_utf8(tokenizer.decode(c.ids));
+}
+
+void print_json(const Options& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
+                const std::vector<Prompt>& prompts, const std::vector<Continuation>& continued) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < prompts.size(); ++i)
+    results.push_back({{"prompt", prompts[i].text},
+                       {"tokens", continued[i].ids},
+                       {"text", text_of(tokenizer, continued[i])},
+                       {"stop", enum_name(continued[i].stop)}});
+  const nlohmann::ordered_json json{
+      {"run", options.run}, {"step", run.checkpoint.step()}, {"layout", run.layout}, {"results", results}};
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+// Prints each continuation after its prompt, or each answer alone. An empty line separates the texts.
+void print_texts(const Options& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
+                 const std::vector<Continuation>& continued) {
+  telemetry::TextOutput out(1);
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (i > 0) out.write("\n");
+    const std::string before = options.chat_form.empty() ? prompts[i].text : "";
+    out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
+  }
+}
+
+// Continues one prompt and prints each token as soon as it is chosen.
+Continuation stream_text(ModelInstance& instance, const Options& options, const data::Tokenizer& tokenizer,
+                         const std::string& prompt, const std::vector<std::vector<int32_t>>& ids) {
+  const bool prints = instance.mesh.world().rank() == 0;
+  telemetry::TextOutput out(1);
+  Utf8Pieces text;  // a token may end inside a character
+  if (prints) out.write(text.add(prompt));
+  const auto written = generate_each(instance, ids, options.sampling, [&](size_t, int32_t id) {
+    if (prints) out.write(text.add(tokenizer.bytes_of(id)));
+  });
+  if (prints) out.write(text.finish() + "\n");
+  return written.front();
+}
+
+void say_full(const Options& options, int64_t context, const Continuation& c, const std::string& name = "") {
+  if (c.stop == Stop::context)
+    say(cat(name, "the model's context (model.context: ", context, ") is full after ", std::ssize(c.ids), " of ",
+            counted(options.sampling.max_tokens, "token")));
+}
+
+ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
+  const data::ChatForm* form = options.chat_form.empty() ? nullptr : &data::chat_form(options.chat_form);
+  const std::vector<Prompt> prompts = prompts_of(options);
+  if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
+  std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
+  TrainedRun run = open_trained_run({options.run, options.overrides, options.step, world.size()},
+                                    TrainedUse::generation, extensions, world);
+  const Recipe& recipe = run.recipe;
+  require_decoder(recipe, options.run, "generate text");
+  require_whole_sequences(recipe.parallel.cp);
+  const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
+  const int64_t context = recipe.model.context;
+  const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form, prompts, context);
+  const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
+  if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation, cached)) return ExitCode::resource;
+  ModelInstance instance(recipe, extensions, world.group());
+  Checkpointer::load_weights(run.checkpoint, instance);
+  phase.reset();
+  const bool prints = world.rank() == 0;
+  if (prints) warn_of_cuts(*tokenizer, ids, context);
   options.sampling.stop_id = tokenizer->end_of_document();
   options.sampling.vocabulary = tokenizer->vocab_size();
-  telemetry::TextOutput out(1);
-  base::Utf8Pieces text;  // a token may end inside a character
-  out.write(text.add(options.prompt));
-  const auto written =
-      generate(instance, ids, options.sampling, [&](int32_t id) { out.write(text.add(tokenizer->bytes_of(id))); });
-  out.write(text.finish() + "\n");
-  const int64_t seen = std::min(std::ssize(ids), longest_prompt(recipe.model.context));
-  if (std::ssize(written) < options.sampling.max_tokens && seen + std::ssize(written) > recipe.model.context)
-    say(cat("the model's context (model.context: ", recipe.model.context, ") is full after ", std::ssize(written),
-            " of ", counted(options.sampling.max_tokens, "token")));
+  if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
+  if (prompts.size() == 1 && !form && !options.json) {
+    const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
+    if (prints) say_full(options, context, written);
+    return ExitCode::done;
+  }
+  const std::vector<Continuation> written = generate_each(instance, ids, options.sampling);
+  if (!prints) return ExitCode::done;
+  if (options.json) {
+    print_json(options, run, *tokenizer, prompts, written);
+    return ExitCode::done;
+  }
+  print_texts(options, *tokenizer, prompts, written);
+  for (size_t i = 0; i < written.size(); ++i) say_full(options, context, written[i], name_of_prompt(i, written.size()));
   return ExitCode::done;
 }
 
 }  // namespace
 
 void add_generate(const Program& program) {
-  const Command command = program.root.add_command("generate", "Continue a text with a trained model");
+  const Command command =
+      program.root.add_command("generate", "Continue texts, or answer questions, with a trained model");
   auto options = std::make_shared<Options>();
+  std::vector<std::string_view> forms;
+  for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
-  command.add_option("--prompt", &options->prompt, "text to continue").required();
+  command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
+  command
+      .add_option(
+          "--prompt-file", &options->prompt_file,
+          "file with a text on each line; if its name ends in .jsonl, a JSON object with a text under \"prompt\"")
+      .path();
+  command
+      .add_option(
+          "--chat-form", &options->chat_form,
+          "treat the texts as questions to a chat model with conversations in this form; print only the answers")
+      .legal(one_of(forms));
+  command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
   command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "temperature; 0: always the most probable token")
       .legal(number(0));
-  command.add_option("--top-k", &options->sampling.top_k, "choose among this number of most probable tokens; 0: all")
+  command.add_option("--top-k", &options->sampling.top_k, "number of most probable tokens to choose from; 0: all")
       .legal(whole_number(0));
   command
       .add_option("--top-p", &options->sampling.top_p,
-                  "choose among the fewest most probable tokens whose probabilities reach this sum")
+                  "choose from the smallest set of most probable tokens with at least this total probability")
       .legal(number(0, 1));
   command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
-  command.run(on_one_rank(command, [program, options] { return run_generate(*options, program.extensions); }));
+  command.add_option("--together", &options->sampling.together, "largest number of prompts in one forward pass")
+      .legal(whole_number(1));
+  command.add_flag("--json", options->json, "print one JSON object: prompts, tokens, texts, and why each text ended");
+  command.run([program, options] {
+    return on_all_ranks([&](comm::World& world) { return run_generate(*options, program.extensions, world); });
+  });
 }
 
 }  // namespace hexad::app

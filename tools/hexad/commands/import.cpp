@@ -44,7 +44,7 @@ base::ExitCode run_import(const Options& options) {
 }  // namespace
 
 void add_import(const Program& program) {
-  const Command command = program.root.add_command("import", "Read a Hugging Face model as a checkpoint");
+  const Command command = program.root.add_command("import", "Convert a Hugging Face model to a checkpoint");
   auto options = std::make_shared<Options>();
   command.add_option("model", &options->source, "folder with config.json and safetensors files").required();
   command.add_option("output", &options->target, "new folder: a checkpoint for train.init_from, with a recipe")

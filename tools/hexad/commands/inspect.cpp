@@ -34,8 +34,8 @@ void show(const io::Checkpoint& checkpoint, const Options& options) {
   fmt::print("{}\n", options.json ? io::describe_json(checkpoint) : io::describe(checkpoint));
 }
 
-/// Prints the facts of a run, then `text`. With --json, prints the JSON object in `text`, with the facts as its member
-/// "run".
+/// Prints the facts of a run, followed by `text`. With --json, `text` is a JSON object or empty; prints this object
+/// with the facts as its member "run".
 void show_run(const RunFacts& facts, const std::string& text, const Options& options) {
   using Json = nlohmann::ordered_json;
   for (const std::string& problem : facts.problems) say("warning: " + problem);
@@ -87,7 +87,8 @@ bool can_be_inspected(const fs::path& path) {
          data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) for a path that cannot be inspected. Names the folders directly below the path that can be.
+/// Throws Error(usage) if the path cannot be inspected. The message names folders directly below the path that can be
+/// inspected.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
@@ -97,7 +98,8 @@ void require_checkpoint(const std::string& path) {
   std::vector<std::string> below;
   if (!is_file)
     for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() == ".safetensors") return;  // a checkpoint that has lost its manifest
+      if (entry.path().extension() == ".safetensors")
+        return;  // the path may be a checkpoint that has lost its manifest
       if (can_be_inspected(entry.path())) below.push_back(base::cat("'", entry.path().string(), "'"));
     }
   std::ranges::sort(below);
@@ -136,9 +138,8 @@ void add_inspect(const Program& program) {
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder, .hxd or .idx file")
       .required();
   command.add_flag("--json", options->json, "print one JSON object");
-  command.add_flag(
-      "--verify", options->verify,
-      "first check every byte (in a run directory: of all its checkpoints); exit code 3 if any is damaged");
+  command.add_flag("--verify", options->verify,
+                   "first check every byte (in a run directory: of all checkpoints); exit code 3 if a file is damaged");
   command.run(on_one_rank(command, [options] { return inspect(*options); }));
 }
 

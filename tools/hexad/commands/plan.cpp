@@ -26,6 +26,7 @@
 #include "tools/plan/layout_as_is.h"
 #include "tools/plan/plan_picture.h"
 #include "tools/plan/plan_search.h"
+#include "tools/plan/state_bound.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
@@ -82,7 +83,9 @@ class Planner {
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
-    if (contexts_.size() > 1) return run_path(begin);
+    const bool is_path = contexts_.size() > 1;
+    refuse_state(is_path ? prices_.nodes() * prices_.ranks_per_node() : ranks_);
+    if (is_path) return run_path(begin);
     PlanRequest request{.world = ranks_, .objective = objective(), .load = load_, .details = true};
     if (options_.layouts) request.wanted = *options_.layouts;
     std::vector<FewestRanks::Refused> fewer;
@@ -115,12 +118,12 @@ class Planner {
   }
 
  private:
-  // Replaces old names of keys, because rules use the new ones.
+  // Replaces old key names, because the rules of layouts use the current names.
   static config::Document renamed(config::Document document) {
     for (const std::string& line : rename_keys(document)) say(line);
     return document;
   }
-  // Returns the lengths in `context`. Returns no lengths if it is empty: the length in the recipe is then planned.
+  // Returns the sequence lengths in `context`. Returns none if `context` is empty; the recipe's length is then planned.
   static std::vector<int64_t> lengths(const std::string& context) try {
     return context.empty() ? std::vector<int64_t>{} : context_lengths(context);
   } catch (const base::Error& e) {
@@ -133,8 +136,8 @@ class Planner {
   }
   Objective objective() const { return *base::enum_named<Objective>(options_.objective); }
 
-  // Plans the recipe with another length, number of ranks or memory. The order of axes stays auto, because a layout
-  // with a given order has no expansion.
+  // Plans the recipe with another sequence length, number of ranks or memory. parallel.order remains auto, because a
+  // layout with an explicit order has no expansion.
   Plan plan_at(const PlanQuestion& question) const {
     const PlanRequest request{.world = question.ranks,
                               .objective = question.objective,
@@ -160,7 +163,7 @@ class Planner {
     return [this](const PlanQuestion& question) { return plan_at(question); };
   }
 
-  // Plans each of the given lengths, and prints the plans as a path.
+  // Plans every given sequence length, and prints the plans as a path of growing lengths.
   base::ExitCode run_path(double begin) const {
     for (const auto& [given, option] :
          {std::pair(options_.explain, std::string("--explain")),
@@ -197,7 +200,7 @@ class Planner {
     return base::ExitCode::done;
   }
 
-  // Returns the plan. Under Objective::ranks, finds the smallest sufficient number of ranks, and writes the
+  // Returns the plan. Under Objective::ranks, first finds the smallest sufficient number of ranks and writes the
   // insufficient numbers to `fewer`.
   Plan search(PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) {
     if (request.objective != Objective::ranks)
@@ -208,7 +211,8 @@ class Planner {
     return std::move(fewest.plan);
   }
 
-  // Adds the layout of least memory if it fits after all (shortfall()). Otherwise refuses the recipe.
+  // Called if the search found no layout that fits. Adds the layout of least memory if shortfall() shows that this
+  // layout fits. Otherwise, refuses the recipe.
   void add_smallest_or_refuse(Plan& plan, const PlanRequest& request, std::vector<FewestRanks::Refused>& fewer) const {
     if (plan.legal == 0) refuse_rules(plan, ranks_);
     Shortfall lack = shortfall(planner(), recipe_.model.context, ranks_, plan.memory);
@@ -224,7 +228,7 @@ class Planner {
                plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
   }
-  // Returns "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
+  // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
   std::string nearest_ranks_text(int64_t ranks) const {
     const auto [below, above] = nearest_legal_ranks(
         document_, recipe_, extensions_, {.world = ranks, .ranks_per_domain = prices_.domain()}, most_planned_ranks);
@@ -236,22 +240,42 @@ class Planner {
       text += fmt::format(" (more than {} has)", options_.cluster);
     return text;
   }
+  // Refuses a recipe whose weights and optimizer state do not fit the ranks in any layout. Simulates no step.
+  void refuse_state(int64_t ranks) const {
+    const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
+    if (!lack) return;
+    const auto above =
+        nearest_legal_ranks(document_, recipe_, extensions_,
+                            {.world = lack->fewest_ranks - 1, .ranks_per_domain = prices_.domain()}, most_planned_ranks)
+            .above;
+    const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
+                                                    base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
+                                      : fmt::format("more than {}", base::counted(lack->fewest_ranks - 1, "rank"));
+    base::fail(base::ExitCode::usage, options_.recipe, " does not fit ", base::counted(ranks, "rank"), " of ",
+               options_.cluster, ", whatever the layout and the context: ",
+               lack->has_optimizer   ? "weights, gradients and the optimizer's state"
+               : lack->has_gradients ? "weights and gradients"
+                                     : "weights",
+               ", divided evenly among the ranks, take ", base::human_bytes(lack->bytes), " a rank, ",
+               base::human_bytes(lack->bytes - lack->memory), " more than the ", base::human_bytes(lack->memory),
+               " that its tensors may take\nnearest number of ranks whose memory holds them: ", nearest);
+  }
   [[noreturn]] void refuse_size(const Shortfall& lack) const {
     base::fail(base::ExitCode::usage, options_.recipe, " with a context of ", context_text(lack.least->context),
                " does not fit ", lack.least->ranks, " ranks of ", options_.cluster, ": ",
                lack_text(planner(), lack, prices_.ranks_per_node()));
   }
 
-  // Predicts the layout that the recipe itself has.
+  // Predicts the recipe's own layout.
   OwnLayout own_layout(const PlanRequest& request) const {
     try {
       return {.layout = layout_as_is(document_, extensions_, cluster_, request), .lack = {}};
     } catch (const config::RecipeError& e) {
       return {.layout = {},
-              .lack = fmt::format("the recipe as it is has no legal layout of {}:\n{}", base::counted(ranks_, "rank"),
+              .lack = fmt::format("the unchanged recipe has no legal layout of {}:\n{}", base::counted(ranks_, "rank"),
                                   e.what())};
     } catch (const base::Error& e) {
-      return {.layout = {}, .lack = fmt::format("the step of the recipe as it is cannot be predicted:\n{}", e.what())};
+      return {.layout = {}, .lack = fmt::format("the step of the unchanged recipe cannot be predicted:\n{}", e.what())};
     }
   }
 
@@ -267,7 +291,7 @@ class Planner {
                     shell_word(std::filesystem::absolute(options_.recipe).parent_path().string())));
   }
 
-  // Draws the best layout.
+  // Writes a picture of the best layout to the file of --svg.
   void write_picture(const Plan& plan) const {
     const PlannedLayout& best = plan.best.front();
     const mesh::Layout layout(best.candidate.recipe.parallel.sizes(), static_cast<int>(ranks_));
@@ -283,7 +307,7 @@ class Planner {
 
   const Options& options_;
   const Extensions& extensions_;
-  const std::vector<int64_t> contexts_;  // lengths to plan; empty: the recipe's length
+  const std::vector<int64_t> contexts_;  // sequence lengths to plan; empty: the recipe's length
   const Cluster cluster_;
   const config::Document document_;
   Recipe recipe_;
@@ -296,7 +320,7 @@ class Planner {
 }  // namespace
 
 void add_plan(const Program& program) {
-  const Command command = program.root.add_command("plan", "Find the layout of a recipe on a cluster");
+  const Command command = program.root.add_command("plan", "Find the best layout of a recipe on a cluster");
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required();
   command.add_option("overrides", &options->overrides,
@@ -309,28 +333,27 @@ void add_plan(const Program& program) {
   command
       .add_option(
           "--ranks", &options->ranks,
-          "number of ranks; 0: all of the cluster. A path of lengths begins with this number and doubles it when no "
-          "layout fits; --objective ranks tries at most this number")
+          "number of ranks; 0: all ranks of the cluster. A path of lengths (--context) begins with this number and "
+          "doubles it when no layout fits. --objective ranks tries at most this number")
       .legal(whole_number(0, 1 << 24));
   command.add_option(
       "--context", &options->context,
-      "tokens of a sequence, such as 4096 or 4K, instead of the recipe's; or 4K..1M: a path of lengths from the first "
-      "to the last, each twice the one before");
+      "tokens in a sequence, such as 4096 or 4K, instead of model.context; or a path of lengths such as 4K..1M, each "
+      "twice the previous length");
   command
-      .add_option(
-          "--objective", &options->objective,
-          "quantity to minimize: time of a step, memory of a rank, or number of ranks in whose memory the recipe fits")
+      .add_option("--objective", &options->objective,
+                  "quantity to minimize: time of a step, memory of a rank, or number of ranks whose memory suffices")
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,
-                  "number of layouts that are listed, of which twice as many are simulated; default: 10. The number of "
-                  "legal layouts lists all that fit")
+                  "number of layouts to list; twice this number is simulated; default: 10. With the number of legal "
+                  "layouts, all layouts that fit are listed")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,
-                   "compare the best layout with the next one, and with the recipe as it is");
+                   "compare the best layout with the second best, and with the unchanged recipe");
   command.add_flag("--json", options->json, "print one JSON object");
-  command.add_option("--out", &options->out, "file for the best layout: a recipe that hexad train takes").path();
+  command.add_option("--out", &options->out, "file for the best layout: a recipe for hexad train").path();
   command
       .add_option(
           "--svg", &options->svg,

@@ -18,7 +18,8 @@ namespace {
 using base::human_bytes;
 using Json = nlohmann::ordered_json;
 
-// Bytes that a rank sends in a step, over the fast link and over the network. Means over pipeline stages.
+// Bytes that a rank sends in a step: over the fast link inside a node, and over the network. Means over pipeline
+// stages.
 struct Sent {
   double inside = 0, network = 0;
 };
@@ -37,9 +38,9 @@ mesh::Layout layout_of(const PlannedLayout& l, int64_t ranks) {
   return {l.candidate.recipe.parallel.sizes(), static_cast<int>(ranks)};
 }
 
-// Returns a text like "140 GiB a rank, as dp 1, tp 8, ...".
+// Returns a text like "140 GiB per rank with dp 1, tp 8, ...".
 std::string memory_text(const FittingLayout& l) {
-  return fmt::format("{} a rank, as {}", human_bytes(l.layout.memory.total), l.layout.candidate.to_string(l.ranks));
+  return fmt::format("{} per rank with {}", human_bytes(l.layout.memory.total), l.layout.candidate.to_string(l.ranks));
 }
 
 int64_t nodes_of(int64_t ranks, int64_t ranks_per_node) { return (ranks + ranks_per_node - 1) / ranks_per_node; }
@@ -50,7 +51,8 @@ Json layout_json(const PlannedLayout& l, int64_t ranks) {
   return {{"layout", l.candidate.to_string(ranks)}, {"settings", settings}, {"memory_bytes", l.memory.total}};
 }
 
-// Returns the memory that a length lacks. If no layout is legal, the object has only the member `legal`.
+// Returns the memory that is missing for a sequence length. If no layout is legal, the object has only the member
+// `legal`.
 Json lack_json(const Shortfall& lack) {
   Json json;
   json["legal"] = lack.least.has_value();
@@ -122,8 +124,9 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
     if (const std::string growth = growth_text(path[i - 1], p); !growth.empty()) fmt::print("{:>15} {}\n", "", growth);
   }
   fmt::print(
-      "\ninside, network: bytes that a rank sends in a step over each link, a mean over stages; switch: ranks of a "
-      "tensor position\nthat the network connects; by: smallest step of ranks with these groups\n");
+      "\ninside, network: bytes that a rank sends in a step within and between nodes (mean over stages)\n"
+      "switch: number of ranks with the same tp coordinate that communicate over the network\n"
+      "by: number of ranks by which the job can grow with these groups\n");
   const auto lacking = first_lacking(path);
   if (lacking == path.end()) return;
   const PathPoint& longest = *(lacking - 1);

@@ -1,4 +1,4 @@
-// Output of `hexad plan` for growing sequences and for recipes that do not fit.
+// Output of `hexad plan` for growing sequence lengths, and for recipes that do not fit.
 #pragma once
 
 #include <span>
@@ -11,12 +11,12 @@
 
 namespace hexad::app {
 
-/// Returns a text with the memory that a recipe lacks, and the nearest layouts that fit: "of its legal layouts, the
-/// least memory found is 140 GiB a rank, 65 GiB more than ...".
+/// Returns a text with the memory that a recipe lacks, and the nearest layouts that fit: "the least memory found is
+/// 140 GiB per rank with dp 1, ..., 65 GiB more than ...".
 std::string lack_text(const plan::PlanAt& plan_at, const plan::Shortfall& lack, int64_t ranks_per_node);
 
-/// Prints a row for each length. A row has the groups that change or, if the length does not fit, the memory that it
-/// lacks. The first point of `path` must have a layout.
+/// Prints a row for each sequence length. The row shows the changed axes or, if the length does not fit, the missing
+/// memory. The first point of `path` must have a layout.
 void print_path(const plan::PlanAt& plan_at, std::span<const plan::PathPoint> path, int64_t ranks_per_node);
 
 /// Returns the content of print_path() as a JSON object. The first point must have a layout.

@@ -1,4 +1,4 @@
-// Figures of planned layouts, for the text and the JSON of `hexad plan`.
+// Figures about planned layouts, for the text and the JSON output of `hexad plan`.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace hexad::app {
 
-/// A recipe that was planned on a cluster. The referenced objects must outlive this one.
+/// A recipe and the cluster on which it was planned. The referenced objects must outlive this struct.
 struct Planned {
   std::string recipe_path, cluster_path;
   const train::Recipe& recipe;
@@ -26,7 +26,7 @@ struct Planned {
 /// Figures derived from the prediction of a layout.
 struct LayoutFigures {
   plan::Throughput rates;
-  /// Exposed communication of each class as a share of the step. Means over stages.
+  /// Shares of the step, as means over stages: exposed communication of each class, kernels, and idle time.
   double exposed[comm::traffic_class_count];
   double kernels, idle;
 
@@ -37,7 +37,7 @@ struct LayoutFigures {
 };
 LayoutFigures figures_of(const Planned& planned, const plan::PlannedLayout& layout);
 
-/// Difference between the steps of two layouts.
+/// Differences between the predicted steps of two layouts.
 struct LayoutComparison {
   struct Part {
     std::string name;
@@ -48,7 +48,7 @@ struct LayoutComparison {
 };
 LayoutComparison compare(const Planned& planned, const plan::PlannedLayout& from, const plan::PlannedLayout& to);
 
-/// The layout that the recipe itself has, or the reason why there is none to compare with.
+/// Layout of the unchanged recipe, or the reason (`lack`) why the recipe has none that can be compared.
 struct OwnLayout {
   std::optional<plan::PlannedLayout> layout;
   std::string lack;

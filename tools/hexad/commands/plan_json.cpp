@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Returns a number of bytes; null if it is unknown.
+// Returns `bytes`, or null if the number is not finite (unknown).
 Json bytes_json(double bytes) { return std::isfinite(bytes) ? Json(bytes) : Json(nullptr); }
 
 Json layout_json(const Planned& planned, const PlannedLayout& l) {

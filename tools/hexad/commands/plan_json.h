@@ -1,4 +1,4 @@
-// JSON of `hexad plan`. It contains everything that the text contains.
+// JSON output of `hexad plan`. It contains everything that the text output contains.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 
 namespace hexad::app {
 
-/// Returns a plan as an object. The plan must have details (PlanRequest::details). Its search took `seconds`. `fewer`
-/// are numbers of ranks on which nothing fits, for Objective::ranks.
+/// Returns a plan as an object. The plan must have details (PlanRequest::details). `seconds` is the duration of the
+/// search. `fewer` has the insufficient numbers of ranks, for Objective::ranks.
 nlohmann::ordered_json plan_json(const Planned& planned, const plan::Plan& plan, double seconds,
                                  const std::vector<plan::FewestRanks::Refused>& fewer);
 
-/// Returns the comparisons of the best layout with two others: the next one, and the recipe's own.
+/// Returns comparisons of the best layout with the second best layout and with the recipe's own layout.
 nlohmann::ordered_json explanation_json(const Planned& planned, const plan::Plan& plan, const OwnLayout& own);
 
 }  // namespace hexad::app

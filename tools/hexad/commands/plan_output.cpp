@@ -26,15 +26,15 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              planned_.cluster_path, planned_.recipe.model.context, planned_.routing);
   fmt::print("{} combinations, {} legal, {} too large for a rank; {}\n", plan.candidates.tried, plan.legal,
              plan.too_large, base::human_duration(seconds));
-  fmt::print("simulated whole: {}; tried: {} of schedule, order and offload\n\n",
+  fmt::print("simulated completely: {}; tried: {} of schedule, order and offload\n\n",
              base::counted(plan.simulated, "layout"), base::counted(plan.changes, "change"));
   // Returns the bytes as text, with "!" if they exceed the memory of a rank.
   const auto memory = [&](double bytes) { return base::human_bytes(bytes) + (bytes > plan.memory ? "!" : " "); };
-  // Returns the column of a load that is read from a file.
+  // Returns `text` as a table column if the load was read from a file; otherwise an empty text.
   const auto of_file = [&](const std::string& text) {
     return planned_.load == RoutingLoad::given ? fmt::format(" {:>11}", text) : "";
   };
-  size_t width = 0;  // width of the column with the steps
+  size_t width = 0;  // width of the column with the step times
   for (const PlannedLayout& l : plan.best) width = std::max(width, error.text(l.step.seconds).size());
   fmt::print("{:>2} {:>{}} {:>10} {:>6} {:>11} {:>11} {:>11}{} {:>6}  {:<22} {:<8} {}\n", "", "step", width, "tokens/s",
              "MFU", "even ", "p99 ", "worst ", of_file("file "), "idle", "exposed", "bound by", "layout");
@@ -53,7 +53,7 @@ void PlanOutput::print_table(const Plan& plan, double seconds) const {
              planned_.load == RoutingLoad::given ? ", file" : "",
              marked ? fmt::format("; !: more than the {} that tensors may take", base::human_bytes(plan.memory)) : "");
   fmt::print("\nbound by: the largest part of the step");
-  fmt::print("\ngain by {:.0f}% more of a resource, of the step of 1:", 100 * (unit_more - 1));
+  fmt::print("\ntime saved in the step of layout 1 by {:.0f}% more of a resource:", 100 * (unit_more - 1));
   std::string_view separator = " ";
   for (const ResourceGain& g : plan.gains)
     fmt::print("{}{} {:.1f}%", std::exchange(separator, ", "), base::enum_name(g.resource),
@@ -79,7 +79,7 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
   const PlannedLayout& best = plan.best.front();
   if (plan.best.size() > 1) print_difference("from layout 1 to layout 2, seconds of a step:", best, plan.best[1]);
   if (!own.layout) return fmt::print("\n{}\n", own.lack);
-  std::string title = fmt::format("from layout 1 to the recipe as it is, {} a step:",
+  std::string title = fmt::format("from layout 1 to the unchanged recipe, {} per step:",
                                   prediction_error(planned_.cluster).text(own.layout->step.seconds));
   if (const double bytes = own.layout->memory.total; bytes > plan.memory)
     title += fmt::format("\n  does not fit: a rank needs {}, more than the {} that its tensors may take",
@@ -89,12 +89,12 @@ void PlanOutput::print_explanation(const Plan& plan, const OwnLayout& own) const
 
 void PlanOutput::print_fewer(const Plan& plan, const std::vector<FewestRanks::Refused>& fewer) const {
   constexpr size_t most_lines = 4;
-  fmt::print("\nfewest ranks that have room: {}\n", planned_.ranks);
+  fmt::print("\nfewest ranks that suffice: {}\n", planned_.ranks);
   for (size_t i = fewer.size() - std::min(fewer.size(), most_lines); i < fewer.size(); ++i) {
     const FewestRanks::Refused& f = fewer[i];
     fmt::print("  {}: {}\n", base::counted(f.ranks, "rank"),
                f.legal == 0 ? "no layout is legal"
-                            : fmt::format("{} legal, of which the smallest needs at least {} of {}", f.legal,
+                            : fmt::format("{} legal, of which the smallest needs at least {}; a rank has {}", f.legal,
                                           base::human_bytes(f.least_memory), base::human_bytes(plan.memory)));
   }
 }

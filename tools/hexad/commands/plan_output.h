@@ -1,4 +1,4 @@
-// Text of `hexad plan`.
+// Text output of `hexad plan`.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ namespace hexad::app {
 /// Prints the assumptions of predictions on the cluster, and the costs that predicted steps do not include.
 void print_limits(const plan::Cluster& cluster);
 
-/// Prints plans of one recipe on one cluster. The plans must have details (PlanRequest::details). `planned` must
+/// Prints plans for one recipe on one cluster. The plans must have details (PlanRequest::details). `planned` must
 /// outlive the object.
 class PlanOutput {
  public:
   explicit PlanOutput(const Planned& planned) : planned_(planned) {}
 
-  /// Prints the table of layouts. The search took `seconds`.
+  /// Prints the table of layouts. `seconds` is the duration of the search.
   void print_table(const plan::Plan& plan, double seconds) const;
-  /// Prints how the step of the best layout differs from the steps of the next layout and of the recipe's own layout,
-  /// in seconds and settings.
+  /// Compares the best layout with the second best and with the recipe's own layout. Prints the differences in step
+  /// time and settings.
   void print_explanation(const plan::Plan& plan, const OwnLayout& own) const;
-  /// Prints why fewer ranks do not suffice, for the largest of the numbers that were tried.
+  /// Prints for the largest insufficient numbers of ranks why they do not suffice.
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
 
  private:

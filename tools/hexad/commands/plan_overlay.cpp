@@ -15,7 +15,7 @@ bool is_given(const Node& node) {
          std::ranges::any_of(node.children, is_given);
 }
 
-// Returns the keys of a section that were given on the command line. Its subsections are treated in the same way.
+// Returns the part of a section whose keys were given on the command line, including subsections.
 Node given_keys(const Node& section) {
   Node given{.kind = Node::Kind::map, .key = section.key};
   for (const Node& child : section.children) {
@@ -26,7 +26,7 @@ Node given_keys(const Node& section) {
   return given;
 }
 
-// True if YAML reads the text, without quotes, as the same text.
+// True if YAML reads the unquoted text as a string equal to the text.
 bool is_plain(const std::string& text) try {
   const Node root = config::parse(base::cat("key: [", text, "]"), "text").root;
   if (root.children.size() != 1 || root.children[0].children.size() != 1) return false;
@@ -36,7 +36,7 @@ bool is_plain(const std::string& text) try {
   return false;
 }
 
-// Returns the value as text in one line.
+// Returns the value as YAML in one line.
 std::string value_text(const Node& node) {
   if (node.kind == Node::Kind::null) return "null";
   if (node.kind == Node::Kind::scalar)

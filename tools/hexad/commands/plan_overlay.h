@@ -1,4 +1,4 @@
-// The recipe that `hexad plan --out` writes.
+// Makes the recipe that `hexad plan --out` writes.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace hexad::app {
 
 /// Returns the YAML of a recipe that includes the file `include`. It has the keys of `document` that were given on the
-/// command line. `settings` (key and value) are added and replace these. A list is written in full if one of its
+/// command line, and `settings` (key and value), which take precedence. A list is written completely if one of its
 /// elements was given.
 std::string overlay_text(const std::string& include, const config::Document& document,
                          const std::vector<std::pair<std::string, std::string>>& settings);

@@ -27,15 +27,15 @@
 namespace hexad::app {
 namespace {
 
-// Files of the same kind, printed as "19 .txt files (12.3 KiB), text: texts/1.txt, texts/10.txt, ...".
+// Input files of the same kind.
 struct Kind {
   std::string name;
   double bytes = 0;
   std::vector<std::string> files = {};
 };
 
-// Returns the kind of a file: its extension in lower case. An extension has at most ten letters and digits. Therefore
-// the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
+// Returns the extension of a file in lower case, or "without extension". An extension has at most ten characters, which
+// are letters and digits. Therefore the ends of "notes.2024-05-01" and "Chapter 1. The end" are not extensions.
 std::string extension_of(const std::string& path) {
   std::string text = std::filesystem::path(data::without_compression(path)).extension().string();
   const bool alphanumeric = std::ranges::all_of(text.substr(std::min<size_t>(text.size(), 1)),
@@ -88,7 +88,7 @@ void run_prepare(const data::PrepareOptions& options) {
   try {
     summary = data::prepare(options, show);
   } catch (...) {
-    line.finish();  // the message of the error begins a line
+    line.finish();  // so that the error message begins on a new line
     throw;
   }
   line.finish();
@@ -126,30 +126,31 @@ void add_prepare(const Program& program) {
   command
       .add_option("--input", &o->inputs,
                   "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a "
-                  "document; .gz and "
-                  ".zst are decompressed")
+                  "document; .gz and .zst files are decompressed")
       .required()
       .path();
   command.add_option("--output", &o->output, "folder to write").required().path();
-  command.add_option(
-      "--include", &o->include,
-      "take only files that match a pattern: a name such as '*.txt', or a path below the input such as 'books/*'");
-  command.add_option("--exclude", &o->exclude, "leave out files and folders that match such a pattern");
+  command.add_option("--include", &o->include,
+                     "take only files that match a pattern: a name such as '*.txt', or a path relative to the input "
+                     "such as 'books/*'");
+  command.add_option("--exclude", &o->exclude, "ignore files and folders that match such a pattern");
   command.add_flag("--follow-links", o->follow_links, "follow links in folders; each file is still taken only once");
   command
       .add_option(
           "--tokenizer", &o->tokenizer,
-          "bpe (trained here), bytes, or a tokenizer of a model: tokenizer.json, *.tiktoken, tekken.json, *.model "
+          "bpe (trained on the input), bytes, or a model's tokenizer: tokenizer.json, *.tiktoken, tekken.json, *.model "
           "(SentencePiece), or a folder with one of them")
       .path();
   command.add_option("--end-of-document", &o->choice.end_of_document,
-                     "token of a model's tokenizer that ends documents; without it, the model's own");
+                     "token that ends documents, for a model's tokenizer; default: the model's own");
   command.add_option("--tokenizer-pattern", &o->choice.pattern,
-                     "pattern of a .tiktoken file, such as cl100k; without it, the one with this number of tokens");
+                     "pattern of a .tiktoken file, such as cl100k; default: the known pattern with as many tokens");
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
-  command.add_option("--heldout", &o->heldout, "share of documents held out").legal(number(0, 0.9));
-  command.add_option("--split", rule.get(), "rule that splits text into documents: file, blank_lines, separator")
+  command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));
+  command
+      .add_option("--split", rule.get(),
+                  "rule that splits text into documents: file (one document per file), blank_lines or separator")
       .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
@@ -161,13 +162,13 @@ void add_prepare(const Program& program) {
       "--text-key", &o->text_key, "key of the text in files of JSON objects; a.b is key b of the object under a");
   const Option chat = command
                           .add_option("--chat-form", &o->chat_form,
-                                      base::cat("take JSON objects as conversations, write them in this form, and "
-                                                "let models learn only the answers: ",
+                                      base::cat("read JSON objects as conversations, write them in this form, and "
+                                                "make only the answers targets of training: ",
                                                 config::join(forms)))
                           .legal(one_of(forms));
   command
       .add_option("--workers", workers.get(),
-                  "threads that encode; 0: one for each core; the dataset does not depend on their number")
+                  "number of threads that encode; 0: one for each core; the dataset does not depend on it")
       .legal(whole_number(0, 1024));
   command.add_flag("--binary", o->binary, "also take files that are not UTF-8 text, as bytes");
   command.add_flag(

@@ -1,4 +1,4 @@
-// The progress line of `hexad prepare`.
+// Shows the progress of `hexad prepare`.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace hexad::app {
 /// stage began. Rate and remaining time are omitted during the first half second.
 std::string progress_text(const data::PrepareProgress& progress, double seconds);
 
-/// Writes the progress. On a terminal, a line is rewritten; otherwise a line is written when a stage begins and then
+/// Writes progress to `out`. On a terminal, rewrites one line. Otherwise, writes a line when a stage begins, and then
 /// every half minute.
 class PrepareProgressLine {
  public:
   explicit PrepareProgressLine(telemetry::TextOutput& out) : out_(out) {}
 
-  /// `now` is the time in seconds.
+  /// Shows `progress` unless the last output was a moment ago. `now` is the current time in seconds.
   void show(const data::PrepareProgress& progress, double now);
   /// Ends the line on a terminal.
   void finish();

@@ -91,7 +91,7 @@ ExitCode profile(const Options& o, const comm::World& world) {
     say(fmt::format("profile of {} rank{} on {} node{}, about {}", world.size(), world.size() == 1 ? "" : "s",
                     world.topology().node_names.size(), world.topology().node_names.size() == 1 ? "" : "s",
                     base::human_duration(options.seconds)));
-  std::optional<base::AtomicFile> file;  // opened first, so that a missing folder is reported before the measurement
+  std::optional<base::AtomicFile> file;  // opened now, so that a missing folder is reported before the measurement
   if (first) {
     require_replaceable(o.out, first_line, "profile");
     file.emplace(o.out);
@@ -112,18 +112,20 @@ ExitCode profile(const Options& o, const comm::World& world) {
 
 void add_profile(const Program& program) {
   const Command command = program.root.add_command(
-      "profile", "Measure links, kernels and their mutual slowdown; under mpirun, on its ranks");
+      "profile", "Measure links, kernels, and how much they slow each other down; under mpirun, on its ranks");
   auto options = std::make_shared<Options>();
   command.add_option("--out", &options->out, "YAML file to write").path();
-  command.add_flag("--quick", options->quick, "measure few sizes, for about four seconds");
+  command.add_flag("--quick", options->quick, "measure only a few sizes, for about six seconds");
   command
       .add_option("--seconds", &options->seconds,
-                  "approximate seconds of the measurement; default: 120, or 4 with --quick")
+                  "approximate seconds of the measurement; default: 120, or 6 with --quick")
       .legal(number_above(0));
   command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
       .legal(whole_number(0, 4096));
-  command.add_option("--product", &options->products,
-                     "EXPERTSxINPUTSxOUTPUTS of grouped products, measured instead of the usual ones; may be repeated");
+  command.add_option(
+      "--product", &options->products,
+      "shape of a grouped product, EXPERTSxINPUTSxOUTPUTS, to measure instead of the usual shapes; may be "
+      "given several times");
   command.add_option("--offload-folder", &options->offload_folder, "folder to which offloaded tensors are written");
   command.run(
       [program, options] { return on_all_ranks([&](comm::World& world) { return profile(*options, world); }); });

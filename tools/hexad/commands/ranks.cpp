@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Returns the same codes as hexad_main() for a single process.
+// Returns the exit code that hexad_main() would return for this exception.
 ExitCode exit_code_of(const std::exception& e) {
   if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;
@@ -31,13 +31,13 @@ ExitCode exit_code_of(const std::exception& e) {
   return static_cast<ExitCode>(1);
 }
 
-// True if another rank reports the error and ends the job; the launcher then sends SIGTERM to this rank. All ranks find
-// the same mistake in a recipe or its data, and rank 0 reports it. If this rank gets no SIGTERM, only this rank has
-// found the error. A SIGUSR1 before the error does not count as SIGTERM. If a SIGTERM came before the error, the next
-// one ends the process. A return then means that no rank has reported the error.
+// Waits a few seconds, and returns true if another rank has reported the error. If all ranks find the same error, rank
+// 0 reports it and ends the job, so the launcher sends SIGTERM to this rank. If this rank gets no SIGTERM, only this
+// rank has found the error. A SIGUSR1 that arrived before the error does not count. If a SIGTERM arrived before the
+// error, a second SIGTERM ends the process, so a return means that no rank has reported the error.
 bool ended_by_another() {
   const bool announced = preemption_requested(), asked_before = end_requested();
-  // mpirun, too, waits before it sends SIGTERM.
+  // mpirun may also wait before it sends SIGTERM.
   const std::chrono::duration<double> longest(3 + mpirun_patience().value_or(0));
   const auto began = std::chrono::steady_clock::now();
   const auto asked = [&] { return !asked_before && (announced ? end_requested() : preemption_requested()); };
@@ -45,7 +45,7 @@ bool ended_by_another() {
   return asked();
 }
 
-// Returns this process's number among those counted by comm::announced_world_size(), from the same launchers.
+// Returns this process's rank according to the launcher's environment variables, like comm::announced_world_size().
 int announced_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* text = std::getenv(name)) return std::atoi(text);
@@ -64,7 +64,8 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
     const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool found_by_peer = dynamic_cast<const comm::FoundByPeer*>(&e) != nullptr;
-    // Every rank reports if all were asked to end before: rank 0, which reports otherwise, may be the lost rank.
+    // Usually, rank 0 reports an error that all ranks share. If the job was already asked to end, every rank reports,
+    // because rank 0 may be lost.
     const bool speaks = !found_by_peer && (world.rank() == 0 || !shared || end_requested());
     if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
     world.abort_job(code);
@@ -79,7 +80,7 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
     if (announced_rank() == 0)
       base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
                  "; ", remedy);
-    // The launcher ends the job at the first exit, so the message must arrive before it.
+    // The launcher ends the job at the first exit. This delay lets the first process print its message before.
     std::this_thread::sleep_for(1s);
     return ExitCode::usage;
   };

@@ -1,4 +1,4 @@
-// Commands that may run on many ranks, and commands that run as one process.
+// Helpers for commands that may run on many ranks, and for commands that run as one process.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,14 @@
 
 namespace hexad::app {
 
-/// Makes the world and runs `body` in it. On a single rank, an exception propagates to main. With several ranks, prints
-/// the exception and ends the job immediately with its exit code, because peers may be waiting for this rank in a
-/// collective.
+/// Makes the world and runs `body` with it. On a single rank, an exception propagates to main. With several ranks, an
+/// exception is printed and ends the job immediately with its exit code, because other ranks may wait for this rank in
+/// a collective.
 base::ExitCode on_all_ranks(const std::function<base::ExitCode(comm::World&)>& body,
                             const comm::CommEngine::Options& options = {});
 
-/// Returns the body of a command that runs as one process. If mpirun or srun has started several processes, none of
-/// them runs `body`: the first one prints the mistake, and all exit with `usage`. `remedy` is the advice in that
-/// message.
+/// Returns the body of a command that runs as one process. If mpirun or srun has started several processes, `body` does
+/// not run: the first process prints an error with `remedy`, and all processes exit with ExitCode::usage.
 std::function<base::ExitCode()> on_one_rank(const Command& command, std::function<base::ExitCode()> body,
                                             const std::string& remedy = "start it without the launcher");
 

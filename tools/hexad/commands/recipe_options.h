@@ -1,4 +1,4 @@
-// Options of the commands that read a recipe.
+// Options that are common to the commands that read a recipe.
 #pragma once
 
 #include <string>
@@ -18,13 +18,15 @@ inline void add_include_root(const Command& command, std::string& folder) {
       .path();
 }
 
-/// Adds --stage. document_of_stage() takes its value.
+/// Adds --stage, whose value is an argument of document_of_stage().
 inline Option add_stage(const Command& command, int64_t& stage) {
-  return command.add_option("--stage", &stage, "number of the stage of training, from 1; 0: the recipe has no stages")
+  return command
+      .add_option("--stage", &stage, "number of the stage of training, counted from 1; 0: the recipe has no stages")
       .legal(whole_number(0, 1 << 20));
 }
 
-/// Returns the options " --include-root FOLDER 'key=value' ...", quoted for a shell, for use in a printed command.
+/// Returns the arguments " --include-root FOLDER 'key=value' ..." for a command that the user can run. Quotes them for
+/// a shell.
 template <class Options>
 std::string recipe_words(const Options& o) {
   std::string text;

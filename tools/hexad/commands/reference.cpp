@@ -24,7 +24,7 @@ std::string without_index(const std::string& path) {
   return path.substr(0, dot);
 }
 
-// Prints all keys of an empty recipe. A list is one key, even if its elements have keys. Sections are not printed.
+// Prints the paths of all recipe keys except sections. A list is one key, even if its elements have keys.
 void print_keys() {
   config::Problems problems;
   config::read<Recipe>(config::parse("{}", "no keys"), problems);
@@ -35,7 +35,8 @@ void print_keys() {
       fmt::print("{}\n", *path);
 }
 
-// Prints "key word word ..." for each key with a fixed set of values: words of the schema, and registered names.
+// Prints a line "key word word ..." for each key with a fixed set of values. The words are those of the schema, and
+// names of registered parts.
 void print_values(const Extensions& extensions) {
   const auto print = [](const std::string& key, const std::vector<std::string>& words) {
     fmt::print("{} {}\n", key, fmt::join(words, " "));
@@ -60,7 +61,7 @@ void add_reference(const Program& program) {
   auto options = std::make_shared<Options>();
   command.add_flag("--keys", options->keys, "print only the recipe's keys, one per line");
   command.add_flag("--values", options->values,
-                   "print the keys whose values are words, each with its words, one key per line");
+                   "print only the keys whose values are words, each with its legal words, one key per line");
   command.run(on_one_rank(command, [program, options] {
     if (options->keys)
       print_keys();
@@ -68,7 +69,8 @@ void add_reference(const Program& program) {
       print_values(program.extensions);
     else
       fmt::print(
-          "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema; a test compares.\n\n{}",
+          "# Recipe reference\n\nPrinted by `hexad reference` from the program's own schema. A test compares this page "
+          "with the output.\n\n{}",
           config::reference<Recipe>());
     return base::ExitCode::done;
   }));

@@ -52,7 +52,7 @@ void add_report(const Program& program) {
       .add_option("--out", &options->out,
                   "HTML file to write; default: report.html in the run directory, or comparison.html for several runs")
       .path();
-  command.add_option("--csv", &options->csv, "also write the table of the runs to this file").path();
+  command.add_option("--csv", &options->csv, "CSV file to which the table of the runs is also written").path();
   command.add_flag("--json", options->json, "print the table and the page's path as one JSON object");
   command.run(on_one_rank(command, [options] { return report(*options); }));
 }

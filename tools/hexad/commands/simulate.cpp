@@ -102,14 +102,16 @@ void print_text(const Options& options, const Simulation& s) {
   if (s.rates.peak_flops_per_second > 0)
     fmt::print("MFU         {:>12}   of {} for each rank\n", base::human_percent(s.rates.mfu()),
                base::human_quantity(s.rates.peak_flops_per_second / s.layout.world(), "FLOP/s"));
-  fmt::print("\nShare of a step, by pipeline stage: kernels; communication that no kernel hides, by class; idle\n");
-  fmt::print("{:>5} {:>6} {:>8}", "stage", "rank", "kernels");
+  fmt::print(
+      "\nShares of a step, by pipeline stage: kernels; update of weights, which is part of kernels; communication that "
+      "overlaps no kernel, by class; idle time\n");
+  fmt::print("{:>5} {:>6} {:>8} {:>8}", "stage", "rank", "kernels", "update");
   for (int c = 0; c < comm::traffic_class_count; ++c) fmt::print(" {:>8}", name_of(static_cast<comm::TrafficClass>(c)));
   fmt::print(" {:>8}\n", "idle");
   for (size_t i = 0; i < s.step.stages.size(); ++i) {
     const StepForecast::Stage& stage = s.step.stages[i];
     const auto share = [&](double seconds) { return fmt::format("{:.1f}%", 100 * seconds / s.step.seconds); };
-    fmt::print("{:>5} {:>6} {:>8}", i, stage.rank, share(stage.busy));
+    fmt::print("{:>5} {:>6} {:>8} {:>8}", i, stage.rank, share(stage.busy), share(stage.update));
     for (const double seconds : stage.exposed) fmt::print(" {:>8}", share(seconds));
     fmt::print(" {:>8}\n", share(stage.idle));
   }
@@ -130,6 +132,7 @@ void print_json(const Options& options, const Simulation& s) {
   for (const StepForecast::Stage& stage : s.step.stages)
     stages.push_back({{"rank", stage.rank},
                       {"kernel_seconds", stage.busy},
+                      {"update_seconds", stage.update},
                       {"exposed_seconds", by_class(stage.exposed)},
                       {"idle_seconds", stage.idle},
                       {"sent_bytes", by_class(stage.sent)}});
@@ -199,11 +202,14 @@ void add_simulate(const Program& program) {
   for (const Paper& paper : papers()) names.push_back(paper.name);
   Option cluster = command.add_option(
       "--cluster", &options->cluster,
-      "YAML of a cluster, measured (hexad profile) or described (recipes/clusters): predicts a step there");
+      "YAML of a cluster, measured (hexad profile) or described (recipes/clusters), for which a step is predicted");
   cluster.path();
-  command.add_option("--paper", &options->paper, fmt::format("prints JSON: {}", fmt::join(names, ", ")))
+  command
+      .add_option("--paper", &options->paper,
+                  fmt::format("paper whose closed forms are evaluated and printed as JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
-  command.add_option("input", &options->input, "YAML recipe, or with --paper the paper's symbols as keys").required();
+  command.add_option("input", &options->input, "YAML recipe; with --paper, YAML file with the paper's symbols as keys")
+      .required();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
   add_include_root(command, options->include_root);  // applies to the recipe, or to the file of symbols
@@ -213,17 +219,20 @@ void add_simulate(const Program& program) {
   add_stage(command, options->stage).needs(cluster);
   add_routing(command, options->routing).needs(cluster);
   command
-      .add_option("--trace", &options->trace,
-                  "file for the simulated timeline, such as step.json.gz; with --beside also for the run's own")
+      .add_option(
+          "--trace", &options->trace,
+          "file for the simulated timeline, such as step.json.gz; with --beside, also for the measured timeline")
       .path()
       .needs(cluster);
   Option beside = command.add_option(
       "--beside", &options->beside,
-      "run directory: prints the prediction beside the run's measured steps; --world is then the run's by default");
+      "run directory whose measured steps are compared with the prediction; --world is then the run's number of ranks "
+      "by default");
   beside.path().needs(cluster);
   command
       .add_option("--report", &options->report,
-                  "HTML file for the run's report, with both timelines if profile.steps recorded the run's")
+                  "HTML file for the run's report with the prediction; has both timelines if profile.steps recorded a "
+                  "step of the run")
       .path()
       .needs(beside);
   command.add_flag("--json", options->json, "print one JSON object").needs(cluster);

@@ -30,7 +30,7 @@ std::string trace_text(const MeasuredStep& run) {
 }  // namespace
 
 void print_text(const StepBesideRun& beside) {
-  fmt::print("\nBeside {} ({} of {})\n", beside.run.run.string(), steps_text(beside.run.summary),
+  fmt::print("\nCompared with {} ({} of {})\n", beside.run.run.string(), steps_text(beside.run.summary),
              base::counted(beside.run.ranks, "rank"));
   fmt::print("{:<14} {:>12} {:>12} {:>19}\n", "", "predicted", "measured", "measured/predicted");
   for (const ComparedRow& row : beside.rows) {
@@ -66,7 +66,7 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
       .about = about,
       .rows = {},
       .notes = {fmt::format("Measured: {}. The prediction counts waits for late ranks and for other pipeline stages as "
-                            "idle; a measured rank waits for them in a class of communication.",
+                            "idle; the measurement counts these waits as communication.",
                             steps_text(run.summary))},
       .timelines = {}};
   for (const ComparedRow& row : beside.rows) {
@@ -78,7 +78,8 @@ telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, c
     return prediction;
   }
   prediction.notes.emplace_back(
-      "Row compute has the parts of the model. Neighbours that are too short to be seen are joined.");
+      "The row compute shows the parts of the model. Parts that are too short to be seen are merged with their "
+      "neighbours.");
   for (const size_t stage : std::set<size_t>{0, forecast.records.size() - 1}) {
     const int rank = forecast.records[stage].rank;
     const schedule::Timeline measured = measured_timeline(run.trace, rank);

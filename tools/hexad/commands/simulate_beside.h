@@ -1,4 +1,4 @@
-// `hexad simulate --beside RUN`: a predicted step beside the measured steps of a run.
+// `hexad simulate --beside RUN`: compares a predicted step with the measured steps of a run.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ struct StepBesideRun {
   std::vector<plan::ComparedRow> rows;
 };
 
-/// Prints the table. Also prints which step of the run is traced, or why there is no trace.
+/// Prints the comparison as a table. Also prints which step of the run was traced, or why there is no trace.
 void print_text(const StepBesideRun& beside);
 nlohmann::ordered_json json_of(const StepBesideRun& beside);
 
-/// Returns the table and, if the run has a trace, pictures of both timelines for the first and the last simulated rank.
-/// `about` describes the prediction.
+/// Returns the comparison for a report. If the run has a trace, adds pictures of both timelines for the first and the
+/// last simulated rank. `about` describes the prediction.
 telemetry::ReportInputs::Prediction prediction_of(const StepBesideRun& beside, const plan::StepForecast& forecast,
                                                   const std::vector<int>& node_of_rank, const std::string& about);
 

@@ -60,7 +60,7 @@ base::ExitCode run_tokenize(const Options& options) {
 void add_tokenize(const Program& program) {
   const Command command = program.root.add_command("tokenize", "Show how a tokenizer divides a file into tokens");
   auto o = std::make_shared<Options>();
-  command.add_option("file", &o->file, "file of any bytes").required().path();
+  command.add_option("file", &o->file, "file to tokenize, which may have any bytes").required().path();
   command
       .add_option(
           "--tokenizer", &o->tokenizer,
@@ -70,9 +70,9 @@ void add_tokenize(const Program& program) {
       .path();
   command.add_option("--end-of-document", &o->choice.end_of_document, "token that ends documents");
   command.add_option("--tokenizer-pattern", &o->choice.pattern, "pattern of a .tiktoken file, such as cl100k");
-  command.add_flag("--special", o->special, "special tokens in the text become their ids");
-  command.add_flag("--ids", o->ids, "print the ids, one a line, and nothing else");
-  command.add_flag("--decode", o->decode, "print the text of the ids, and nothing else");
+  command.add_flag("--special", o->special, "convert special tokens in the text to their ids");
+  command.add_flag("--ids", o->ids, "print only the ids, one per line");
+  command.add_flag("--decode", o->decode, "print only the text to which the ids decode");
   command.run(on_one_rank(command, [o] {
     if (o->ids && o->decode) base::fail(base::ExitCode::usage, "--ids and --decode exclude each other; give one");
     return run_tokenize(*o);

@@ -2,9 +2,11 @@
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/plan/checkpoint_estimate.h"
+#include "tools/plan/dense_rows.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/run_schedule.h"
 #include "tools/train/process/job_launcher.h"
+#include "tools/train/process/say.h"
 #include "tools/train/process/signals.h"
 #include "tools/train/trainer.h"
 
@@ -25,9 +27,11 @@ struct Options {
 ExitCode run(const Options& options, const Extensions& extensions) {
   save_and_end_on_signals();
   const auto body = [&](comm::World& world) {
-    const Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
+    Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
     if (!plan::stages_fit_in_memory(recipe, extensions, world)) return ExitCode::resource;
-    plan::require_profile(recipe);  // checked now, although a later stage may be the first that reads it
+    plan::require_profile(recipe);  // checked before training, although perhaps only a later stage reads the profile
+    const std::string dense_rows = plan::take_dense_rows(recipe);
+    if (world.rank() == 0 && !dense_rows.empty()) say(dense_rows);
     Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);

@@ -6,9 +6,8 @@
 
 namespace hexad::app {
 
-/// Throws Error(usage) if `path` is an existing file that the command has not written: one that does not begin with
-/// `beginning`. `kind` names what the command writes. A command therefore replaces only its own earlier output, which
-/// it can make again.
+/// Throws Error(usage) if `path` is an existing file that does not begin with `beginning`, unless the file is empty.
+/// This ensures that a command replaces only its own earlier output. `kind` describes this output in the message.
 void require_replaceable(const std::string& path, std::string_view beginning, std::string_view kind);
 
 }  // namespace hexad::app

@@ -1,13 +1,16 @@
 #include <optional>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
+#include "framework/base/name_pattern.h"
 #include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "layers/model_size.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/nearest.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
@@ -43,7 +46,7 @@ struct Options {
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  bool mesh = false, json = false;
+  bool mesh = false, json = false, nearest = false;
   std::string svg, cluster;
 };
 
@@ -56,6 +59,12 @@ void print_size(const Recipe& recipe, const train::Extensions& extensions) {
   fmt::print("parameters          {:>18}\n", grouped(size.parameters));
   fmt::print("  active per token  {:>18}\n", grouped(size.active_parameters));
   fmt::print("  in routed experts {:>18}\n", grouped(size.expert_parameters));
+  if (!recipe.optim.freeze.empty()) {
+    int64_t frozen = 0;
+    for (const auto& p : layers::parameter_sizes(recipe.model, extensions))
+      if (base::matches_any(recipe.optim.freeze, p.name)) frozen += p.elements;
+    fmt::print("  frozen            {:>18}\n", grouped(frozen));
+  }
   fmt::print("FLOPs per token     {:>18}   forward and backward, {} of context\n",
              human_quantity(size.flops_per_token, "FLOP"), base::counted(recipe.model.context, "token"));
   fmt::print("tokens per step     {:>18}\n", grouped(recipe.batch.global * recipe.model.context));
@@ -67,15 +76,16 @@ void print_checkpoint(double bytes, const WriteTime& time) {
              time.source);
 }
 
-// Returns the command line that starts the run. Its options make the launcher accept every run that `validate` accepts.
+// Returns the command that starts the run on this machine. With its options, the launcher accepts every number of ranks
+// that `validate` accepts.
 std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not fit on this machine. This is not an error, because the recipe may be meant
-// for another machine.
+// Returns a warning if the model does not fit on this machine; otherwise empty. This is not an error, because the
+// recipe may be meant for another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);
@@ -86,8 +96,7 @@ std::string caution_of_machine(const Recipe& recipe, const train::Extensions& ex
   }
 }
 
-// Returns the node of every rank, as measured in schedule.profile. Empty if there is no readable profile of `ranks`
-// ranks.
+// Returns the node of every rank, as recorded in schedule.profile. Empty without a readable profile of `ranks` ranks.
 std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
   std::vector<int> nodes;
   if (recipe.schedule.profile.empty()) return nodes;
@@ -95,12 +104,12 @@ std::vector<int> nodes_of_profile(const Recipe& recipe, int64_t ranks) {
     const plan::Origin origin = load_cluster(recipe.schedule.profile).measured;
     if (origin.nodes * origin.ranks_per_node != ranks) return nodes;
     for (int64_t rank = 0; rank < ranks; ++rank) nodes.push_back(static_cast<int>(rank / origin.ranks_per_node));
-  } catch (const base::Error&) {  // a run that needs the profile has been refused earlier
+  } catch (const base::Error&) {  // require_profile() has already rejected a recipe that needs the profile
   }
   return nodes;
 }
 
-// Results of the checks for one stage of training.
+// Results of the checks of one stage of training.
 struct CheckedStage {
   Recipe recipe;
   std::string text;  // result of stage_text()
@@ -140,7 +149,7 @@ std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recip
                        .assumed = assumptions(cluster)};
 }
 
-// Prints latency, throughput and MFU (the outputs of MoNTA's model).
+// Prints latency, throughput and MFU, which are also the outputs of MoNTA's model.
 void print_step(const StepOnCluster& step, int ranks) {
   fmt::print("\na step on {} (estimate)\n", step.cluster);
   fmt::print("  latency          {:>14}   {}\n", step.error.text(step.seconds), step.error.explanation());
@@ -167,7 +176,7 @@ void print_stage(const Options& options, const Checked& c, const CheckedStage& s
 }
 
 void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
-  std::vector<std::string> memory;  // made before printing, because a layer of the model may refuse it
+  std::vector<std::string> memory;  // made before printing, because this may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
              options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
@@ -205,7 +214,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}\n", json_of(stages));
 }
 
-// Checks a stage of the recipe `run`, and adds its warnings.
+// Checks one stage of the recipe `run`. Appends the stage's warnings to `warnings`.
 CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t stage, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
   const Recipe recipe = with_stage(run, stage);
@@ -226,8 +235,20 @@ CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t st
           .step = step_on_cluster(options, recipe, layout, extensions)};
 }
 
+base::ExitCode print_nearest(const Options& options, config::Document document, const train::Extensions& extensions) {
+  for (const auto& [given, option] : {std::pair(options.json, "--json"), std::pair(options.mesh, "--mesh"),
+                                      std::pair(!options.cluster.empty(), "--cluster")})
+    if (given)
+      base::fail(base::ExitCode::usage, "--nearest and ", option,
+                 " are given; expected one of them, because --nearest only prints a layout");
+  if (options.world == 0)
+    base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
+  return print_nearest_layout(options.recipe, std::move(document), options.world, extensions);
+}
+
 base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
+  if (options.nearest) return print_nearest(options, document, extensions);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
   if (options.world == 0) recipe = load_to_train(document, extensions, ranks);
@@ -259,18 +280,26 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
 }  // namespace
 
 void add_validate(const Program& program) {
-  const Command command = program.root.add_command("validate", "Check a recipe; print parameters, FLOPs and memory");
+  const Command command =
+      program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
   auto options = std::make_shared<Options>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
+  const Option world =
+      command
+          .add_option("--world", &options->world,
+                      "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
+          .legal(whole_number(0, 1 << 24));
   command
-      .add_option("--world", &options->world,
-                  "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
-      .legal(whole_number(0, 1 << 24));
+      .add_flag("--nearest", options->nearest,
+                "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the number of "
+                "ranks, then each key that changes")
+      .needs(world);
   command
       .add_option("--cluster", &options->cluster,
-                  "YAML of a cluster, measured or described: also estimate latency, throughput and MFU of a step there")
+                  "YAML of a cluster, measured or described, on which latency, throughput and MFU of a step are also "
+                  "estimated")
       .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();

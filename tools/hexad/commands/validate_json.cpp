@@ -22,7 +22,7 @@ Json memory_of(const plan::MemoryEstimate& m) {
           {"offloaded", m.offloaded},     {"total", m.total}};
 }
 
-// Returns the layers of the chunks of each stage as [first, last + 1).
+// Returns the layers of each stage's chunks, as pairs [first, last + 1).
 Json layers_of(const pp::StageSplit& split) {
   Json stages = Json::array();
   for (int rank = 0; rank < split.stages().ranks; ++rank) {
@@ -60,8 +60,8 @@ const config::Node* node_of(const config::Document& document, const std::string&
   return node;
 }
 
-/// Returns the problems in a message that is only text, in lines "recipe.yaml:14: what", "recipe.yaml: what" or "what".
-/// A line without a position continues the problem before it.
+/// Parses the problems in the text of an error. A line is "recipe.yaml:14: TEXT", "recipe.yaml: TEXT" or "TEXT". A line
+/// without a file name continues the previous problem.
 std::vector<RecipeProblem> problems_in(const std::string& text, const std::string& recipe) {
   static const std::regex placed("^(.+?\\.ya?ml|command line: .*?)(:([0-9]+))?: (.*)$");
   std::vector<RecipeProblem> problems;
@@ -81,7 +81,7 @@ std::vector<RecipeProblem> problems_in(const std::string& text, const std::strin
   return problems;
 }
 
-/// Finds the lines of the keys in problems without a position.
+/// Sets the file and line of problems that have a key but no line.
 void place(std::vector<RecipeProblem>& problems, const std::string& recipe, const std::vector<std::string>& overrides) {
   try {
     const config::Document document = config::load(recipe, overrides);
@@ -89,7 +89,7 @@ void place(std::vector<RecipeProblem>& problems, const std::string& recipe, cons
       const config::Node* node = p.line > 0 || p.key.empty() ? nullptr : node_of(document, p.key);
       if (node && node->at.source) p.source = *node->at.source, p.line = node->at.line;
     }
-  } catch (const base::Error&) {  // the text is not YAML, which is itself the problem
+  } catch (const base::Error&) {  // the recipe is not valid YAML, which `problems` already report
   }
 }
 

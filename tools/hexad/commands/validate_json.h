@@ -1,4 +1,4 @@
-// The JSON object that `hexad validate --json` prints.
+// JSON output of `hexad validate`.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace hexad::app {
 
-/// Prediction of a step on a described cluster.
+/// Prediction of a step on the cluster of --cluster.
 struct StepOnCluster {
   std::string cluster;  // path of the cluster file
   double seconds;
@@ -32,7 +32,7 @@ struct Validation {
   std::string stage;   // result of train::stage_text(); empty if the recipe has no stages
   int64_t ranks = 0;
   bool fewest_ranks = false;  // true if the user gave no number of ranks
-  std::string start_line;     // command line that starts the run on this machine
+  std::string start_line;     // command that starts the run on this machine
   std::vector<std::string> warnings;
   train::StartCheck start;
   layers::ModelSize size;
@@ -47,12 +47,12 @@ struct Validation {
   std::optional<StepOnCluster> step;
 };
 
-/// Returns the object of the recipe. For a recipe with stages, this is {"recipe", "valid", "exit_code", "stages"}, with
-/// an object for each stage.
+/// Returns the JSON object of a valid recipe. For a recipe with stages, its members are "recipe", "valid", "exit_code"
+/// and "stages", a list with an object for each stage.
 std::string json_of(const std::vector<Validation>& stages);
 
-/// Runs `validate`. If it throws base::Error, prints {"recipe", "valid": false, "exit_code", "problems"} and rethrows
-/// the error. Each problem has "file", "line", "override", "key" and "message".
+/// Runs `validate`. If it throws base::Error, prints an object with "recipe", "valid": false, "exit_code" and
+/// "problems", and rethrows the error. Each problem has "file", "line", "override", "key" and "message".
 base::ExitCode with_json_problems(const std::string& recipe, const std::vector<std::string>& overrides,
                                   const std::function<base::ExitCode()>& validate);
 

@@ -63,7 +63,7 @@ struct Loaded {
 
 Loaded load(const Options& o, const Extensions& extensions) {
   std::vector<std::string> overrides = o.overrides;
-  const auto alone = one_rank_overrides();  // replaces the recipe's layout, because `verify` varies the layout
+  const auto alone = one_rank_overrides();  // `verify` varies the layout, so the recipe's own layout is replaced
   overrides.insert(overrides.begin(), alone.begin(), alone.end());
   config::Document document = document_of_stage(config::load(o.recipe, overrides, o.include_root), o.stage);
   Recipe recipe = load_recipe(std::move(document), extensions, 0, say, enum_named<device::DeviceKind>(o.device));
@@ -73,7 +73,7 @@ Loaded load(const Options& o, const Extensions& extensions) {
   return {std::move(small.recipe), std::move(small.changes)};
 }
 
-// Returns the command that verifies only this layout again.
+// Returns a command that verifies only this layout.
 std::string command_for(const Options& o, const Variant& v) {
   std::string text = fmt::format("{} verify {}", program_name(), shell_word(o.recipe));
   text += recipe_words(o);
@@ -85,7 +85,7 @@ std::string command_for(const Options& o, const Variant& v) {
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
-// Prints the bounds of the runs that round, by name.
+// Prints the tolerances of runs that round, by name.
 void print_bounds(const Subject& subject) {
   std::map<std::string, Exactness> bounds;
   for (const SubjectKind& kind : subject_kinds())
@@ -99,11 +99,10 @@ void print_bounds(const Subject& subject) {
     }
   for (const auto& [why, e] : bounds)
     if (why != "f64")
-      fmt::print(
-          "  {}: {:.1e} {}\n", why, e.tolerance,
-          e.follows_routing()
-              ? "for the root mean square of a tensor's differences; tokens visit the experts that the oracle chose"
-              : "relative to the larger of the tensor's root mean square and the element");
+      fmt::print("  {}: {:.1e} {}\n", why, e.tolerance,
+                 e.follows_routing()
+                     ? "for the root mean square of a tensor's differences; the experts are those that the oracle chose"
+                     : "relative to the larger of the tensor's root mean square and the element");
 }
 
 void print_subject(const Options& o, const Loaded& loaded, const Subject& subject) {
@@ -127,13 +126,13 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Returns `v` with the subject that is named after --precision; returns `v` unchanged for the precision of the oracle.
+// Returns `v` with the subject that --precision names. Returns `v` unchanged for f64, the oracle's precision.
 Variant in_precision(const Options& o, Variant v) {
   if (o.precision != "f64") v.choose("subject", o.precision);
   return v;
 }
 
-// Rejects a fault that changes nothing, because `verify` would seem to miss it.
+// Throws Error(usage) if HEXAD_FAULT plants a fault without effect, because `verify` would seem to miss the fault.
 void check_fault(const Options& o, const Subject& subject) {
   const comm::SelfGroup self;
   const ModelInstance model(subject.oracle_recipe(), subject.extensions(), self);
@@ -164,8 +163,8 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
   return run_all(selection, session) ? ExitCode::done : ExitCode::numeric;
 }
 
-// Opens the device once in a child process, because a process cannot use an open GPU after a fork. A missing device is
-// then reported once, not by every layout.
+// Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
+// process must not open a GPU, because its children could not use the GPU after a fork.
 void require_device(device::DeviceKind kind, double seconds) {
   const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
   const auto open = [&] {
@@ -184,7 +183,7 @@ void require_device(device::DeviceKind kind, double seconds) {
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
-  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with more threads than these must not fork
+  kernels::cpu::set_thread_count(1);  // ranks are threads, and a process with kernel threads must not fork
   device::load_kernels_at_start();
   const ScratchFolder scratch;
   const Loaded loaded = load(o, extensions);
@@ -193,7 +192,7 @@ ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
   const Selection selection = selected(o, subject);
   print_subject(o, loaded, subject);
   check_fault(o, subject);
-  // Only the keeper's process uses both objects. Its child processes use only oracles that existed before the fork.
+  // Only the keeper's process uses `oracles` and `runs`. Its child processes use only oracles computed before the fork.
   Oracles oracles(subject);
   ChildRuns runs(subject, [&](const Variant& v) -> const Oracle& { return oracles.of(v); },
                  {.jitter = o.jitter, .seconds = o.timeout});
@@ -226,7 +225,7 @@ ExitCode verify_in_world(const Options& o, const Extensions& extensions, comm::W
   Oracles oracles(subject, first ? Saves::yes : Saves::no);
   check_fault(o, subject);
   oracles.of(Variant());
-  meet();  // the checkpoint is complete: other oracles may start from it
+  meet();  // now the checkpoint is complete, so other oracles may start from it
   const auto run = [&](const Variant& v) {
     const Oracle& oracle = oracles.of(v);
     meet();  // from here on, all ranks can read the checkpoint
@@ -247,7 +246,7 @@ ExitCode verify_with_processes(const Options& o, const Extensions& extensions) {
 }
 
 ExitCode verify_recipe(Options o, const Extensions& extensions) {
-  // Sets the option, so that the command that repeats a layout names the device.
+  // Sets --device from the variable, so that the printed command that repeats a layout contains the device.
   if (const char* wanted = std::getenv("HEXAD_DEVICE"); wanted && o.device.empty()) o.device = wanted;
   if (o.world == 0) o.world = o.mpi ? comm::announced_world_size() : 4;
   return o.mpi ? verify_with_processes(o, extensions) : verify_with_threads(o, extensions);
@@ -273,20 +272,20 @@ void add_verify(const Program& program) {
       .legal(one_of(devices));
   command.add_option("--world", &options->world, "number of ranks; 0: 4 ranks, or with --mpi the number of processes")
       .legal(whole_number(0, 64));
-  command.add_option(
-      "--layouts", &options->layouts,
-      "all: every mesh, options pairwise; a number: a sample of this number of layouts; or a list, such as "
-      "'tp=2,cp=2;pp=2,ep=4,zero=1'");
+  command.add_option("--layouts", &options->layouts,
+                     "all: every mesh, with all pairs of options; a number: a random sample of this number of layouts; "
+                     "or a list, such "
+                     "as 'tp=2,cp=2;pp=2,ep=4,zero=1'");
   command
       .add_option("--precision", &options->precision,
-                  "precision of the layouts: f64, or f32 or bf16 with the experts that the oracle chose (subject=f32, "
-                  "subject=bf16)")
+                  "precision of the layouts; with f32 and bf16, layouts use the experts that the oracle chose "
+                  "(subject=f32, subject=bf16)")
       .legal(one_of({"f64", "f32", "bf16"}));
   command.add_option("--steps", &options->steps, "optimizer steps of every run").legal(whole_number(1, 100));
   command.add_flag("--mpi", options->mpi, "use the processes of mpirun or srun as ranks, instead of threads");
-  command.add_flag("--shrink", options->shrink, "verify a small model of the same kind");
+  command.add_flag("--shrink", options->shrink, "verify a smaller model with the same structure");
   command.add_option("--jitter", &options->jitter, "seed of random delays in communication");
-  command.add_option("--seed", &options->seed, "seed of the choice of options and samples");
+  command.add_option("--seed", &options->seed, "seed for the choice of options and samples");
   command
       .add_option(
           "--timeout", &options->timeout,

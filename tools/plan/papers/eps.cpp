@@ -11,7 +11,7 @@ namespace {
 /// Returns the volume of a stage's all-to-all if every token is sent to `copies` devices.
 double all_to_all(double P, double D, double copies) { return copies * P * (D - 1) / (D * D); }
 
-/// Returns the volume in addition to the all-to-all: half an all-reduce around attention under TP+EP, otherwise 0.
+/// Returns the volume in addition to the all-to-all: half of an all-reduce around attention under TP+EP, otherwise 0.
 double gathered(Mode mode, double P, double D) { return mode == Mode::tp_ep ? P * (D - 1) / D : 0; }
 
 }  // namespace
@@ -20,7 +20,7 @@ double expected_activated_experts(double k, double E, double m) { return (1 - st
 
 double expected_devices(int64_t k, int64_t E, int64_t D) {
   base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] ", k, " of ", E, " experts on ", D, " devices");
-  // Probability that all k experts of a token are on other devices: C(E - E/D, k) / C(E, k).
+  // Probability that no expert of a token is on a given device: C(E - E/D, k) / C(E, k).
   double missed = 1;
   for (int64_t i = 0; i < k; ++i)
     missed *= static_cast<double>(std::max<int64_t>(E - E / D - i, 0)) / static_cast<double>(E - i);
@@ -76,8 +76,8 @@ double largest_gain(double T_comm, double T_comp, const Overhead& o) {
 }
 
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& o) {
-  base::require(o.k > 0, "[eps] the cost per group is ", o.k,
-                ", expected above 0, because otherwise more groups always gain");
+  base::require(o.k > 0, "[eps] the overhead per group is ", o.k,
+                ", expected above 0, because otherwise the gain has no maximum");
   return std::sqrt(std::min(T_comm, T_comp) / o.k);
 }
 

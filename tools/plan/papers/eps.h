@@ -1,5 +1,5 @@
-// EPS-MoE (Qian et al. 2024): closed forms of MoE inference whose experts are processed in N groups. Volumes are bytes
-// that one of D devices sends.
+// EPS-MoE (Qian et al. 2024): closed forms for the inference of MoE layers whose experts are processed in N groups. A
+// volume is the number of bytes that one of D devices sends.
 //
 // Contradictions in the paper:
 //  V_TP+EP < V_TP+TP  is an equality if a token visits all devices (g = D)
@@ -17,14 +17,14 @@
 
 namespace hexad::plan::eps {
 
-/// Returns (1 - (1 - k/E)^m) E (section 3.2): the number of experts that at least one of m tokens visits, if all
-/// experts are equally likely.
+/// Returns (1 - (1 - k/E)^m) E (section 3.2): the number of experts that at least one of m tokens visits if all experts
+/// are equally likely.
 double expected_activated_experts(double k, double E, double m);
 /// Returns the number of devices that hold at least one of a token's k different experts. Each device has E/D experts,
-/// all equally likely. This is the g of a router without limits.
+/// and all experts are equally likely. The result is the paper's g for a router that does not limit devices.
 double expected_devices(int64_t k, int64_t E, int64_t D);
 
-/// Split of attention and of the MoE layer, in this order.
+/// Parallelism of attention and of the MoE layer, in this order.
 enum class Mode { tp_tp, dp_ep, tp_ep };
 inline constexpr std::array all_modes{Mode::tp_tp, Mode::dp_ep, Mode::tp_ep};
 constexpr std::string_view name_of(Mode m) {
@@ -33,12 +33,13 @@ constexpr std::string_view name_of(Mode m) {
 }
 
 /// Returns the bytes that a device sends in one stage (section 4.2). Dispatch and combine send the same bytes. P is the
-/// activations of all devices' tokens. g is the number of devices that a token visits, with one copy each, 1 <= g <= D.
+/// size of the activations of all devices' tokens, in bytes. g is the number of devices that a token visits, each of
+/// which gets one copy, 1 <= g <= D.
 ///   TP+TP  an all-reduce, 2 P (D - 1)/D      DP+EP  an all-to-all, g P (D - 1)/D^2
-///   TP+EP  a reduce-scatter (combine: all-gather) and that all-to-all, P (D - 1)/D + g P (D - 1)/D^2
+///   TP+EP  a reduce-scatter (combine: all-gather) and the all-to-all of DP+EP, P (D - 1)/D + g P (D - 1)/D^2
 double volume(Mode mode, double P, double D, double g);
-/// Returns the bytes of combine without LocalReduce (Fig. 8(b)): each of a token's k rows returns separately, so the
-/// all-to-all has k instead of g.
+/// Returns the bytes of combine without LocalReduce (Fig. 8(b)). Each of a token's k rows returns separately, so the
+/// all-to-all has the factor k instead of g.
 double combine_volume_without_reduce(Mode mode, double P, double D, double k);
 
 /// Bytes read and written, and FLOPs, of attention or of the MoE layer (section 4.2).
@@ -49,9 +50,9 @@ struct Block {
 };
 struct Machine {
   double FP = 1, BW = 1, NW = 1;  // rates of a device: FLOP/s, bytes/s of its memory, bytes/s to other devices
-  double V_O = 0;                 // least seconds of any communication
+  double V_O = 0;                 // least duration of any communication, in seconds
 };
-/// Return W(Attn) and W(MoE): bytes that a device reads and writes.
+/// Return W(Attn) and W(MoE): the bytes that a device reads and writes.
 double attention_io(Mode mode, const Block& attention, double M_KVCache, double D);
 double moe_io(Mode mode, const Block& moe, double k, double D);
 /// Returns max(F/(D FP), W/BW) with the W of one device.
@@ -59,49 +60,51 @@ double block_seconds(double flops, double io, double D, const Machine& machine);
 /// Returns max(V/NW, V_O).
 double comm_seconds(double volume, const Machine& machine);
 
-/// Section 4.3, Fig. 9: bytes that N groups read and write. (a): the tensor is split by rows, and the weights by
-/// experts. (b): the tensor is split by columns. There are m samples with P0 bytes in and P1 out, and E experts of W
-/// bytes.
+/// Section 4.3, Fig. 9: bytes that N groups read and write. In (a), the tensor is split by rows, and the weights by
+/// experts. In (b), the tensor is split by columns. There are m samples with P0 bytes of input and P1 bytes of output,
+/// and E experts of W bytes.
 struct SplitIo {
   double by_experts, by_columns;
 };
 SplitIo split_io(double m, double P0, double P1, double E, double W, double N);
-/// Returns T(a) or T(b): seconds of E experts of C FLOPs each. `rate` is the FLOP/s of grouped products of E/N groups
-/// for (a), and of E groups for (b).
+/// Returns T(a) or T(b): the seconds of E experts with C FLOPs each. `rate` is the FLOP/s of grouped products of E/N
+/// groups for (a), and of E groups for (b).
 double split_seconds(double E, double C, double rate);
 
-/// Section 3.2, conclusion 1, on the paper's GPUs: grouped products are faster below 2048 rows, dense ones from 4096
-/// on.
+/// Section 3.2, conclusion 1, for the paper's GPUs: grouped products are faster below 2048 rows, dense products from
+/// 4096 rows on.
 enum class Product { grouped, either, dense };
 constexpr std::string_view name_of(Product p) {
   return p == Product::grouped ? "grouped" : p == Product::dense ? "dense" : "either";
 }
 Product product(double m, double grouped_below = 2048, double dense_from = 4096);
 
-/// Section 5.2, item 5: R(N) = k N + b, the seconds that N groups cost.
+/// Section 5.2, item 5: R(N) = k N + b, the overhead of N groups in seconds.
 struct Overhead {
   double k = 0, b = 0;
   double operator()(double N) const { return k * N + b; }
 };
 /// Returns the gain of N groups: L(N) - R(N) with L = C (N - 1)/N, where C is the shorter of communication and
-/// computation. N = 1 is no pipeline and gains nothing.
+/// computation. N = 1 has no pipeline and gains nothing.
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead);
-/// Returns C - b - 2 sqrt(k C), the largest gain of any N, which sqrt(C/k) groups reach.
+/// Returns C - b - 2 sqrt(k C), the largest gain over all N. sqrt(C/k) groups reach it; unrestricted_groups() returns
+/// them.
 double largest_gain(double T_comm, double T_comp, const Overhead& overhead);
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& overhead);
 struct Groups {
   int64_t N;
   double gain;
 };
-/// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the best entry.
-/// Of equal gains, the smaller N wins.
+/// Returns the gain of every divisor of a device's number of experts, ascending. best_groups() returns the entry with
+/// the largest gain; of equal gains, that of the smaller N.
 std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_experts, const Overhead& overhead);
 Groups best_groups(const std::vector<Groups>& tried);
 
-/// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if split into N groups: N
-/// S(m/N)/S(m)
-/// - 1 and N G(m/N, E/N)/G(m, E) - 1. Expert groups are worthwhile if both stay within bounds (0.32 and 0.03 in the
-/// paper's test).
+/// Section 5.2, item 4: relative extra time of communication (e0) and of products (e1) if they are split into N groups.
+/// - e0 = N S(m/N)/S(m) - 1
+/// - e1 = N G(m/N, E/N)/G(m, E) - 1
+///
+/// Expert groups are worthwhile if both are within bounds (0.32 and 0.03 in the paper's test).
 struct Extra {
   double e0, e1;
 };

@@ -14,14 +14,14 @@ using namespace config;
 struct BlockKeys : Block {
   template <class V>
   void fields(V& v) {
-    v("M_in", M_in, "[bytes] activations in, all tokens", positive());
-    v("M_out", M_out, "[bytes] activations out, all tokens", positive());
-    v("M_weight", M_weight, "[bytes] parameters, all devices", positive());
-    v("F", flops, "[FLOP] of all devices", positive());
+    v("M_in", M_in, "[bytes] input activations of all tokens", positive());
+    v("M_out", M_out, "[bytes] output activations of all tokens", positive());
+    v("M_weight", M_weight, "[bytes] parameters on all devices", positive());
+    v("F", flops, "[FLOP] sum over all devices", positive());
   }
 };
 
-/// Keys of section 4.2: a whole layer.
+/// Keys of section 4.2: the times of whole layers.
 struct Time {
   double fp = 0, bw = 0, nw = 0, v_o = 0, m_kv = 0;
   int64_t layers = 1;
@@ -29,14 +29,14 @@ struct Time {
 
   template <class V>
   void fields(V& v) {
-    v("FP", fp, "[FLOP/s] of a device", positive());
-    v("BW", bw, "[bytes/s] memory of a device", positive());
-    v("NW", nw, "[bytes/s] from a device to other devices", positive());
+    v("FP", fp, "[FLOP/s] compute rate of a device", positive());
+    v("BW", bw, "[bytes/s] memory bandwidth of a device", positive());
+    v("NW", nw, "[bytes/s] bandwidth from a device to other devices", positive());
     v("V_O", v_o, "[s] least time of any communication", at_least(0));
-    v("M_KVCache", m_kv, "[bytes] all keys and values kept; 0 in prefill", at_least(0));
-    v("L", layers, "layers", at_least(1));
-    v("Attn", attention, "the attention of a layer");
-    v("MoE", moe, "the experts of a layer");
+    v("M_KVCache", m_kv, "[bytes] all keys and values in the cache; 0 in prefill", at_least(0));
+    v("L", layers, "number of layers", at_least(1));
+    v("Attn", attention, "attention of a layer");
+    v("MoE", moe, "experts of a layer");
   }
 };
 
@@ -48,12 +48,12 @@ struct Split {
 
   template <class V>
   void fields(V& v) {
-    v("N", n, "groups", at_least(1));
-    v("P0", p0, "[bytes] one sample's input", positive());
-    v("P1", p1, "[bytes] one sample's output", positive());
+    v("N", n, "number of groups", at_least(1));
+    v("P0", p0, "[bytes] input of one sample", positive());
+    v("P1", p1, "[bytes] output of one sample", positive());
     v("W", w, "[bytes] parameters of an expert", positive());
-    v("C", c, "[FLOP] of an expert", positive());
-    v("R", r, "[FLOP/s] grouped products: a number, or [[group size, FLOP/s], ...]", positive());
+    v("C", c, "[FLOP] work of an expert", positive());
+    v("R", r, "[FLOP/s] rate of grouped products: a number, or [[group size, FLOP/s], ...]", positive());
   }
 };
 
@@ -63,9 +63,9 @@ struct OverheadKeys {
 
   template <class V>
   void fields(V& v) {
-    v("k", k, "[s] a group; R(N) = k N + b", positive());
-    v("b", b, "[s]");
-    v("measured", measured, "[[N, s], ...], instead of k and b: a line is fitted", at_least(0));
+    v("k", k, "[s] overhead per group; R(N) = k N + b", positive());
+    v("b", b, "[s] fixed overhead");
+    v("measured", measured, "[[N, s], ...]; a line through these points replaces k and b", at_least(0));
   }
 };
 
@@ -77,11 +77,11 @@ struct Pipeline {
 
   template <class V>
   void fields(V& v) {
-    v("T_comm", comm, "[s] all communication of a layer, without groups", positive());
-    v("T_comp", comp, "[s] all products of a layer, without groups", positive());
-    v("E", experts, "experts of a device; N may be any of its divisors; auto: E/D", automatic, at_least(1),
-      at_most(100000));
-    v("R", overhead, "cost of cutting into N groups");
+    v("T_comm", comm, "[s] all communication of a layer that is not divided into groups", positive());
+    v("T_comp", comp, "[s] all products of a layer that is not divided into groups", positive());
+    v("E", experts, "number of experts of a device; N may be any divisor of this number; auto: E/D", automatic,
+      at_least(1), at_most(100000));
+    v("R", overhead, "overhead of N groups");
   }
 };
 
@@ -94,13 +94,13 @@ struct Pays {
 
   template <class V>
   void fields(V& v) {
-    v("m", m, "[tokens] loads to judge", non_empty(), at_least(1));
-    v("N", n, "groups", at_least(2));
-    v("S", s, "S(m): communication, [[tokens, s], ...]", positive());
-    v("G", g, "G(m, E): products of all experts, [[tokens, s], ...]", positive());
-    v("G_N", g_n, "G(m, E/N): products of one group, [[tokens, s], ...]", positive());
-    v("e0", e0, "bound on the extra share of communication", at_least(0));
-    v("e1", e1, "bound on the extra share of products", at_least(0));
+    v("m", m, "[tokens] loads for which to evaluate groups", non_empty(), at_least(1));
+    v("N", n, "number of groups", at_least(2));
+    v("S", s, "S(m): communication time, [[tokens, s], ...]", positive());
+    v("G", g, "G(m, E): time of the products of all experts, [[tokens, s], ...]", positive());
+    v("G_N", g_n, "G(m, E/N): time of the products of one group, [[tokens, s], ...]", positive());
+    v("e0", e0, "bound on the relative extra time of communication", at_least(0));
+    v("e1", e1, "bound on the relative extra time of products", at_least(0));
   }
 };
 
@@ -115,15 +115,15 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("E", e, "experts", at_least(1));
-    v("k", k, "experts that a token visits", at_least(1));
-    v("D", d, "devices", at_least(1));
-    v("m", m, "tokens of a pass, all devices", at_least(1));
-    v("P", p, "[bytes] activations of these tokens", positive());
-    v("g", g, "devices that a token visits; auto: the expected number, if all experts are equally likely", automatic,
-      at_least(1));
+    v("E", e, "number of experts", at_least(1));
+    v("k", k, "number of experts that a token visits", at_least(1));
+    v("D", d, "number of devices", at_least(1));
+    v("m", m, "number of tokens in a pass on all devices", at_least(1));
+    v("P", p, "[bytes] activations of these m tokens", positive());
+    v("g", g, "number of devices that a token visits; auto: its expected value if all experts are equally likely",
+      automatic, at_least(1));
     v("time", time, "T_LLM of section 4.2");
-    v("split", split, "section 4.3: tensors cut by experts or by columns");
+    v("split", split, "section 4.3: tensors split by experts or by columns");
     v("pipeline", pipeline, "section 5.2: the best number of groups N");
     v("pays", pays, "section 5.2: loads from which groups are worthwhile");
   }
@@ -136,10 +136,11 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
   if (in.measured && in.measured->is_constant())
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
-    problems.add("pipeline.R.measured", "must rise, because without a cost per group more groups always gain");
+    problems.add("pipeline.R.measured",
+                 "must rise, because without an overhead per group, more groups would always be better");
   if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no effect if measured is given");
-  if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given with b, or measured");
-  if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given with k, or measured");
+  if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given together with b, unless measured is given");
+  if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given together with k, unless measured is given");
 }
 
 void check(const Input& in, Problems& problems) {
@@ -260,6 +261,8 @@ Json report(const Input& in) {
 
 namespace hexad::plan {
 
-Paper eps_paper() { return {"eps", "EPS-MoE: experts in groups", evaluate<eps::Input>, list_keys<eps::Input>}; }
+Paper eps_paper() {
+  return {"eps", "EPS-MoE: experts processed in groups", evaluate<eps::Input>, list_keys<eps::Input>};
+}
 
 }  // namespace hexad::plan

@@ -1,4 +1,4 @@
-// Common functions for the inputs of papers: they read and check inputs, and list keys.
+// Common functions for the inputs of the papers' formulas: reading, checking, and listing keys.
 #pragma once
 
 #include <initializer_list>
@@ -13,9 +13,9 @@ namespace hexad::plan {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads an input, checks its keys against each other with check(input, problems), and evaluates it with report(input).
-/// Both functions are declared next to the input's struct. check() may see invalid keys, so it tests problems.good()
-/// first.
+/// Reads an input, checks its keys against each other with check(input, problems), and returns the JSON text of
+/// report(input). Both functions are declared next to the input's struct. check() may receive invalid keys, so it tests
+/// problems.good() first.
 template <class Input>
 std::string evaluate(const config::Document& document) {
   config::Problems problems;
@@ -33,10 +33,11 @@ std::string list_keys() {
   return list_keys(&input, config::type_of<Input>);
 }
 
-/// Adds a problem for each of `paths` that the input contains: "has no effect if I is given".
+/// Adds a problem for each of `paths` that the input contains: "has no effect if I is given". `why` gives the
+/// condition.
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
-/// Adds a problem unless all volumes or sizes of a curve are above 0.
+/// Adds a problem unless every volume or size of the curve is above 0.
 void check_sizes(config::Problems& problems, std::string_view path, const config::Curve& curve);
 
 }  // namespace hexad::plan

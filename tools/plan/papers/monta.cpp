@@ -44,7 +44,7 @@ double seconds(Strategy strategy, const Chunk& one, int64_t chunks) {
   const auto more = static_cast<double>(chunks - 1);
   switch (strategy) {
     case Strategy::o1:
-      base::require(chunks == 1, "[monta] O1 has one chunk, not ", chunks);
+      base::require(chunks == 1, "[monta] O1 requires one chunk, got ", chunks);
       return aa + ag;
     case Strategy::o2:
       return aa + ag + copy + more * std::max(aa, ag + copy);
@@ -77,7 +77,7 @@ Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o
 }
 
 Limits limits(const Network& n) {
-  // The limits are in units of T_base = I (e - 1)/e / B1.
+  // The limits are relative to T_base = I (e - 1)/e / B1.
   const double unit = n.e / (n.e - 1) * n.all_to_all.bandwidth;
   const double aa = 1 / n.t, ag = (n.t - 1) / n.t * unit / n.all_gather.bandwidth, copy = unit / n.copy.bandwidth;
   return {.o1 = aa + ag, .o2 = std::max(aa, ag + copy), .o3 = std::max({aa, ag, copy})};

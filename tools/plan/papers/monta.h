@@ -1,7 +1,7 @@
 // MoNTA (Guo et al. 2024): closed forms of an all-to-all under tensor parallelism, and of memory. Volumes are bytes.
 //
 // Corrections of contradictions in the paper:
-//   equation 3       leaves out the top-k: its own Table 8 needs b k = 2 for 256 M
+//   equation 3       omits the top-k factor: the volume of 256 M in Table 8 needs b k = 2
 //   Algorithms 1, 2  line 19 is T_min = T; the N of the least T is returned with it, not the last N
 //   Algorithm 2      a chunk's copy may be the longest of the three: T = AA + AG + D2D + (N - 1) max(AA, AG, D2D)
 //   equations 14-16  do not follow from Table 8, whose latencies these functions give
@@ -17,15 +17,16 @@
 
 namespace hexad::plan::monta {
 
-/// Returns the bytes of one all-to-all of a rank with b sequences of s tokens, each sent to k experts (equation 3).
+/// Returns the bytes of a rank's all-to-all with b sequences of s tokens, each of which is sent to k experts (equation
+/// 3).
 double all_to_all_volume(double b, double s, double h, double k, double bytes_per_element);
 
 /// A network with two levels: e expert-parallel ranks between nodes, t tensor-parallel ranks inside each.
 struct Network {
   double t = 1, e = 2;
-  Link all_to_all;  // B1, r1 over the bytes of one rank's rows
-  Link all_gather;  // B2, r2 over the gathered bytes
-  Link copy;        // B3, r3 over the copied bytes
+  Link all_to_all;  // B1; efficiency r1 as a function of the bytes of one rank's rows
+  Link all_gather;  // B2; efficiency r2 as a function of the gathered bytes
+  Link copy;        // B3; efficiency r3 as a function of the copied bytes
 };
 
 /// A transfer. `volume` is the number of bytes that determines the efficiency.
@@ -33,11 +34,11 @@ struct Transfer {
   double volume, efficiency, seconds;
 };
 
-/// Returns T_base: every tensor-parallel rank sends all tokens, I (e - 1)/e bytes, although its peers hold the same
-/// tokens.
+/// Returns T_base: every tensor-parallel rank sends all tokens, I (e - 1)/e bytes, although the other ranks of its
+/// group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
-/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. N = 1 gives the parts of O1.
+/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, these are the parts of O1.
 struct Chunk {
   Transfer all_to_all, all_gather, copy;
 };
@@ -46,35 +47,35 @@ Chunk chunk(double volume, const Network& network, int64_t chunks);
 enum class Strategy { o1, o2, o3 };
 constexpr std::string_view name_of(Strategy s) { return s == Strategy::o1 ? "O1" : s == Strategy::o2 ? "O2" : "O3"; }
 
-/// Returns the seconds of a strategy with `chunks` chunks, each of which takes as long as `one`:
+/// Returns the seconds of a strategy with `chunks` chunks. Each chunk takes the times in `one`:
 ///   O1  equation 11: drop, all-to-all, all-gather one after the other; one chunk
-///   O2  Algorithm 1: the all-to-all of a chunk beside the all-gather and copy of the chunk before
+///   O2  Algorithm 1: the all-to-all of a chunk runs together with the all-gather and copy of the previous chunk
 ///   O3  Algorithm 2: all three at the same time, each of a different chunk
 double seconds(Strategy strategy, const Chunk& one, int64_t chunks);
 
-/// Returns the largest chunk count that Algorithms 1 and 2 try: the largest N whose I/(N t) is at least
-/// `smallest_volume` (I_minimal). The smallest count is 1. Returns 0 if even one chunk is below I_minimal.
+/// Returns the largest number of chunks that Algorithms 1 and 2 try: the largest N for which I/(N t) is at least
+/// `smallest_volume` (I_minimal). Returns 0 if even a single chunk is below I_minimal.
 int64_t most_chunks(double volume, const Network& network, double smallest_volume);
 
 struct Pipelined {
   int64_t chunks;  // N
   double seconds;  // T
 };
-/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry of least T. Of equal T, the smaller N
-/// wins.
+/// Returns T for each N from 1 to `most`. best_pipelined() returns the entry with the least T; of equal T, that of the
+/// smaller N.
 std::vector<Pipelined> all_pipelined(Strategy strategy, double volume, const Network& network, int64_t most);
 std::optional<Pipelined> best_pipelined(const std::vector<Pipelined>& tried);
 
-/// Choice of Algorithm 3. It excludes strategies without a legal chunk count. Of strategies with equal times, it takes
-/// the simpler one.
+/// Choice of Algorithm 3. It excludes strategies without a legal number of chunks. If two strategies have equal times,
+/// it chooses the simpler one.
 struct Choice {
   Strategy strategy;
   double seconds;
 };
 Choice choose(double o1, std::optional<Pipelined> o2, std::optional<Pipelined> o3);
 
-/// Limits of T over T_base as the number of chunks of O2 and O3 grows, if all efficiencies are equal (equation 13 is
-/// o3: 7/32).
+/// Limits of T/T_base for a growing number of chunks of O2 and O3, if all efficiencies are equal (for equation 13, o3
+/// is 7/32).
 struct Limits {
   double o1, o2, o3;
 };
@@ -84,10 +85,10 @@ Limits limits(const Network& network);
 /// exchange `volume` bytes each (Figure 13).
 double effective_bandwidth(double volume, double cards, double per_node, double seconds);
 
-/// A training step in which the time of its `count` all-to-alls changes.
+/// A training step before a change of the time of its all-to-alls.
 struct Step {
   double seconds;        // duration of the step before the change
-  double count;          // number of all-to-alls in a step, which run one after the other
+  double count;          // number of all-to-alls in a step, executed one after the other
   double tokens, flops;  // tokens and FLOPs of a step on all GPUs
   double peak_flops;     // FLOP/s of all GPUs
 };
@@ -96,14 +97,14 @@ struct StepEstimate {
 };
 StepEstimate estimate(const Step& step, double before, double after);
 
-/// Table 3's 16 bytes per parameter, with bf16 gradients. In this project gradients are f32 by default, so the sum is
-/// 18 bytes.
+/// Table 3's 16 bytes per parameter, with bf16 gradients. This project has f32 gradients by default, so the sum is 18
+/// bytes.
 inline constexpr ParameterBytes bf16_gradients{.weights = 2, .gradients = 2, .optimizer = 12};
 inline constexpr ParameterBytes f32_gradients{.weights = 2, .gradients = 4, .optimizer = 12};
 
 struct Shards {
   double p = 1, t = 1, e = 1;   // degrees of pipeline, tensor and expert parallelism
-  double d = 1, d_experts = 1;  // replicas outside and in experts; the paper uses one d for both
+  double d = 1, d_experts = 1;  // replicas of parameters outside experts and of experts; the paper uses one d for both
 };
 struct StateBytes {
   double non_moe, moe;  // psi_1, psi_2
@@ -124,11 +125,11 @@ struct ActivationBytes {
   double with_sp;          // pp_tp_ep with sequence parallelism
   double selective, full;  // with_sp with selective or full recomputation
 };
-/// Returns the formulas as printed.
+/// Returns the values of the formulas as printed.
 ActivationBytes activation_bytes(const Activations& model);
-/// Returns corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k times
-/// `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in Megatron's
-/// derivation.
+/// Returns the values of corrected formulas. Each rank of an expert group has its own tokens. Therefore, a rank keeps k
+/// times `load` (max over mean) assignments, not k/e. Sequence parallelism also divides the scores by t, as in
+/// Megatron's derivation.
 ActivationBytes corrected_activation_bytes(const Activations& model, double load);
 
 }  // namespace hexad::plan::monta

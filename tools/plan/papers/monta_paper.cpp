@@ -10,7 +10,7 @@ namespace {
 
 using namespace config;
 
-/// Maximum number of candidates in a list.
+/// Largest number of candidates in a printed list.
 constexpr int64_t most_listed_chunks = 1024;
 
 struct Memory {
@@ -20,14 +20,14 @@ struct Memory {
 
   template <class V>
   void fields(V& v) {
-    v("P1", p1, "parameters outside experts", positive());
-    v("P2", p2, "parameters in experts", at_least(0));
+    v("P1", p1, "number of parameters outside experts", positive());
+    v("P2", p2, "number of parameters in experts", at_least(0));
     v("p", p, "degree of pipeline parallelism", at_least(1));
-    v("d", d, "replicas outside experts", at_least(1));
+    v("d", d, "replicas of parameters outside experts", at_least(1));
     v("d_experts", d_experts, "replicas of experts (Table 3 writes d for both)", at_least(1));
-    v("l", l, "transformer layers", at_least(1));
-    v("a", a, "attention heads; 0: blockwise attention, which keeps no scores", at_least(0));
-    v("load", load, "assignments of the busiest rank over the mean, for the corrected Table 4", at_least(1));
+    v("l", l, "number of transformer layers", at_least(1));
+    v("a", a, "number of attention heads; 0: blockwise attention, which keeps no scores", at_least(0));
+    v("load", load, "ratio of the busiest rank's assignments to the mean, for the corrected Table 4", at_least(1));
   }
 };
 
@@ -36,11 +36,12 @@ struct StepKeys {
 
   template <class V>
   void fields(V& v) {
-    v("T_step", seconds, "[s] a step with the baseline's all-to-alls", positive());
-    v("n_A2A", count, "all-to-alls in a step, one after the other (4 per MoE layer and micro-batch)", positive());
-    v("tokens", tokens, "tokens of a step, all GPUs", positive());
-    v("F", flops, "[FLOP] of the model in a step, all GPUs", positive());
-    v("FP", peak, "[FLOP/s] peak of all GPUs together", positive());
+    v("T_step", seconds, "[s] duration of a step with the baseline's all-to-alls", positive());
+    v("n_A2A", count, "number of all-to-alls in a step, executed one after the other (4 per MoE layer and micro-batch)",
+      positive());
+    v("tokens", tokens, "tokens in a step on all GPUs", positive());
+    v("F", flops, "[FLOP] work of the model in a step on all GPUs", positive());
+    v("FP", peak, "[FLOP/s] peak rate of all GPUs together", positive());
   }
 };
 
@@ -62,26 +63,28 @@ struct Input {
   void fields(V& v) {
     v("I", volume, "[bytes] sent by a rank in one all-to-all; none: the product of b, s, h, k and BPE (equation 3)",
       positive());
-    v("b", b, "sequences of a micro-batch", at_least(1));
+    v("b", b, "number of sequences in a micro-batch", at_least(1));
     v("s", s, "[tokens] sequence length", at_least(1));
     v("h", h, "hidden size", at_least(1));
-    v("k", k, "experts that a token visits", at_least(1));
-    v("BPE", bytes, "[bytes] of an element", positive());
+    v("k", k, "number of experts that a token visits", at_least(1));
+    v("BPE", bytes, "[bytes] size of an element", positive());
     v("t", t, "degree of tensor parallelism, inside a node", at_least(1));
     v("e", e, "degree of expert parallelism, between nodes", at_least(2));
     v("B1", b1, "[bytes/s] bandwidth of the all-to-all", positive());
-    v("r1", r1, "share of B1 reached: a number, or [[bytes, share], ...] over I/(N t), for the baseline over I",
+    v("r1", r1, "share of B1 that is reached: a number, or [[bytes, share], ...] by I/(N t); for the baseline by I",
       positive(), at_most(1));
     v("B2", b2, "[bytes/s] bandwidth of the all-gather", positive());
-    v("r2", r2, "share of B2 reached: a number, or [[bytes, share], ...] over I/N", positive(), at_most(1));
+    v("r2", r2, "share of B2 that is reached: a number, or [[bytes, share], ...] by I/N", positive(), at_most(1));
     v("B3", b3, "[bytes/s] bandwidth of device memory, for D2D copies", positive());
-    v("r3", r3, "share of B3 reached: a number, or [[bytes, share], ...] over I/N", positive(), at_most(1));
-    v("r2_O3", r2_o3, "r2 while copies run beside the all-gather (O3); none: r2", positive(), at_most(1));
-    v("r3_O3", r3_o3, "r3 while an all-gather runs beside the copies (O3); none: r3", positive(), at_most(1));
-    v("I_minimal", smallest, "[bytes] smallest chunk (I/(N t)) to try; limits the search for N", positive());
-    v("N", chunks, "chunks of O2 and O3, instead of the search", at_least(1), at_most(most_listed_chunks));
-    v("memory", memory, "bytes of a rank, Tables 3 and 4; needs b, s, h");
-    v("step", step, "a training step around the all-to-alls");
+    v("r3", r3, "share of B3 that is reached: a number, or [[bytes, share], ...] by I/N", positive(), at_most(1));
+    v("r2_O3", r2_o3, "r2 while copies run at the same time as the all-gather (O3); none: r2", positive(), at_most(1));
+    v("r3_O3", r3_o3, "r3 while an all-gather runs at the same time as the copies (O3); none: r3", positive(),
+      at_most(1));
+    v("I_minimal", smallest, "[bytes] size of the smallest chunk (I/(N t)) to try; limits the search for N",
+      positive());
+    v("N", chunks, "number of chunks of O2 and O3; replaces the search", at_least(1), at_most(most_listed_chunks));
+    v("memory", memory, "memory of a rank by Tables 3 and 4; needs b, s, h");
+    v("step", step, "the training step that contains the all-to-alls");
   }
 
   double I() const {
@@ -101,14 +104,14 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool sizes = in.b && in.s && in.h;
   if (!in.volume && !sizes && problems.good({"I", "b", "s", "h"}))
-    problems.add("I", "must be given, or b, s and h, because I is then the product of b, s, h, k and BPE");
+    problems.add("I", "must be given, unless b, s and h are given: I is then the product of b, s, h, k and BPE");
   if (in.volume && in.memory && !sizes && problems.good({"b", "s", "h"})) problems.add("memory", "needs b, s and h");
   if (in.volume) refuse_written(problems, {"BPE"}, "has no effect if I is given");
   if (in.volume && !in.memory)
     refuse_written(problems, {"b", "s", "h", "k"}, "has no effect if I is given and memory is not");
   if (in.chunks && in.smallest) problems.add("I_minimal", "has no effect if N, the number of chunks, is given");
   if (!in.chunks && !in.smallest && problems.good({"I_minimal", "N"}))
-    problems.add("I_minimal", "must be given, or N, the number of chunks");
+    problems.add("I_minimal", "must be given, unless N, the number of chunks, is given");
   check_sizes(problems, "r1", in.r1);
   check_sizes(problems, "r2", in.r2);
   check_sizes(problems, "r3", in.r3);
@@ -116,10 +119,11 @@ void check(const Input& in, Problems& problems) {
   if (in.r3_o3) check_sizes(problems, "r3_O3", *in.r3_o3);
   if (problems.any()) return;
   if (in.smallest && in.I() / static_cast<double>(in.t) / *in.smallest > most_listed_chunks)
-    problems.add("I_minimal", base::cat("allows more than ", most_listed_chunks, " chunks of I/t"));
+    problems.add("I_minimal",
+                 base::cat("allows more than ", most_listed_chunks, " chunks of I/t; expected a larger value"));
   if (in.step && in.step->count * baseline(in.I(), in.network()).seconds >= in.step->seconds)
     problems.add("step.n_A2A", base::cat("all-to-alls of ", baseline(in.I(), in.network()).seconds,
-                                         " s take longer than the step, step.T_step"));
+                                         " s each take longer than the step, step.T_step; expected fewer"));
 }
 
 Json json(const Transfer& t) {
@@ -130,7 +134,8 @@ Json json(const Chunk& c) {
   return {{"AA_j", json(c.all_to_all)}, {"AG_j", json(c.all_gather)}, {"D2D_j", json(c.copy)}};
 }
 
-/// Adds the results of any strategy: its time, its time over the baseline's, and the effective bandwidth of a card.
+/// Adds the results that every strategy has: its time, the ratio of its time to the baseline's, and the effective
+/// bandwidth of a card.
 void add_seconds(Json& out, const Input& in, double seconds, double base) {
   const auto t = static_cast<double>(in.t), e = static_cast<double>(in.e);
   out["T_seconds"] = seconds;

@@ -40,17 +40,20 @@ struct Input {
     v("M", m, "model dimension", at_least(1));
     v("H", h, "hidden dimension of an expert", at_least(1));
     v("B", b, "[tokens] batch of a rank", at_least(1));
-    v("E", e, "experts of the gate", at_least(1));
-    v("k", k, "experts that a token visits", at_least(1));
-    v("BPE", bytes, "[bytes] of an element", positive());
+    v("E", e, "number of experts of the gate", at_least(1));
+    v("k", k, "number of experts that a token visits", at_least(1));
+    v("BPE", bytes, "[bytes] size of an element", positive());
     v("n", n, "numbers of micro-batches to compare", non_empty(), at_least(1), at_most(4096));
-    v("W_comm", comm, "[bytes/s] an all-to-all alone: a number, or [[bytes, bytes/s], ...]; none: memory only",
+    v("W_comm", comm,
+      "[bytes/s] speed of an all-to-all that runs alone: a number, or [[bytes, bytes/s], ...]; none: memory only",
       positive());
-    v("W_comp", comp, "[FLOP/s] products alone: a number, or [[FLOP, FLOP/s], ...]; none: memory only", positive());
+    v("W_comp", comp,
+      "[FLOP/s] speed of products that run alone: a number, or [[FLOP, FLOP/s], ...]; none: memory only", positive());
     v("W_mem", mem,
-      "[bytes/s] copies to or from the host alone: a number, or [[bytes, bytes/s], ...]; none: memory only",
+      "[bytes/s] speed of copies to or from the host that run alone: a number, or [[bytes, bytes/s], ...]; none: "
+      "memory only",
       positive());
-    v("alpha", alpha, "alpha(y, x): speed of y beside x, as a share of its speed alone");
+    v("alpha", alpha, "alpha(y, x): speed of y while x runs, relative to the speed of y alone");
   }
 
   Layer layer() const {
@@ -62,7 +65,7 @@ struct Input {
 void check(const Input& in, Problems& problems) {
   const bool some = in.comm || in.comp || in.mem, all = in.comm && in.comp && in.mem;
   if (some && !all && problems.good({"W_comm", "W_comp", "W_mem"}))
-    problems.add(!in.comm ? "W_comm" : !in.comp ? "W_comp" : "W_mem", "must be given with the other speeds, W_*");
+    problems.add(!in.comm ? "W_comm" : !in.comp ? "W_comp" : "W_mem", "must be given if another speed, W_*, is given");
   if (in.comm) check_sizes(problems, "W_comm", *in.comm);
   if (in.comp) check_sizes(problems, "W_comp", *in.comp);
   if (in.mem) check_sizes(problems, "W_mem", *in.mem);
@@ -70,11 +73,12 @@ void check(const Input& in, Problems& problems) {
     refuse_written(problems,
                    {"alpha.comm_mem", "alpha.comm_all", "alpha.comp_mem", "alpha.comp_all", "alpha.mem_comm",
                     "alpha.mem_comp", "alpha.mem_all"},
-                   "has no effect without the speeds, W_*");
+                   "has no effect unless the speeds, W_*, are given");
   if (problems.good({"k", "E"}) && in.k > in.e) problems.add("k", base::cat("must be at most E (", in.e, ")"));
   if (problems.good({"n", "B"}))
     for (size_t i = 0; i < in.n.size(); ++i)
-      if (in.n[i] > in.b) problems.add(base::cat("n.", i), base::cat("must be at most B (", in.b, "), the tokens"));
+      if (in.n[i] > in.b)
+        problems.add(base::cat("n.", i), base::cat("must be at most B (", in.b, "), the number of tokens"));
 }
 
 Json elements_and_bytes(double elements, double bytes) { return {{"elements", elements}, {"bytes", elements * bytes}}; }
@@ -161,7 +165,8 @@ Json report(const Input& in) {
 namespace hexad::plan {
 
 Paper mpmoe_paper() {
-  return {"mpmoe", "MPMoE: micro-batches, shared buffers, restoring", evaluate<mpmoe::Input>, list_keys<mpmoe::Input>};
+  return {"mpmoe", "MPMoE: micro-batches, shared buffers, and restoring of activations", evaluate<mpmoe::Input>,
+          list_keys<mpmoe::Input>};
 }
 
 }  // namespace hexad::plan

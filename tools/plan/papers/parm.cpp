@@ -7,7 +7,7 @@
 namespace hexad::plan::parm {
 namespace {
 
-/// Returns the size of EP&ESP-AlltoAll with MP paused, in elements.
+/// Returns the size of EP&ESP-AlltoAll in elements if MP is paused.
 double exchanged(const Layer& l) { return l.ETM() * l.N_ESP / l.N_MP; }
 
 /// Returns the load of a collective in which rank `self` of an EP&ESP group sends `each` elements to every other member
@@ -25,7 +25,7 @@ Load sent(const Placement& p, int64_t self, double each, F member) {
 int64_t esp_index(const Placement& p, int64_t rank) { return p.inner == Inner::esp ? rank / p.N_ESP : rank % p.N_EP; }
 int64_t ep_index(const Placement& p, int64_t rank) { return p.inner == Inner::esp ? rank % p.N_ESP : rank / p.N_EP; }
 
-/// Returns the load of the busiest rank: the largest load between nodes, then the largest inside.
+/// Returns the load of the busier rank. Compares the loads between nodes first, then the loads inside nodes.
 Load busier(const Load& a, const Load& b) { return std::pair(a.inter, a.intra) < std::pair(b.inter, b.intra) ? b : a; }
 
 }  // namespace
@@ -75,7 +75,8 @@ std::vector<Claim> claims(const Layer& l, const Costs& c, const BaselineCosts& b
 }
 
 int placement_case(const Placement& p) {
-  base::require(p.N_EP >= 1 && p.N_ESP >= 1 && p.ranks_per_node >= 1, "[parm] groups of ", p.N_EP, " and ", p.N_ESP);
+  base::require(p.N_EP >= 1 && p.N_ESP >= 1 && p.ranks_per_node >= 1, "[parm] sizes must be at least 1, got groups of ",
+                p.N_EP, " and ", p.N_ESP);
   const Loads all = loads(p, 1);
   const bool esp_inside = all.AG_ESP.inter == 0, ep_inside = all.A2A_EP.inter == 0;
   if (all.A2A.inter == 0) return 1;

@@ -1,5 +1,5 @@
 // Parm (Pan et al. 2024): closed forms of the communication of an MoE layer under model (MP), expert (EP) and
-// expert-sharding (ESP) parallelism. Sizes are elements; a collective costs alpha + beta x seconds.
+// expert-sharding (ESP) parallelism. Sizes are in elements. A collective of x elements costs alpha + beta x seconds.
 //
 // Corrections, and choices where the paper has two conventions:
 //   Algorithm 1    line 2 is T = k f B L/E, without M, so that y = E T M N_ESP
@@ -38,24 +38,25 @@ struct Costs {
   std::optional<AlphaBeta> overlap{};  // alpha_o, beta_o: overlapped EP&ESP-AlltoAll and MP-AllGather, over y/N_MP
 };
 
-/// Times of equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll. ESP-Split sends nothing in
-/// forward.
+/// Times of the collectives of equation 1, Fig. 3(a): ESP-AllGather, EP-AlltoAll, ESP-AllReduce, EP-AlltoAll. ESP-Split
+/// sends nothing in forward.
 struct Baseline {
-  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one collective of each kind; A2A_EP happens twice
+  double AG_ESP, AR_ESP, A2A_EP;  // seconds of one collective of each kind; A2A_EP runs twice
   double seconds() const { return AG_ESP + AR_ESP + 2 * A2A_EP; }
 };
 Baseline baseline(const Layer& layer, const BaselineCosts& costs);
 
-/// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11 (13)). With N_MP = 1 it is equation 2,
-/// without an AllGather.
+/// Returns the seconds of S1: 2 A2A(ETM N_ESP/N_MP) + AG_MP(BLM) (equation 11, or 13). With N_MP = 1, this is equation
+/// 2, which has no AllGather.
 double s1_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint cost is
-/// Costs::overlap if given, otherwise saa_seconds().
+/// Returns the seconds of S2, in which the second AlltoAll overlaps the AllGather (equation 7). Their joint time comes
+/// from Costs::overlap if it is given, otherwise from saa_seconds().
 double s2_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS; the right side of equation 7).
+/// Returns the seconds of S2 with the AllGather after the AlltoAll (the paper's AAS, the right-hand side of equation
+/// 7).
 double s2_sequential_seconds(const Layer& layer, const Costs& costs);
-/// Returns the seconds of an AlltoAll in `phases` slices and an AllGather (section III-D). Each slice is gathered while
-/// the next one arrives.
+/// Returns the seconds of an AlltoAll in `phases` slices that overlaps an AllGather (section III-D). Each slice is
+/// gathered while the next slice arrives.
 double saa_seconds(double all_to_all, double all_gather, double phases);
 
 enum class Schedule { s1, s2 };
@@ -63,18 +64,19 @@ constexpr std::string_view name_of(Schedule s) { return s == Schedule::s1 ? "S1"
 /// Returns S1 if it takes no longer than S2 (Algorithm 1).
 Schedule choose(const Layer& layer, const Costs& costs);
 
-/// A claim of section IV-B, evaluated for given costs. If the claim does not hold, the costs contradict the paper's
+/// A claim of section IV-B, evaluated for given costs. If a claim does not hold, the costs contradict the paper's
 /// assumptions.
 struct Claim {
   std::string_view text;
   double smaller, larger;  // seconds; the claim is smaller <= larger
   bool holds() const { return smaller <= larger; }
 };
-/// Returns the claims of equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS is half of the AllReduce, whose other
-/// half is an AllGather.
+/// Returns the claims of equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS, a ReduceScatter, is priced as half
+/// of the AllReduce; the other half is an AllGather.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
-/// Placement of the ranks of one EP&ESP group, numbered node by node. Neighbouring ranks are in the same `inner` group.
+/// Placement of the ranks of one EP&ESP group. Ranks are numbered node by node. Neighbouring ranks belong to the same
+/// group of the kind `inner`.
 enum class Inner { esp, ep };
 struct Placement {
   int64_t N_EP = 1, N_ESP = 1;
@@ -82,8 +84,11 @@ struct Placement {
   Inner inner = Inner::esp;
 };
 
-/// Returns the case of section IV-B. 1: all ranks are on one node. 2: only ESP groups are inside nodes. 3: only EP
-/// groups are inside nodes. 4: neither. A group of one rank is inside its node.
+/// Returns the case of section IV-B. A group of one rank counts as inside its node.
+/// - 1: all ranks are on one node
+/// - 2: only ESP groups are inside nodes
+/// - 3: only EP groups are inside nodes
+/// - 4: neither ESP groups nor EP groups are inside nodes
 int placement_case(const Placement& placement);
 
 /// Elements that the busiest rank sends over each kind of link. The slower link determines the time.
@@ -92,7 +97,8 @@ struct Load {
   std::string_view link() const { return inter > 0 ? "inter" : intra > 0 ? "intra" : "none"; }
 };
 /// Loads of links by collectives of `x` elements (ETM N_ESP in equations 1 and 2). Every rank sends directly to each of
-/// its peers: AG and RS of ESP x/N_ESP, EP-AlltoAll x/N_EP, EP&ESP-AlltoAll x/(N_EP N_ESP). AR is RS and AG.
+/// its peers: x/N_ESP elements in AG and RS of ESP, x/N_EP in EP-AlltoAll, x/(N_EP N_ESP) in EP&ESP-AlltoAll. AR is RS
+/// followed by AG.
 struct Loads {
   Load AG_ESP, AR_ESP, A2A_EP, A2A;
 };

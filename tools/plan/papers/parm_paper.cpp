@@ -22,7 +22,7 @@ struct CollectiveKeys {
 constexpr CollectiveKeys key_ag_mp{"alpha_AG_MP", "beta_AG_MP", "measured_AG_MP", "MP-AllGather"};
 constexpr CollectiveKeys key_a2a{"alpha_A2A", "beta_A2A", "measured_A2A", "EP&ESP-AlltoAll"};
 constexpr CollectiveKeys key_o{"alpha_o", "beta_o", "measured_o",
-                               "both collectives at the same time, over y/N_MP; none: in phases"};
+                               "both collectives at the same time, as a function of y/N_MP; none: computed by phases"};
 constexpr CollectiveKeys key_ag_esp{"alpha_AG_ESP", "beta_AG_ESP", "measured_AG_ESP", "ESP-AllGather (baseline)"};
 constexpr CollectiveKeys key_ar_esp{"alpha_AR_ESP", "beta_AR_ESP", "measured_AR_ESP", "ESP-AllReduce (baseline)"};
 constexpr CollectiveKeys key_a2a_ep{"alpha_A2A_EP", "beta_A2A_EP", "measured_A2A_EP", "EP-AlltoAll (baseline)"};
@@ -46,23 +46,24 @@ struct Input {
 
   template <class V>
   void fields(V& v) {
-    v("B", b, "sequences of a GPU", at_least(1));
+    v("B", b, "number of sequences of a GPU", at_least(1));
     v("L", l, "[tokens] sequence length", at_least(1));
     v("M", m, "embedding size", at_least(1));
-    v("E", e, "experts", at_least(1));
-    v("k", k, "experts that a token visits", at_least(1));
+    v("E", e, "number of experts", at_least(1));
+    v("k", k, "number of experts that a token visits", at_least(1));
     v("f", f, "capacity factor", positive());
-    v("N_MP", mp, "GPUs of a model parallel group", at_least(1));
-    v("N_EP", ep, "GPUs of an expert parallel group", at_least(1), at_most(4096));
-    v("N_ESP", esp, "GPUs of an expert-sharding group", at_least(1), at_most(4096));
+    v("N_MP", mp, "number of GPUs of a model-parallel group", at_least(1));
+    v("N_EP", ep, "number of GPUs of an expert-parallel group", at_least(1), at_most(4096));
+    v("N_ESP", esp, "number of GPUs of an expert-sharding group", at_least(1), at_most(4096));
     for (const auto& [keys, cost] : collectives()) {
-      v(keys->alpha, cost->alpha, base::cat("[s] start of ", keys->doc), at_least(0));
-      v(keys->beta, cost->beta, base::cat("[s/element] of ", keys->doc), at_least(0));
+      v(keys->alpha, cost->alpha, base::cat("[s] startup time of ", keys->doc), at_least(0));
+      v(keys->beta, cost->beta, base::cat("[s/element] time per element of ", keys->doc), at_least(0));
       v(keys->measured, cost->measured,
-        "[[elements, s], ...] of this collective, instead of alpha and beta: a line is fitted", positive());
+        "[[elements, s], ...] of this collective; a line through these points replaces alpha and beta", positive());
     }
-    v("ranks_per_node", ranks_per_node, "GPUs of a node; also prints the load of each link", at_least(1));
-    v("inner", inner, "ESP or EP: the groups that neighbouring GPUs form");
+    v("ranks_per_node", ranks_per_node, "number of GPUs of a node; if given, the load of each link is printed",
+      at_least(1));
+    v("inner", inner, "ESP or EP: the kind of group that neighbouring GPUs form");
   }
 
   std::array<std::pair<const CollectiveKeys*, CollectiveInput*>, 6> collectives() {
@@ -85,8 +86,8 @@ void check_collective(const CollectiveKeys& keys, const CollectiveInput& in, Pro
   if (!problems.good({keys.alpha, keys.beta, keys.measured})) return;
   if (in.measured && (in.alpha || in.beta))
     problems.add(keys.measured, base::cat("must not be given together with ", keys.alpha));
-  if (in.alpha && !in.beta) problems.add(keys.beta, base::cat("must be given with ", keys.alpha));
-  if (in.beta && !in.alpha) problems.add(keys.alpha, base::cat("must be given with ", keys.beta));
+  if (in.alpha && !in.beta) problems.add(keys.beta, base::cat("must be given together with ", keys.alpha));
+  if (in.beta && !in.alpha) problems.add(keys.alpha, base::cat("must be given together with ", keys.beta));
   if (in.measured && in.measured->is_constant())
     problems.add(keys.measured, "must be at least two points, [[elements, seconds], ...]");
 }
@@ -95,7 +96,8 @@ void check(Input in, Problems& problems) {
   for (const auto& [keys, cost] : in.collectives()) check_collective(*keys, *cost, problems);
   const auto need = [&](const CollectiveKeys& keys, const CollectiveInput& cost, std::string_view why) {
     if (!cost.measured && !cost.alpha && !cost.beta && problems.good({keys.alpha, keys.beta, keys.measured}))
-      problems.add(keys.alpha, base::cat("must be given with ", keys.beta, ", or ", keys.measured, why));
+      problems.add(keys.alpha,
+                   base::cat("must be given together with ", keys.beta, ", unless given as ", keys.measured, why));
   };
   need(key_a2a, in.a2a, "");
   if (in.mp > 1) need(key_ag_mp, in.ag_mp, ", because N_MP is above 1");
@@ -181,7 +183,7 @@ Json report(Input in) {
 namespace hexad::plan {
 
 Paper parm_paper() {
-  return {"parm", "Parm: pausing model parallelism around experts", evaluate<parm::Input>, list_keys<parm::Input>};
+  return {"parm", "Parm: model parallelism paused around the experts", evaluate<parm::Input>, list_keys<parm::Input>};
 }
 
 }  // namespace hexad::plan

@@ -12,10 +12,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Least seconds of a timed batch. It covers several time slices, because ranks may share a core.
-constexpr double turns = 0.012;
-
-// Weights of one shape, packed once as in training, and operands for any number of rows.
+// Weights of one shape, packed once as in training, and operands with any number of rows.
 class GroupedProduct {
  public:
   GroupedProduct(const ProductShape& shape, Element element, device::Device device)
@@ -46,8 +43,23 @@ class GroupedProduct {
     };
   }
 
+  // Returns a function that runs forward with one kernel call for each expert. `rows` is at least the number of
+  // experts.
+  std::function<void()> run_dense(int64_t rows) {
+    const int64_t each = rows / shape_.experts;
+    const Tensor x = filled({rows, shape_.inputs}, dtype_), y = filled({rows, shape_.outputs}, dtype_);
+    const auto& k = kernels::kernels(device_).matmul;
+    return [this, each, x, y, &k] {
+      device::Stream& stream = device_.context().compute();
+      for (int64_t e = 0; e < shape_.experts; ++e)
+        k.forward(stream, y.slice(0, e * each, (e + 1) * each), x.slice(0, e * each, (e + 1) * each),
+                  kernels::expert_matrix(weight_, e), Write::replace);
+      stream.synchronize();
+    };
+  }
+
  private:
-  // Returns zeros, to which products can be added many times without overflow. The speed does not depend on the values.
+  // Returns zeros. Products can be added to zeros many times without overflow. The speed does not depend on the values.
   Tensor filled(base::Shape shape, Dtype dtype) const { return Tensor::zeros(shape, dtype, device_); }
 
   ProductShape shape_;
@@ -74,7 +86,7 @@ std::function<void()> make_copy(CopyKind kind, int64_t bytes, device::Device dev
         k.permute.gather(*stream, other, here, index, {}), stream->synchronize();
       };
     }
-    case CopyKind::offload:  // as for saved tensors: map, write, drop
+    case CopyKind::offload:  // as for saved tensors: map the file, write, discard
       return [=, &k] {
         const Tensor away = Tensor::offloaded(here.shape(), Dtype::f32, device);
         k.pointwise.copy(*stream, away, here), stream->synchronize();
@@ -95,7 +107,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
   constexpr auto elements = enum_names(Element{});
   constexpr auto passes = enum_names(GemmPass{});
   const Budget budget(timer, seconds);
-  size_t open = options.products.size() * elements.size() * passes.size();
+  size_t open = options.products.size() * elements.size() * (passes.size() + 1);
   std::vector<int64_t> sizes;
   for (int64_t rows = 16; rows <= options.largest_rows; rows *= 2) sizes.push_back(rows);
   for (const auto& [element, element_name] : elements)
@@ -104,7 +116,7 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
       double best = 0;
       for (const auto& [pass, pass_name] : passes) {
         const auto prepare = [&, p = pass](int64_t rows) -> Timer::Work {
-          return {static_cast<double>(rows), product.run(p, rows), turns};
+          return {static_cast<double>(rows), product.run(p, rows), kernel_batch};
         };
         const double share = budget.left() / static_cast<double>(open--);
         MeasuredProduct measured{element,      pass,          shape.experts,
@@ -113,7 +125,18 @@ void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions
           best = std::max(best, 2.0 * rows * static_cast<double>(shape.inputs * shape.outputs) / took);
         cluster.products.push_back(std::move(measured));
       }
-      progress(fmt::format("{} products of {} experts, {} x {}: up to {} a rank", element_name, shape.experts,
+      const double share = budget.left() / static_cast<double>(open--);
+      std::vector<int64_t> of_experts = sizes;  // only sizes for which every expert has rows
+      std::erase_if(of_experts, [&](int64_t rows) { return rows < shape.experts; });
+      if (shape.experts > 1 && of_experts.size() > 1) {
+        const auto prepare = [&](int64_t rows) -> Timer::Work {
+          return {static_cast<double>(rows), product.run_dense(rows), kernel_batch};
+        };
+        MeasuredProduct dense{element,      GemmPass::forward, shape.experts,
+                              shape.inputs, shape.outputs,     timer.curve(of_experts, share, prepare)};
+        cluster.dense_products.push_back(std::move(dense));
+      }
+      progress(fmt::format("{} products of {} experts, {} x {}: up to {} per rank", element_name, shape.experts,
                            shape.inputs, shape.outputs, base::human_quantity(best, "FLOP/s")));
     }
 }
@@ -127,7 +150,7 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
   size_t open = kinds.size();
   for (const auto& [kind, name] : kinds) {
     const auto prepare = [&, k = kind](int64_t bytes) -> Timer::Work {
-      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device()), turns};
+      return {static_cast<double>(bytes), make_copy(k, bytes, timer.device()), kernel_batch};
     };
     const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
     cluster.copies.push_back({kind, curve});

@@ -4,12 +4,14 @@
 namespace hexad::plan {
 
 ProfileOptions quick_profile() {
-  return {.seconds = 4,
+  return {.seconds = 6,
           .octaves = 4,
           .largest_bytes = 1 << 20,
           .largest_rows = 256,
+          .longest_sequence = 256,
           .rounds = 1,
-          .products = {usual_products.front()}};
+          .products = {usual_products.front()},
+          .attention = {usual_heads.front()}};
 }
 
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress) {
@@ -27,7 +29,9 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
   const Budget budget(timer, options.seconds);
   if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.5 * budget.left(), from_one);
   measure_products(cluster, timer, options, 0.4 * budget.left(), from_one);
-  measure_copies(cluster, timer, options, 0.15 * budget.left(), from_one);
+  measure_attention(cluster, timer, options, 0.25 * budget.left(), from_one);
+  measure_small_kernels(cluster, timer, options, 0.3 * budget.left(), from_one);
+  measure_copies(cluster, timer, options, 0.2 * budget.left(), from_one);
   measure_slowdowns(cluster, groups, timer, options, budget.left(), from_one);
   return cluster;
 }

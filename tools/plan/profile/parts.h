@@ -1,4 +1,5 @@
-// The parts of a profile. Each one is collective over the timer's world and fills its part of `cluster`.
+// Parts of the measurement by `hexad profile`. Each function is collective over the timer's world and fills its part of
+// `cluster`.
 #pragma once
 
 #include "tools/plan/profile/profile.h"
@@ -11,9 +12,15 @@ void measure_links(Cluster& cluster, const std::vector<MeasuredGroup>& groups, c
                    const ProfileOptions& options, double seconds, const Progress& progress);
 void measure_products(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                       const Progress& progress);
+void measure_attention(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                       const Progress& progress);
+/// Measures one representative kernel of each class, and the host's time for an operation.
+void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                           const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
-/// Measures slowdowns. Call it last, because the sizes of its loads depend on the results of the other measurements.
+/// Measures slowdowns. Must be called last, because the sizes of its loads depend on the results of the other
+/// measurements.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress);
 

@@ -10,31 +10,40 @@
 
 namespace hexad::plan {
 
-/// Shape of a grouped product. Each expert's weight converts rows of `inputs` columns to rows of `outputs` columns.
+/// Shape of a grouped product. Each expert's weight maps rows of `inputs` columns to rows of `outputs` columns.
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };
-/// Default shapes: experts of the quickstart's size, and two larger shapes that exceed the caches.
+/// Default shapes: experts of the quickstart's size, and two larger shapes that do not fit into the caches.
 inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
+
+/// Numbers and sizes of the heads with which attention is measured.
+struct AttentionHeads {
+  int64_t heads, head_size;
+};
+/// Default heads: usual sizes, and a single head, which several threads share.
+inline const std::vector<AttentionHeads> usual_heads{{8, 64}, {8, 128}, {1, 64}};
 
 struct ProfileOptions {
   double seconds = 120;                // approximate total time
   int octaves = 1;                     // distance between measured message sizes, in octaves
   int64_t largest_bytes = 16ll << 20;  // largest size of a message or copy
   int64_t largest_rows = 4096;         // largest number of rows of a product
-  int rounds = 3;                      // measurements of each slowdown; their median counts
-  int threads = 1;                     // threads of a rank's kernels
+  int64_t longest_sequence = 4096;     // largest number of positions in attention
+  int rounds = 3;                      // measurements of each slowdown, of which the median counts
+  int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";
   std::vector<ProductShape> products = usual_products;
+  std::vector<AttentionHeads> attention = usual_heads;
 };
-/// Returns options with few sizes, which take about four seconds, for a first trial.
+/// Returns options with few sizes for a first trial, which takes about six seconds.
 ProfileOptions quick_profile();
 
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only the
-/// machine's sizes.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in only the machine's sizes in
+/// Origin.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

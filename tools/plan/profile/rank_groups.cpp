@@ -7,7 +7,7 @@
 namespace hexad::plan {
 namespace {
 
-// Returns the powers of two that divide `n`, from 2 on, and `n` itself.
+// Returns the powers of two that divide `n`, starting at 2, and `n` itself.
 std::vector<int64_t> parts_of(int64_t n) {
   std::vector<int64_t> parts;
   for (int64_t size = 2; size < n; size *= 2)
@@ -25,7 +25,7 @@ NodesAndRanks nodes_of(const comm::ProcessGroup& world) {
   const auto [fewest, most] = std::minmax_element(ranks.begin(), ranks.end());
   if (*fewest != *most)
     base::fail(base::ExitCode::usage, "nodes have ", *fewest, " to ", *most,
-               " ranks; a profile needs the same number on each node");
+               " ranks; start the same number of ranks on each node");
   return {static_cast<int64_t>(ranks.size()), *most};
 }
 

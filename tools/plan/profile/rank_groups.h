@@ -1,4 +1,4 @@
-// Groups of ranks whose communication is measured.
+// Groups of ranks for which communication is measured.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,18 @@ struct NodesAndRanks {
 };
 NodesAndRanks nodes_of(const comm::ProcessGroup& world);
 
-/// This rank's group of one kind and size.
+/// This rank's group for one kind and size.
 struct MeasuredGroup {
   GroupKind kind;
   int64_t ranks, nodes;
   std::unique_ptr<comm::ProcessGroup> group;
 };
 
-/// Makes groups of every kind that this machine has. intra: 2, 4, ... and all ranks of a node. inter: one rank on each
-/// of 2, 4, ... and all nodes. all: all ranks. All numbers divide the ranks of a node, or the number of nodes. Every
-/// rank is in one group of each kind and size. Collective over `world`.
+/// Makes the groups of every kind that is possible on this machine. All sizes divide the number of ranks of a node, or
+/// the number of nodes. Every rank is in one group of each kind and size. Collective over `world`.
+/// - intra: 2, 4, ... and all ranks of a node
+/// - inter: one rank on each of 2, 4, ... and all nodes
+/// - all: all ranks
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world);
 
 }  // namespace hexad::plan

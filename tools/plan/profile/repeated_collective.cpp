@@ -13,7 +13,7 @@ Exchange make_exchange(Collective operation, const comm::ProcessGroup& group, in
   const int64_t n = group.size(), others = n - 1;
   device::Stream* stream = &device.context().compute();
   const auto zeros = [&](int64_t numel) { return Tensor::zeros({numel}, Dtype::f32, device, Category::communication); };
-  // Number of pieces that a rank sends in the operation.
+  // Number of pieces that a rank sends in one operation.
   const int64_t sent_pieces = operation == Collective::send         ? 1
                               : operation == Collective::all_reduce ? 2 * others
                                                                     : others;

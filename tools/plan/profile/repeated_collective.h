@@ -1,4 +1,4 @@
-// One collective that can be started many times.
+// A collective that can be started many times.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace hexad::plan {
 
-/// A collective that owns its tensors. The group outlives the object.
+/// A collective that owns its tensors. The process group must outlive the object.
 struct Exchange {
   int64_t wire_bytes;  // bytes that a rank sends to other ranks
   std::function<device::Event()> start;

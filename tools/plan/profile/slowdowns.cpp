@@ -17,7 +17,7 @@ using kernels::GroupOffsets;
 using kernels::Write;
 using tensor::Tensor;
 
-// Times at which the units of a load were done. The threads that execute the units write these times.
+// Times at which the units of a load were finished. The threads that execute the units write these times.
 struct Stamps {
   explicit Stamps(size_t units) : times(units), open(static_cast<std::ptrdiff_t>(units)) {}
   void set(size_t unit) {
@@ -29,7 +29,7 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work on one lane, which together fill the measured time.
+// Equal units of work on one lane. Together, they last for the measured time.
 struct Load {
   Lane lane;
   size_t units;
@@ -47,7 +47,7 @@ double done_at(const Stamps& stamps, double begin, double time) {
   return static_cast<double>(stamps.times.size());
 }
 
-// Returns the units per second of each load while all of them run, until the first load ends.
+// Returns the units per second of each load while all loads run, up to the end of the first load that ends.
 std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& timer) {
   std::vector<StampsPtr> stamps;
   for (const Load* load : loads) stamps.push_back(std::make_shared<Stamps>(load->units));
@@ -64,8 +64,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses their sizes and numbers of units: alone, a unit takes about a sixteenth of `seconds`, and a
-// load takes `seconds`.
+// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes about a sixteenth of
+// `seconds` and a whole load takes `seconds`.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
@@ -99,7 +99,7 @@ class Loads {
     return {best.x, static_cast<size_t>(std::clamp(seconds_ / best.y, 4.0, 1000.0))};
   }
 
-  // Uses the same collectives as the lanes of MoE layers: all-to-all between nodes, all-gather inside nodes.
+  // Uses the same collectives as MoE layers on these lanes: all-to-all between nodes, all-gather inside nodes.
   Load communication(const MeasuredGroup& g) const {
     const bool inter = g.kind == GroupKind::inter;
     const Collective operation = inter ? Collective::all_to_all : Collective::all_gather;
@@ -162,7 +162,7 @@ class Loads {
   device::DeviceContext lanes_;
 };
 
-// Loads that run together, and the speed of each load relative to its speed alone, in every round.
+// Loads that run at the same time, and the speed of each load relative to its speed alone, in every round.
 struct Mix {
   std::vector<size_t> loads;
   std::vector<std::vector<double>> speeds;  // by load and round
@@ -190,11 +190,11 @@ double median(std::vector<double> values) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // In a round, each load runs for its own time, for up to twice that time in pairs, and for up to four times that time
-  // with all loads. That is about 24 times in total.
+  // In a round, each load runs for its own time, in pairs for up to twice that time, and with all loads for up to four
+  // times that time. This is about 24 times its own time in total.
   Loads make(cluster, timer, options, seconds / (24 * options.rounds + 4));
   const std::vector<Load> loads = make.all(groups);
-  for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches pages
+  for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches memory pages
   std::vector<Mix> mixes = mixes_of(loads.size());
   for (int round = 0; round < options.rounds; ++round) {
     std::vector<double> alone;
@@ -206,7 +206,8 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
       for (size_t i = 0; i < together.size(); ++i)
         mix.speeds[i].push_back(timer.mean(together[i] / alone[mix.loads[i]]));
     }
-    progress(fmt::format("{} mixes of work, round {} of {}", mixes.size(), round + 1, options.rounds));
+    progress(
+        fmt::format("{} combinations of concurrent work, round {} of {}", mixes.size(), round + 1, options.rounds));
   }
   for (const Mix& mix : mixes)
     for (size_t i = 0; i < mix.loads.size(); ++i) {

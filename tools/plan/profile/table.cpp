@@ -5,6 +5,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "tools/plan/least_squares.h"
+#include "tools/plan/measured_kernels.h"
 #include "tools/plan/profile/profile.h"
 
 namespace hexad::plan {
@@ -49,6 +50,38 @@ std::string products_table(const std::vector<MeasuredProduct>& products) {
   return text;
 }
 
+std::string attention_name(const MeasuredAttention& a) {
+  return fmt::format("{} {}, {} heads of {}", enum_name(a.element), enum_name(a.pass), a.heads, a.head_size);
+}
+
+std::string attention_table(const std::vector<MeasuredAttention>& attention) {
+  std::string text = fmt::format("\n{:<38}{:>16}{:>16}{:>16}\n", "attention, positions", 128, 512, 2048);
+  for (const MeasuredAttention& a : attention) {
+    text += fmt::format("{:<38}", attention_name(a));
+    for (double positions : {128.0, 512.0, 2048.0}) {
+      const double flops = attention_flops(a.pass, static_cast<double>(a.heads * a.head_size), positions);
+      text += fmt::format("{:>16}", speed_at(a.points, positions, flops / positions, "FLOP/s"));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string kernels_name(const MeasuredKernels& k) {
+  return fmt::format("{} {}", enum_name(k.element), enum_name(k.of));
+}
+
+std::string kernels_table(const std::vector<MeasuredKernels>& kernels) {
+  std::string text = fmt::format("\n{:<16}{:>13}{:>13}{:>13}\n", "other kernels", "64 KiB", "1 MiB", "16 MiB");
+  for (const MeasuredKernels& k : kernels) {
+    text += fmt::format("{:<16}", kernels_name(k));
+    for (double size : {65536.0, 1048576.0, 16777216.0})
+      text += fmt::format("{:>13}", speed_at(k.points, size, 1, "B/s"));
+    text += '\n';
+  }
+  return text;
+}
+
 std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   std::string text = fmt::format("\n{:<16}{:>13}{:>13}{:>13}\n", "copies", "64 KiB", "1 MiB", "16 MiB");
   for (const MeasuredCopy& c : copies) {
@@ -60,14 +93,15 @@ std::string copies_table(const std::vector<MeasuredCopy>& copies) {
   return text;
 }
 
-// Returns a table row with the line start + size / rate fitted to the points of a curve, and its largest error.
-// `per_size` is the work, in `unit` seconds, per unit of size. `sizes` is the unit of the sizes; empty for bytes.
+// Returns a table row with the line start + size / rate, fitted to the points of a curve, and the largest error of the
+// fit. `per_size` is the work per unit of size; its rate is printed in `unit`. `sizes` is the unit of the sizes; empty
+// for bytes.
 std::string fitted_row(const std::string& name, const Curve& curve, double per_size, std::string_view unit,
                        std::string_view sizes) {
   if (curve.is_constant()) return {};
   const Fit fit = fit_alpha_beta(curve.points, Least::relative_residuals);
   const double size = curve.points[fit.worst].x;
-  std::string worst = "two points";  // any line fits two points
+  std::string worst = "two points";  // no error, because any two points are on a line
   if (curve.points.size() > 2)
     worst = fmt::format("{:.0f}% at {}", 100 * fit.worst_relative_error,
                         sizes.empty() ? base::human_bytes(size) : fmt::format("{:g} {}", size, sizes));
@@ -75,8 +109,8 @@ std::string fitted_row(const std::string& name, const Curve& curve, double per_s
                      fit.line.beta > 0 ? human_quantity(per_size / fit.line.beta, unit) : "-", worst);
 }
 
-// Returns a table of fitted lines. Their start and rate correspond to alpha and beta in the formulas of papers.
-// Predictions of schedules use the measured points themselves.
+// Returns a table of fitted lines. Start and rate correspond to alpha and beta in the formulas of papers. Predictions
+// of schedules use the measured points instead.
 std::string fits_table(const Cluster& cluster) {
   std::string rows;
   for (const MeasuredLink& l : cluster.links)
@@ -84,13 +118,15 @@ std::string fits_table(const Cluster& cluster) {
                        "B/s", "");
   for (const MeasuredProduct& p : cluster.products)
     rows += fitted_row(product_name(p), p.points, 2.0 * static_cast<double>(p.inputs * p.outputs), "FLOP/s", "rows");
+  for (const MeasuredKernels& k : cluster.kernels) rows += fitted_row(kernels_name(k), k.points, 1, "B/s", "");
   for (const MeasuredCopy& c : cluster.copies)
     rows += fitted_row(std::string(enum_name(c.kind)), c.points, 1, "B/s", "");
   if (rows.empty()) return {};
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// Returns a table of alpha(y, x): a row for each y, a column for each x, and a column for all other lanes together.
+// Returns a table of alpha(y, x), with a row for each y, a column for each x, and a column for all other lanes
+// together.
 std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
   std::string text = fmt::format("\n{:<16}", "speed beside");
   constexpr auto works = enum_names(Lane{});
@@ -115,12 +151,15 @@ std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
 
 std::string profile_table(const Cluster& cluster) {
   const Origin& m = cluster.measured;
-  std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} a rank; {}\n", m.nodes,
+  std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} per rank; {}\n", m.nodes,
                                  m.nodes == 1 ? "" : "s", m.ranks_per_node, m.ranks_per_node == 1 ? "" : "s", m.threads,
                                  m.threads == 1 ? "" : "s", m.processor);
   if (!cluster.links.empty()) text += links_table(cluster.links);
   if (!cluster.products.empty()) text += products_table(cluster.products);
+  if (!cluster.attention.empty()) text += attention_table(cluster.attention);
+  if (!cluster.kernels.empty()) text += kernels_table(cluster.kernels);
   if (!cluster.copies.empty()) text += copies_table(cluster.copies);
+  if (cluster.operation) text += fmt::format("\nhost, per operation: {:.2f} us\n", 1e6 * *cluster.operation);
   text += fits_table(cluster);
   if (!cluster.slowdowns.empty()) text += slowdowns_table(cluster.slowdowns);
   return text;

@@ -23,7 +23,8 @@ double timed(const Timer::Work& work, int runs) {
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
 
 double Timer::median(const Work& work, double seconds) const {
-  if (work.batch_seconds > 0) work.run();  // warm-up run: allocations would falsify the number of runs per batch
+  if (work.batch_seconds > 0)
+    work.run();  // warm-up run, because allocations would distort the number of runs per batch
   meet();
   const double once = std::max(1e-9, largest(timed(work, 1)));
   const int runs = static_cast<int>(std::ceil(std::clamp(work.batch_seconds / once, 1.0, 1e6)));
@@ -40,10 +41,11 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
   std::vector<Curve::Point> points;
   double left = seconds;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    // If a size uses less than its share of the time, later sizes get the rest.
+    // Later sizes get the time that a size leaves unused.
     const double begin = now(), share = left / static_cast<double>(sizes.size() - i);
     const Work work = prepare(sizes[i]);
-    if (!points.empty() && work.size <= points.back().x) continue;  // already measured: rounded to the previous size
+    if (!points.empty() && work.size <= points.back().x)
+      continue;  // already measured: `prepare` rounded it to the previous size
     const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
     if (points.size() >= 2 && (1 + least) * expected > left) break;
     points.push_back({work.size, median(work, share)});

@@ -16,23 +16,27 @@ using base::now;
 /// Rounds to four significant digits, the precision of a measurement.
 double rounded(double value);
 
+/// Least seconds of a timed batch of kernels. This is several time slices of the operating system, because ranks may
+/// share a core.
+inline constexpr double kernel_batch = 0.012;
+
 /// Timer of work on all ranks. Every function is collective over the world and returns the same value on all ranks.
 class Timer {
  public:
   Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
 
-  /// Timed work, and the size under which its seconds are recorded. One repeat runs the work for at least
+  /// Timed work, and the size with which its seconds are recorded. One repeat runs the work for at least
   /// `batch_seconds`. If ranks share a core, a shorter repeat would end within one time slice and seem too fast.
   struct Work {
     double size;
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// Returns the largest of the ranks' medians. Makes one warm-up run, then the runs that fit in about `seconds`: at
-  /// least 3, and at most 21, or 9 for batches.
+  /// Returns the largest of the ranks' medians. Makes one warm-up run, then as many runs as fit in about `seconds`: at
+  /// least 3, and at most 21 (9 if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
-  /// Measures a point for every size in about `seconds` in total. If the time is short, omits later sizes, but not the
-  /// first two. `sizes` has two or more sizes, ascending. `prepare` may round the sizes.
+  /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, omits later sizes, but
+  /// never the first two. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }
@@ -46,7 +50,7 @@ class Timer {
   device::Device device_;
 };
 
-/// Time shared by several measurements. A measurement may use the time that earlier measurements have not used.
+/// Time shared by several measurements. A measurement may also use the time that earlier measurements left unused.
 class Budget {
  public:
   Budget(const Timer& timer, double seconds) : timer_(timer), seconds_(seconds), begin_(now()) {}

@@ -1,16 +1,16 @@
 #include "tools/train/checkpoint/checkpointing.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/name_pattern.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
-#include "framework/io/flat_regions.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
 
@@ -21,138 +21,33 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Name and kind of an optimizer state in a checkpoint. The states of AdamW have their own kinds. States of other
-// optimizers are stored as model states, named after the parameter.
-struct StoredAs {
-  std::string name;
-  io::Kind kind;
-};
-StoredAs stored_as(const optim::Optimizer::State& s) {
-  const std::string& name = s.parameter->name();
-  for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2})
-    if (io::name_of(kind) == s.kind) return {name, kind};
-  return {cat(name, "/", s.kind), io::Kind::state};
+// Returns elements [begin, end) of a state as a rectangle of shape `shape`. Main weights that are stored as rests, and
+// moments with marks, are computed only when they are written.
+io::TensorSource source_of(const optim::Optimizer::State& s, int64_t begin, int64_t end, const Shape& shape) {
+  if (!s.rests.defined()) return s.values(begin, end).reshape(shape);
+  return {shape, s.dtype(), [=] { return s.values(begin, end).reshape(shape); }};
 }
 
-io::Region region_of(const Parameter& p) {
-  const auto r = p.region();
-  return {r.begin, r.size};
-}
-
-io::Region whole(const Shape& shape) {
-  Shape begin = shape;
-  for (int d = 0; d < begin.rank(); ++d) begin[d] = 0;
-  return {begin, shape};
-}
-
-// Calls f(rectangle, part) for each rectangle of the global tensor in `owned`. `owned` has the elements of `p` that
-// this rank owns. `part` has the elements of the rectangle, in its shape.
-template <class F>
-void for_each_rectangle(const Parameter& p, const Tensor& owned, F&& f) {
-  int64_t begin = 0;
-  for (const io::Region& r : io::regions_of_flat_range(region_of(p), p.owned())) {
-    const int64_t end = begin + r.size.numel();
-    f(r, owned.slice(0, begin, end).reshape(r.size));
-    begin = end;
-  }
-}
-
-// Returns the tensors that this rank saves. If several ranks own the same elements, the first one saves them.
+// Returns the tensors that this rank saves. Frozen weights have the dtype of the model. If several ranks own the same
+// elements, the first of these ranks saves them.
 std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimizer& optimizer) {
   std::vector<io::ShardItem> items;
   for (const auto& s : optimizer.states())
     if (dp::is_first_holder(*s.parameter, instance.mesh))
-      for_each_rectangle(*s.parameter, s.tensor, [&](const io::Region& region, const Tensor& part) {
+      for_each_rectangle(*s.parameter, [&](const io::Region& region, int64_t begin, int64_t end) {
         const auto [name, kind] = stored_as(s);
-        items.push_back({name, kind, s.parameter->global_shape(), region, part});
+        items.push_back({name, kind, s.parameter->global_shape(), region, source_of(s, begin, end, region.size)});
       });
+  for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
+    if (dp::is_first_holder(p, instance.mesh))
+      for_each_rectangle(p, weights, [&](const io::Region& region, const Tensor& part) {
+        items.push_back({p.name(), io::Kind::main, p.global_shape(), region, part});
+      });
+  });
   if (instance.mesh.layout().first_holder(Placement{}, instance.mesh.world().rank()))
     for (const auto& s : instance.states)
-      items.push_back({s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor});
+      items.push_back({s.name, io::Kind::state, s.tensor.shape(), io::whole(s.tensor.shape()), s.tensor});
   return items;
-}
-
-void copy_into(const Tensor& target, const Tensor& source, Device device) {
-  kernels::kernels(device).pointwise.copy(device.context().compute(), target, source);
-}
-
-// Throws Error(usage) unless the stored shape is `shape`, which is the shape in the recipe's model.
-void require_shape(const io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape) {
-  const Shape& stored = checkpoint.record(name, kind).shape;
-  if (!(stored == shape))
-    fail(ExitCode::usage, checkpoint.folder(), ": ", name, " is ", stored, " but the recipe's model has ", shape);
-}
-
-// Reads a region of a tensor to the host. Throws Error(numeric) if an element is not finite.
-Tensor read_checked(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-                    const io::Region& region, Device host) {
-  require_shape(checkpoint, name, kind, shape);
-  Tensor t = checkpoint.read(name, kind, region, host, Category::temporary);
-  io::require_finite(t, checkpoint.folder(), name);
-  return t;
-}
-
-// Reads (name, kind) into `target`. If `target` has another dtype, rounds the elements to the nearest value, ties to
-// even. The dtypes differ if the run that saved the elements had another precision or another dtype of moments.
-void read_into(io::Checkpoint& checkpoint, const std::string& name, io::Kind kind, const Shape& shape,
-               const io::Region& region, const Tensor& target) {
-  const Tensor t = read_checked(checkpoint, name, kind, shape, region, target.device().host());
-  copy_into(target, on_device(t, target.device(), Category::temporary), target.device());
-}
-
-Shape without(const Shape& shape, int dim) {
-  std::vector<int64_t> sizes(shape.begin(), shape.end());
-  sizes.erase(sizes.begin() + dim);
-  return Shape(sizes);
-}
-
-// Reads the parts of a stacked parameter from an older checkpoint, which stores the parts as separate tensors.
-void read_stacked(io::Checkpoint& checkpoint, const Parameter& p, io::Kind kind, const io::Region& region,
-                  const Tensor& target) {
-  const Stack& stack = p.spec().stack;
-  const Device host = target.device().host();
-  const io::Region inside{without(region.begin, stack.dim), without(region.size, stack.dim)};
-  Tensor all;
-  for (int64_t i = 0; i < region.size[stack.dim]; ++i) {
-    const std::string& name = stack.names[region.begin[stack.dim] + i];
-    const Tensor part = read_checked(checkpoint, name, kind, without(p.global_shape(), stack.dim), inside, host);
-    if (!all.defined()) all = Tensor::empty(region.size, part.dtype(), host);
-    require(part.dtype() == all.dtype(), "[checkpoint] ", name, " is ", part.dtype(),
-            " but other parts of its stack are ", all.dtype());
-    Shape size = region.size;
-    size[stack.dim] = 1;
-    const size_t width = size_of(part.dtype());
-    char* to = static_cast<char*>(all.raw()) + static_cast<size_t>(i * all.strides()[stack.dim]) * width;
-    io::for_each_run(size, all.strides(), part.reshape(size).strides(), [&](int64_t there, int64_t here, int64_t n) {
-      std::memcpy(to + static_cast<size_t>(there) * width,
-                  static_cast<const char*>(part.raw()) + static_cast<size_t>(here) * width,
-                  static_cast<size_t>(n) * width);
-    });
-  }
-  copy_into(target, on_device(all, target.device(), Category::temporary), target.device());
-}
-
-// True if an older program stored the stacked parts as separate tensors.
-bool stored_apart(const io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored) {
-  const std::vector<std::string>& before = p.spec().stack.names;
-  return !before.empty() && !checkpoint.contains(stored.name, stored.kind) &&
-         checkpoint.contains(before[0], stored.kind);
-}
-
-void read_owned(io::Checkpoint& checkpoint, const Parameter& p, const StoredAs& stored, const Tensor& owned) {
-  const bool stacked = stored_apart(checkpoint, p, stored);
-  for_each_rectangle(p, owned, [&](const io::Region& region, const Tensor& part) {
-    if (stacked)
-      read_stacked(checkpoint, p, stored.kind, region, part);
-    else
-      read_into(checkpoint, stored.name, stored.kind, p.global_shape(), region, part);
-  });
-}
-
-void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
-  for (const auto& s : instance.states)
-    if (checkpoint.contains(s.name, io::Kind::state))
-      read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
 }
 
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
@@ -160,7 +55,7 @@ void load_states(io::Checkpoint& checkpoint, ModelInstance& instance) {
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
 
-// Failure of this rank in work that all ranks do. It is sent to the other ranks.
+// Error of this rank in collective work, which is sent to the other ranks.
 struct Failure {
   std::string text{};  // empty: no failure
   ExitCode code = ExitCode::done;
@@ -176,25 +71,31 @@ Failure attempted(F&& work) {
   return {};
 }
 
-// Throws the failure of the lowest failed rank on all ranks. All ranks must throw the same error, because the job's
-// exit code is that of the rank that ends first. Collective.
+// Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
+// that exits determines the job's exit code. Collective.
 void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
   device::DeviceContext host;
-  const std::vector<std::string> texts = gather_texts(mine.text, world, host);
-  const auto first = std::find_if(texts.begin(), texts.end(), [](const std::string& t) { return !t.empty(); });
-  if (first == texts.end()) return;
-  const int64_t code[] = {static_cast<int64_t>(mine.code)};
-  const auto codes = world.all_gather_values(code, host);
-  fail(static_cast<ExitCode>(codes[first - texts.begin()]), *first);
+  if (const auto first = first_text(mine.text, static_cast<int>(mine.code), world, host))
+    fail(static_cast<ExitCode>(first->code), first->text);
 }
 
-// Verifies this rank's share of the shards. Collective.
-void verify_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+// Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
+// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Collective.
+io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
+  device::DeviceContext host;
+  std::string text;
+  const Failure unread = attempted([&] {
+    if (world.rank() == 0) text = io::Checkpoint::read_manifest(folder);
+  });
+  throw_first(unread, world);
+  text = broadcast_text(text, 0, world, host);
+  std::optional<io::Checkpoint> checkpoint;
   const Failure failure = attempted([&] {
-    io::Checkpoint::open(folder, io::Check::quick, work)
-        .verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
+    checkpoint = io::Checkpoint::open_read(folder, text, work);
+    checkpoint->verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
   });
   throw_first(failure, world);
+  return std::move(*checkpoint);
 }
 
 }  // namespace
@@ -206,8 +107,7 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
-  verify_together(folder, world, work);
-  return io::Checkpoint::open(folder, io::Check::quick, work);
+  return open_together(folder, world, work);
 }
 
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe) {
@@ -248,40 +148,42 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // After each stage, all ranks agree on whether it failed. Only then does the next stage begin.
-  std::string problem;
+  // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
   const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
-    problem.clear();
+    Failure mine;
     try {
       stage();
+    } catch (const Error& e) {
+      mine = {e.what(),
+              e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has taken the directory
     } catch (const std::exception& e) {
-      problem = e.what();
+      mine = {e.what(), code};
     }
-    const std::vector<std::string> problems = gather_texts(problem, world_, device);
-    for (size_t r = 0; r < problems.size(); ++r) {
-      if (problems[r].empty()) continue;
-      if (world_.rank() == 0) writer.discard();
-      fail(code, "checkpoint of step ", progress.step,
-           " was not saved: ", problems.size() > 1 ? cat("rank ", r, ": ") : "", problems[r]);
-    }
+    const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
+    if (!problem) return;
+    if (world_.rank() == 0) writer.discard();
+    fail(static_cast<ExitCode>(problem->code), "checkpoint of step ", progress.step,
+         " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects weights that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
-    for (const io::ShardItem& item : items) io::require_finite(item.tensor, io::name_of(item.kind), item.name);
+    for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() == 0) writer.create();
   });
   std::string part;
   attempt(ExitCode::resource, [&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
-  const std::vector<std::string> parts = gather_texts(part, world_, device);
+  std::vector<std::string> parts;  // empty except on rank 0
+  gather_bytes({part.begin(), part.end()}, world_, device,
+               [&](int, const std::vector<uint8_t>& bytes) { parts.emplace_back(bytes.begin(), bytes.end()); });
   attempt(ExitCode::resource, [&] {
     if (world_.rank() != 0) return;
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
   int64_t bytes = 0;
-  for (const io::ShardItem& item : items) bytes += item.tensor.numel() * size_of(item.tensor.dtype());
+  for (const io::ShardItem& item : items) bytes += item.tensor.bytes();
   return bytes;
 }
 
@@ -290,69 +192,56 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
   const auto phase = work.announce("looking for the checkpoint to resume from");
   device::DeviceContext host;
   const auto say = [&](const std::string& text) { return broadcast_text(text, 0, world_, host); };
-  // Rank 0 searches, and broadcasts the name of each folder to verify. All ranks verify their shares of that folder. An
-  // empty name ends the search.
+  // Rank 0 searches, and broadcasts the name of each folder to verify. Then every rank opens the folder and verifies
+  // its share of it. An empty name ends the search. If a checkpoint is found, it is the one that was opened last.
   Failure failure;
   std::string found;
+  std::optional<io::Checkpoint> opened;
+  const auto open = [&](const std::string& folder) {
+    opened.reset();
+    opened = open_together(folder, world_, work);
+  };
   if (world_.rank() == 0) {
     failure = attempted([&] {
-      const auto verify = [&](io::Checkpoint& c) { verify_together(say(c.folder()), world_, work); };
+      const auto verify = [&](io::Checkpoint& c) { open(say(c.folder())); };
       if (const auto checkpoint = store_.find(io::Resume::parse(recipe_.checkpoint.resume), verify))
         found = checkpoint->folder();
     });
     say("");
   } else {
-    for (std::string folder; !(folder = say("")).empty();) attempted([&] { verify_together(folder, world_, work); });
+    for (std::string folder; !(folder = say("")).empty();) attempted([&] { open(folder); });
   }
   throw_first(failure, world_);
-  found = say(found);
-  if (found.empty()) return {};
-  return io::Checkpoint::open(found, io::Check::quick, work);
+  if (say(found).empty()) return {};
+  return opened;
 }
 
 Progress Checkpointer::load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                             optim::Optimizer& optimizer) {
   require_same_model(checkpoint, recipe);
   const Progress progress = saved_progress(checkpoint);
+  // The checkpoint has no moments of parameters that its run froze. These moments remain zero.
+  const std::vector<std::string> frozen = saved_recipe(checkpoint).optim.freeze;
+  const auto is_frozen = [&](const std::string& name) { return matches_any(frozen, name); };
   Stream& stream = instance.context.compute();
   instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states()) read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
+    for (const auto& s : optimizer.states())
+      if (s.kind == "main" || !is_frozen(s.parameter->name()))
+        s.load([&](const Tensor& values) { read_owned(checkpoint, *s.parameter, stored_as(s), values); });
     optimizer.main_changed(stream);
+    for_each_frozen(instance, [&](const Parameter& p, const Tensor& weights) {
+      read_owned(checkpoint, p, {p.name(), io::Kind::main}, weights);
+    });
   });
   for (const auto& s : instance.states)
-    read_into(checkpoint, s.name, io::Kind::state, s.tensor.shape(), whole(s.tensor.shape()), s.tensor);
+    read_into(checkpoint, {s.name, io::Kind::state}, s.tensor.shape(), io::whole(s.tensor.shape()), s.tensor);
   return progress;
-}
-
-void Checkpointer::require_shapes(const io::Checkpoint& checkpoint, const ModelInstance& instance) {
-  for (const auto& p : instance.parameters) {
-    const StoredAs stored{p->name(), io::Kind::main};
-    const Stack& stack = p->spec().stack;
-    if (stored_apart(checkpoint, *p, stored))
-      for (const std::string& name : stack.names)
-        require_shape(checkpoint, name, stored.kind, without(p->global_shape(), stack.dim));
-    else
-      require_shape(checkpoint, stored.name, stored.kind, p->global_shape());
-  }
-  for (const auto& s : instance.states)
-    if (checkpoint.contains(s.name, io::Kind::state))
-      require_shape(checkpoint, s.name, io::Kind::state, s.tensor.shape());
 }
 
 void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance) {
   instance.weights.update(instance.context.compute(), [&] {
     for (const auto& p : instance.parameters)
       read_owned(checkpoint, *p, {p->name(), io::Kind::main}, p->owned_weights());
-  });
-  load_states(checkpoint, instance);
-}
-
-void Checkpointer::load_weights(io::Checkpoint& checkpoint, ModelInstance& instance, optim::Optimizer& optimizer) {
-  Stream& stream = instance.context.compute();
-  instance.weights.update(stream, [&] {
-    for (const auto& s : optimizer.states())
-      if (s.kind == "main") read_owned(checkpoint, *s.parameter, stored_as(s), s.tensor);
-    optimizer.main_changed(stream);
   });
   load_states(checkpoint, instance);
 }

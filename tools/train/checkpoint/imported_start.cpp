@@ -1,7 +1,9 @@
 #include "tools/train/checkpoint/imported_start.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
 #include "parallel/comm/text_collectives.h"
@@ -9,6 +11,7 @@
 #include "tools/interop/import_model.h"
 #include "tools/interop/origin.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -18,19 +21,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a file of the model in `source` was written after its import.
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
   for (fs::directory_iterator entry(source, error), end; !error && entry != end; entry.increment(error)) {
     const bool is_read = entry->path().extension() == ".safetensors" || entry->path().filename() == "config.json";
-    std::error_code unknown;  // a link without its target has no time; the import refuses it by name
+    std::error_code unknown;  // set for a broken link, which the import rejects with its name
     if (is_read && fs::last_write_time(entry->path(), unknown) > imported && !unknown) return true;
   }
   return false;
 }
 
-// Imports train.init_from into `folder`, unless `folder` is that import.
+// Imports train.init_from into `folder`, unless `folder` already has this import.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   std::error_code error;
@@ -47,6 +50,28 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
          "; remove this folder, so that the model is imported again");
 }
 
+// Returns the model keys of the stage that trained the checkpoint's last step.
+interop::ModelKeys saved_keys(const io::Checkpoint& checkpoint, const std::string& where) {
+  const config::Document document = saved_document(checkpoint);
+  const config::Node* stages = document.root.find("stages");
+  if (!stages || stages->children.empty()) return interop::ModelKeys::of_recipe(document, where);
+  const Recipe saved = saved_recipe(checkpoint);
+  const Recipe last = with_stage(saved, stage_at(saved, std::max<int64_t>(1, checkpoint.step())));
+  return interop::ModelKeys::of_recipe(config::parse(config::write(last), where), where);
+}
+
+// True if this difference between the two models needs no warning. train.init_experts and train.init_vocabulary request
+// differences. Prediction blocks do not change the function of the model; InitialWeights rejects missing and additional
+// ones.
+bool needs_no_caution(const TrainConfig& train, std::string_view change) {
+  if (change.starts_with("model.prediction_blocks: ") || change.starts_with("prediction blocks, ")) return true;
+  constexpr std::string_view of_experts[] = {
+      "blocks, dense or with experts: ", "model.moe.experts: ", "model.moe.top_k: "};
+  if (change.starts_with("model.vocab: ")) return train.init_vocabulary != InitVocabulary::none;
+  return train.init_experts != InitExperts::none &&
+         std::ranges::any_of(of_experts, [&](std::string_view key) { return change.starts_with(key); });
+}
+
 }  // namespace
 
 bool starts_from_foreign_model(const Recipe& recipe) {
@@ -55,17 +80,26 @@ bool starts_from_foreign_model(const Recipe& recipe) {
 }
 
 std::vector<std::string> cautions_of_start(const Recipe& recipe) {
-  const std::string beside = recipe.train.init_from + "/" + std::string(interop::origin_folder_name);
+  const std::string& start = recipe.train.init_from;
+  const std::string beside = start + "/" + std::string(interop::origin_folder_name);
   const bool foreign = starts_from_foreign_model(recipe);
-  if (!foreign && !interop::has_config(beside)) return {};
-  const interop::Origin origin = interop::read_origin(foreign ? recipe.train.init_from : beside);
-  const std::string path = origin.folder + "/config.json";
-  const interop::ModelKeys before = interop::read_config(origin.config, path).keys;
+  std::string path;
+  interop::ModelKeys before;
+  if (foreign || interop::has_config(beside)) {
+    const interop::Origin origin = interop::read_origin(foreign ? start : beside);
+    path = origin.folder + "/config.json";
+    before = interop::read_config(origin.config, path).keys;
+  } else {
+    if (!file_problem(start + "/manifest.json").empty()) return {};  // require_checkpoint() rejects the folder
+    path = start + "/manifest.json: recipe";
+    before = saved_keys(io::Checkpoint::open(start, io::Check::quick), path);
+  }
   const interop::ModelKeys now =
       interop::ModelKeys::of_recipe(config::parse(config::write(recipe), "recipe"), "recipe");
   std::vector<std::string> cautions;
   for (const std::string& change : interop::ModelKeys::differences(before, now))
-    cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
+    if (!needs_no_caution(recipe.train, change))
+      cautions.push_back(cat(path, ": ", change, ": the recipe computes another function of the same weights"));
   return cautions;
 }
 
@@ -73,7 +107,7 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
   const std::string folder = recipe.run.dir + "/imported";
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
-  std::string problem;  // exit code and message
+  std::string problem;  // exit code, a blank, and the message; empty: no error
   if (world.rank() == 0) {
     try {
       import_once(recipe, folder, work);

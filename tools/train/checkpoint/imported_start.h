@@ -1,4 +1,5 @@
-// train.init_from may name a folder of the Hugging Face library. Its model is then imported into the run directory.
+// Starts training from a model in the format of the Hugging Face library. If train.init_from is the folder of such a
+// model, the model is imported into the run directory.
 #pragma once
 
 #include <string>
@@ -10,17 +11,18 @@
 
 namespace hexad::train {
 
-/// True if train.init_from is a folder with a config.json, and not a checkpoint.
+/// True if train.init_from is a Hugging Face model: a folder that has a config.json and is not a checkpoint.
 bool starts_from_foreign_model(const Recipe& recipe);
 
-/// Returns a warning for each key of `model` that differs from the config.json of the model from which the run starts:
-/// the weights were trained with other values. Empty if train.init_from has no config.json. Throws Error(data) if the
-/// config.json is refused.
+/// Returns a warning for each key of `model` whose value differs from the value with which the initial weights were
+/// trained. Reads these values from the config.json in train.init_from or, without a config.json, from the recipe in
+/// the checkpoint. Ignores differences that train.init_experts or train.init_vocabulary requests. Returns no warnings
+/// if train.init_from is not a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
-/// Returns the folder of the checkpoint with the initial weights. If train.init_from is a foreign model, rank 0 imports
-/// it into run.dir/imported, unless an earlier start of the run has done so. If the import fails, all ranks throw
-/// the Error of rank 0. Throws Error(data) if the model has changed since it was imported. Collective.
+/// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0
+/// imports the model into run.dir/imported, unless an earlier start of the run has done so. If the import fails, all
+/// ranks throw the Error of rank 0. Throws Error(data) if the model has changed since it was imported. Collective.
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const base::FileWork& work);
 
 }  // namespace hexad::train

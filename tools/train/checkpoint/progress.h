@@ -1,4 +1,4 @@
-// Progress of a run.
+// Position of a training run in its steps and data, as checkpoints store it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Progress {
   int64_t tokens = 0;         // tokens trained on so far
   int64_t next_sequence = 0;  // index of the next sequence in the training data
   std::vector<data::Digest> fingerprints{};  // one for each training data file
-  // Name of the MoE layers' schedule if the program chooses it, and the state of that choice (ScheduleChoice::state()).
+  // Name of the MoE layers' schedule if the program chose the schedule, and ScheduleChoice::state() of that choice.
   std::string schedule{}, schedule_choice{};
 };
 

@@ -15,17 +15,21 @@ struct SavedRun {
   io::Checkpoint checkpoint;
 };
 
-/// Opens a checkpoint and its recipe. `path` is the folder of a checkpoint, or a run directory. In a run directory,
-/// opens the checkpoint of `step`, a number or "auto" for the newest good one. Uses the run directory's recipe.yaml. If
-/// `path` is a checkpoint's folder, or the run directory has no recipe.yaml (a user's own program writes none), uses
-/// the recipe in the checkpoint. `overrides` change the recipe. If the run has stages, returns the recipe of the stage
-/// that trained the checkpoint's last step. `work` receives the progress of reading. Throws Error(usage) if `path` is
-/// neither kind of folder. Throws Error(data) if there is no good checkpoint or a dataset is missing.
+/// Opens a checkpoint and its recipe.
+/// - `path` is the folder of a checkpoint, or a run directory.
+/// - `step` selects a checkpoint of a run directory: a number, or "auto" for the newest undamaged checkpoint.
+/// - The recipe is the run directory's recipe.yaml if there is one, otherwise the recipe in the checkpoint. (A
+///   user's own program writes no recipe.yaml.)
+/// - `overrides` change the recipe.
+/// - `work` receives the progress of reading.
+///
+/// If the run has stages, returns the recipe of the stage that trained the checkpoint's last step. Throws Error(usage)
+/// if `path` is neither kind of folder. Throws Error(data) if there is no good checkpoint or a dataset is missing.
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 
-/// Opens a checkpoint without its recipe and data: `path` and `step` are as in open_run(). Throws Error(usage) if
-/// `path` is neither a checkpoint nor a run directory, and Error(data) if there is no good checkpoint.
+/// Opens a checkpoint like open_run(), but without its recipe and data. Throws Error(usage) if `path` is neither a
+/// checkpoint nor a run directory. Throws Error(data) if there is no good checkpoint.
 io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string& step, const base::FileWork& work = {});
 
 /// True if `dir` holds a recipe.yaml.

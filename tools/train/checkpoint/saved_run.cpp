@@ -12,14 +12,14 @@ using io::JsonNode;
 
 std::string manifest_of(const io::Checkpoint& checkpoint) { return checkpoint.folder() + "/manifest.json"; }
 
-// A member of the manifest that contains JSON about the run.
+// A member of the manifest whose text is JSON about the run.
 class Member {
  public:
   Member(const io::Checkpoint& checkpoint, std::string name, const std::string& text)
       : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
   JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
-  /// Returns the text of `key`, or `otherwise` if an older program wrote the checkpoint without it.
+  /// Returns the text of `key`. Returns `otherwise` if the key is missing, because an older program did not write it.
   std::string text(const char* key, const char* otherwise) const {
     root().check(value_.is_object(), "an object");
     return value_.contains(key) ? root()[key].text() : otherwise;
@@ -31,7 +31,7 @@ class Member {
 };
 
 Member data_position(const io::Checkpoint& checkpoint) {
-  return {checkpoint, "data_position", checkpoint.manifest().run.data_position};
+  return {checkpoint, "data_position", checkpoint.run().data_position};
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
 }
 
 config::Document saved_document(const io::Checkpoint& checkpoint) {
-  auto document = config::parse(checkpoint.manifest().run.recipe, manifest_of(checkpoint) + ": recipe");
+  auto document = config::parse(checkpoint.run().recipe, manifest_of(checkpoint) + ": recipe");
   rename_keys(document);
   return document;
 }
@@ -70,7 +70,7 @@ Recipe saved_recipe(const io::Checkpoint& checkpoint) {
 }
 
 Progress saved_progress(const io::Checkpoint& checkpoint) {
-  const io::RunState& run = checkpoint.manifest().run;
+  const io::RunState& run = checkpoint.run();
   const Member state(checkpoint, "random_state", run.random_state);
   return {.step = run.step,
           .skipped = state["skipped"].integer(),
@@ -98,7 +98,7 @@ std::string saved_shuffle(const io::Checkpoint& checkpoint) {
 }
 
 std::string saved_layout(const io::Checkpoint& checkpoint) {
-  return Member(checkpoint, "layout", checkpoint.manifest().run.layout).root().text();
+  return Member(checkpoint, "layout", checkpoint.run().layout).root().text();
 }
 
 }  // namespace hexad::train

@@ -1,5 +1,5 @@
-// Description of a run in the manifest of its checkpoint: recipe, progress in its data, schedule, layout. The functions
-// that read throw Error(data), naming the member, if a member is missing or has another type.
+// Description of a run in the manifest of a checkpoint: recipe, progress, schedule, layout. The functions that read the
+// manifest throw Error(data) with the member's name if a member is missing or has another type.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace hexad::train {
 
-/// Returns the description for the manifest. `world` is the number of ranks.
+/// Returns the description to be written to the manifest. `world` is the number of ranks.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
 /// Returns the recipe as it was saved, with the current names of keys.
@@ -24,9 +24,10 @@ Recipe saved_recipe(const io::Checkpoint& checkpoint);
 Progress saved_progress(const io::Checkpoint& checkpoint);
 /// Returns the fingerprints of the training data of the checkpoint's run.
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint);
-/// Returns data.shuffle of the checkpoint's run. An older program did not save it and shuffled `documents`.
+/// Returns data.shuffle of the checkpoint's run. If an older program wrote the checkpoint without this key, returns
+/// `documents`, which it used.
 std::string saved_shuffle(const io::Checkpoint& checkpoint);
-/// Returns the layout of the checkpoint's run as a text of describe().
+/// Returns the layout of the checkpoint's run as text, in the format of describe(ParallelConfig).
 std::string saved_layout(const io::Checkpoint& checkpoint);
 
 }  // namespace hexad::train

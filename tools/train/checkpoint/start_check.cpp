@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/name_pattern.h"
 #include "framework/base/path_problem.h"
 #include "framework/config/nearest_path.h"
 #include "framework/data/megatron_index.h"
@@ -14,6 +15,7 @@
 #include "tools/interop/foreign_model.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/imported_start.h"
+#include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/model/model_instance.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -29,16 +31,40 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Compares the stored shapes with the shapes of the whole model, which is made on a meta device, without memory.
-void require_shapes(const io::Checkpoint& checkpoint, Recipe recipe, const Extensions& extensions) {
+// Throws Error(usage) if stored shapes do not fit the whole model. The model is made on a meta device, without memory.
+void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
   const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
-  Checkpointer::require_shapes(checkpoint, instance);
+  InitialWeights(checkpoint, recipe).require_shapes(instance);
 }
 
-// Checks the parameters of a foreign model against those of the whole model.
+// Returns warnings about parameters that only one of the two runs trains: the checkpoint's run (recipe `before`), or a
+// run that continues with the recipe `now`.
+std::vector<std::string> changes_of_frozen(const io::Checkpoint& checkpoint, const Recipe& before, const Recipe& now) {
+  if (before.optim.freeze == now.optim.freeze) return {};
+  std::vector<std::string> released, frozen;
+  for (const io::TensorRecord& t : checkpoint.manifest().tensors) {
+    if (t.kind != io::Kind::main) continue;
+    const bool was = base::matches_any(before.optim.freeze, t.name), is = base::matches_any(now.optim.freeze, t.name);
+    if (was && !is) released.push_back(t.name);
+    if (is && !was) frozen.push_back(t.name);
+  }
+  std::vector<std::string> lines;
+  const auto add = [&](const std::vector<std::string>& names, std::string_view what) {
+    if (names.empty()) return;
+    const std::string others = names.size() > 1 ? cat(" and ", names.size() - 1, " more") : "";
+    lines.push_back(cat("optim.freeze has changed since ", checkpoint.folder(), ": ", what, names.front(), others));
+  };
+  add(released, "the optimizer's states start at zero for ");
+  add(frozen, "the next steps do not train, and drop the optimizer's states of ");
+  return lines;
+}
+
+// Throws Error if the parameters of a Hugging Face model do not fit the recipe's whole model. If train.init_experts or
+// train.init_vocabulary allows other shapes, InitialWeights checks the shapes after the import.
 void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const Extensions& extensions) {
+  if (recipe.train.init_experts != InitExperts::none || recipe.train.init_vocabulary != InitVocabulary::none) return;
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
   const ModelInstance instance(recipe, extensions, alone, {}, std::make_shared<device::MetaRun>(recipe.device));
@@ -50,6 +76,11 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
       fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
            " but the recipe's model has ", parameter->global_shape());
   }
+  for (const interop::OwnTensor& own : foreign.map().own)
+    if (own.kind == io::Kind::main &&
+        std::ranges::none_of(instance.parameters, [&](const auto& p) { return p->name() == own.name; }))
+      fail(ExitCode::usage, foreign.folder(), ": contains ", own.name, ", which the recipe's model does not have",
+           remedy_for_unused(own.name));
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
@@ -96,6 +127,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   std::vector<std::string> all;
   if (std::string jump = learning_rate_jump(before, recipe, checkpoint.step()); !jump.empty())
     all.push_back(std::move(jump));
+  for (std::string& change : changes_of_frozen(checkpoint, before, recipe)) all.push_back(std::move(change));
   for (const std::string& change : changes_of_data(before, recipe))
     all.push_back(cat(
         change, " since ", checkpoint.folder(),
@@ -103,7 +135,7 @@ std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, co
   return all;
 }
 
-// Throws Error(data) if the data differ from the data of the checkpoint's run, even if all paths are the same.
+// Compares fingerprints, because the data may have changed although all paths are the same.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now) {
   const data::DataConfig& config = recipe.data;
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
@@ -148,7 +180,7 @@ void require_offload_folder(const Recipe& recipe) {
 }
 
 std::string missing_heldout_text(const std::string& path) {
-  const std::string_view remedy = data::is_megatron_index(path) ? "an index of held-out documents may have this name"
+  const std::string_view remedy = data::is_megatron_index(path) ? "expected an index of held-out documents"
                                                                 : "`hexad prepare --heldout 0.02` makes the file";
   return cat(path, ": no such file, so this dataset has no held-out loss; ", remedy);
 }

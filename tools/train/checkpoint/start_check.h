@@ -1,4 +1,4 @@
-// Checks of the files that a run needs at its start: data, folders, and checkpoints from which the run would continue.
+// Checks of the files that a run needs at its start: data, folders and checkpoints.
 #pragma once
 
 #include <string>
@@ -11,30 +11,34 @@
 
 namespace hexad::train {
 
-/// Result of check_start() for a legal start.
+/// Result of check_start().
 struct StartCheck {
   std::vector<std::string> warnings;  // warnings that the run would print
   std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run
   int64_t trained_steps = 0;          // steps done in that checkpoint
 };
 
-/// Opens the files that a run opens at its start, and throws the same errors. These files are the data, the checkpoint
-/// of run.dir that checkpoint.resume names, train.init_from with the shapes of its weights, and offload.folder. Leaves
-/// no file behind and reads no weights. `recipe` is complete (see complete()).
+/// Opens the files that a run opens at its start, and throws the same errors as the run:
+/// - the data
+/// - the checkpoint in run.dir that checkpoint.resume selects
+/// - train.init_from, including the shapes of its weights
+/// - offload.folder
+///
+/// Leaves no file behind and reads no weights. `recipe` must have been completed by complete().
 StartCheck check_start(const Recipe& recipe, const Extensions& extensions);
 
 /// Throws Error(data) unless `now`, the fingerprints of the recipe's data, equal those of the checkpoint's run.
 void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, const std::vector<data::Digest>& now);
 
-/// Returns warnings about a run that continues from the checkpoint: its learning rate jumps, or its data differ from
-/// the data that the checkpoint's run would have seen.
+/// Returns warnings about a run that continues from the checkpoint, if one of these differs from the checkpoint's run:
+/// the learning rate of the next step, the trained parameters (optim.freeze), or the data of the next steps.
 std::vector<std::string> cautions_of_resume(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Throws Error(data) unless `folder` (train.init_from) is a checkpoint. If `folder` is a run directory, the message
 /// names its newest checkpoint.
 void require_checkpoint(const std::string& folder);
 
-/// Throws Error(usage) if the recipe needs files in offload.folder and they cannot be made.
+/// Throws Error(usage) if the recipe needs files in offload.folder, but no file can be created there.
 void require_offload_folder(const Recipe& recipe);
 
 /// Returns the warning "PATH: no such file, so this dataset has no held-out loss; ...".

@@ -13,35 +13,36 @@ using moe::Duplicates;
 
 namespace {
 
-// Returns the operations for which an MoE layer uses the group of its tensor-parallel ranks.
+// Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Shares of results and gradients are gathered in one collective, or chunk by chunk with a message to each rank.
+  // Shares of results and gradients are gathered in one collective or, with several chunks, by messages for each chunk.
   return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
-// Properties of this rank's layers that decide which groups they use.
+// Properties of this rank's layers that determine which groups the layers use.
 struct Layers {
-  bool first, last, experts;
+  bool embedding, last, experts;
 };
 
 Layers layers_of(const layers::ModelConfig& model, const std::vector<layers::ModelPart>& parts) {
   Layers all{};
   for (const layers::ModelPart& p : parts) {
-    all.first |= p.first, all.last |= p.last;
-    for (int64_t l = p.begin; l < p.end; ++l) all.experts |= model.is_moe(l);
+    all.embedding |= p.first || (p.last && model.prediction_blocks > 0), all.last |= p.last;
+    const int64_t end = p.last ? model.blocks() : p.end;
+    for (int64_t l = p.begin; l < end; ++l) all.experts |= model.is_moe(l);
   }
   return all;
 }
 
 Uses of_tensor_ranks(const Recipe& r, const moe::MoeSchedule& s, const Layers& mine) {
   Uses uses = r.parallel.sp ? Use::messages : Use::sums;
-  if (r.parallel.sp && mine.first) uses = uses | Uses{Use::shares, Use::gathers};  // embedding
-  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};                      // head and loss
+  if (r.parallel.sp && mine.embedding) uses = uses | Uses{Use::shares, Use::gathers};
+  if (mine.last) uses = uses | Uses{Use::gathers, Use::sums};  // head and loss
   return mine.experts ? uses | of_duplicates(r, s) : uses;
 }
 
-// Returns the operations for which the group of ranks that share the width of experts is used.
+// Returns the operations that layers run in the etp group, whose ranks share the width of experts.
 Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   Uses uses;
   if (s.duplicates == Duplicates::baseline) uses = Use::gathers;  // gathers tokens, ids and weights
@@ -50,7 +51,7 @@ Uses of_expert_tensor_ranks(const moe::MoeSchedule& s) {
   return uses;
 }
 
-// Returns the operations for which the group of ranks that share a micro-batch's tokens is used.
+// Returns the operations that layers run in the group of ranks that share a micro-batch's tokens.
 Uses of_token_ranks(const moe::MoeConfig& moe) {
   Uses uses;
   if (moe.aux_loss.coefficient > 0 && moe.aux_loss.scope != moe::AuxScope::global_batch) uses = Use::counts;
@@ -75,6 +76,8 @@ void connect_context(cp::ContextKind kind, const comm::ProcessGroup& group, devi
 
 void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::Device device) {
   connect(mesh[Axis::etp], of_expert_tensor_ranks(s), device);
+  if (s.shadows())
+    connect(mesh[Axis::ep], {Use::gathers, Use::sums}, device);  // weights of hot experts, and their gradients
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
   if (s.all_to_all == ep::AllToAll::direct || !nodes)

@@ -1,4 +1,4 @@
-// Connects the groups of a mesh for the operations of a model's layers before the first step.
+// Connects ranks before the first step, for the communication of a model's layers.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,10 @@
 
 namespace hexad::train {
 
-/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training. Excludes
-/// the groups that reduce gradients, gather weights and sum a step's results; their users connect them. Groups are
-/// connected in the same order on all ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
+/// Connects the ranks of each group for the operations that the layers of this rank's `parts` use in training. The
+/// groups that reduce gradients, gather weights and sum a step's results are excluded, because other classes connect
+/// them. All ranks connect the groups in the same order. Throws Error(resource) like ProcessGroup::connect().
+/// Collective.
 void connect_layers(const Recipe& recipe, const std::vector<layers::ModelPart>& parts, const mesh::Mesh& mesh,
                     device::Device device);
 

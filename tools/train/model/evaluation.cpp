@@ -13,7 +13,7 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-// Returns the index in the source of the i-th of `count` sampled sequences.
+// Returns the index, in the source, of the i-th of `count` evaluated sequences.
 int64_t place_of(int64_t i, int64_t count, const data::Source& source) {
   if (source.size() == data::Source::endless) return i;
   return i * (source.size() / count) + i * (source.size() % count) / count;
@@ -34,7 +34,8 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
   double loss = 0, targets = 0, bytes = 0;
   const int64_t rounds = (total + micro * ranks - 1) / (micro * ranks);
   const int64_t at_once = 4 * mesh.size(Axis::pp);  // enough to fill a pipeline
-  // All ranks make the same number of passes, because they share experts. Sequences past the end are padding.
+  // All ranks run the same number of passes, because experts are shared among ranks. Sequences past the end are
+  // padding.
   for (int64_t first = 0; first < rounds; first += at_once) {
     std::vector<MicroBatch> batches;
     for (int64_t round = first; round < std::min(rounds, first + at_once); ++round) {

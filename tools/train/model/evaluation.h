@@ -1,4 +1,4 @@
-// Evaluation of the held-out loss.
+// Computes the held-out loss.
 #pragma once
 
 #include <span>
@@ -12,15 +12,15 @@ namespace hexad::train {
 struct Evaluation {
   int64_t tokens = 0;        // predicted tokens
   int64_t processed = 0;     // tokens in the forward passes, including tokens without a target
-  double loss = 0;           // nats per predicted token; NaN if there is none
+  double loss = 0;           // nats per predicted token; NaN if no token is predicted
   double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer
   double seconds = 0;
-  int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number in the source
+  int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number of sequences in the source
 };
 
-/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences. These are
-/// spread evenly over the source, or are the first sequences of an endless source. Every sequence is computed by one
-/// rank. `bytes_per_id` is empty if the tokens do not represent text. Collective.
+/// Runs forward passes over `sequences` sequences of `source` (0: all). Every call uses the same sequences: evenly
+/// spaced ones or, if the source is endless, the first ones. Each sequence is computed once. `bytes_per_id` is empty if
+/// the tokens do not represent text. Collective.
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id);
 

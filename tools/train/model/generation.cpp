@@ -7,27 +7,124 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/philox.h"
-#include "framework/tensor/host_read.h"
+#include "tools/train/model/token_pass.h"
 
 namespace hexad::train {
 
-using namespace autograd;
 using namespace base;
 using namespace layers;
-using namespace tensor;
 namespace {
 
-// Returns the next `ids` of one sequence as a micro-batch, at positions from `cached` on.
-MicroBatch next_tokens(std::span<const int32_t> ids, int64_t cached, Device device) {
-  const auto n = static_cast<int64_t>(ids.size());
-  std::vector<int32_t> positions(ids.size());
-  std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cached));
-  MicroBatch batch;
-  batch.sequences = 1, batch.length = n;
-  batch.ids = Tensor::from<int32_t>(ids, {n}, device);
-  batch.positions = Tensor::from<int32_t>(positions, {n}, device);
-  batch.first_token = cached;
-  return batch;
+// A prompt and its continuation so far.
+struct Sequence {
+  size_t prompt;  // index of the prompt
+  std::vector<int32_t> next;
+  KeyValueCache cache;
+  Continuation made{};
+  bool done = false;
+};
+
+bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> end) {
+  return !end.empty() && ids.size() >= end.size() && std::ranges::equal(ids.last(end.size()), end);
+}
+
+// Returns the number of tokens in the cache for a prompt of `ids` ids and its continuation.
+int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t context) {
+  const int64_t used = std::min(ids, longest_prompt(context));
+  return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
+}
+
+// Prompts that are computed in the same forward passes.
+class Group {
+ public:
+  Group(ModelInstance& instance, const SamplingOptions& options, const OnToken& on_token)
+      : instance_(instance), options_(options), on_token_(on_token), passes_(instance) {}
+
+  void add(size_t prompt, std::span<const int32_t> ids) {
+    require(!ids.empty(), "[generate] the prompt is empty");
+    const int64_t context = instance_.model.config().context, length = cache_length(std::ssize(ids), options_, context);
+    ids = ids.last(std::min(std::ssize(ids), longest_prompt(context)));
+    sequences_.push_back({prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});
+  }
+
+  std::vector<Sequence> run() {
+    for (Sequence& s : sequences_)
+      if (Sequence* const one[] = {&s}; goes_on(s)) step(one);
+    while (true) {
+      std::vector<Sequence*> open;
+      for (Sequence& s : sequences_)
+        if (!s.done && goes_on(s)) open.push_back(&s);
+      if (open.empty()) return std::move(sequences_);
+      step(open);
+    }
+  }
+
+ private:
+  // Returns false, and sets done and the reason, if the text has reached max_tokens or the context.
+  bool goes_on(Sequence& s) const {
+    const bool enough = std::ssize(s.made.ids) >= options_.max_tokens;
+    const bool full = s.cache.length + std::ssize(s.next) > instance_.model.config().context;
+    if (enough || full) s.done = true, s.made.stop = enough ? Stop::max_tokens : Stop::context;
+    return !s.done;
+  }
+
+  void step(std::span<Sequence* const> of) {
+    std::vector<KeyValueCache*> caches;
+    std::vector<int32_t> ids;
+    for (Sequence* s : of) {
+      caches.push_back(&s->cache);
+      ids.insert(ids.end(), s->next.begin(), s->next.end());
+    }
+    const std::vector<int32_t> chosen = agreed(of, passes_.run(caches, ids));
+    for (size_t i = 0; i < of.size(); ++i) take(*of[i], chosen[i]);
+  }
+
+  // Returns on all ranks the ids chosen by the first rank that has logits. Ranks may round the same matrix product
+  // differently and choose different ids. They would then wait for each other forever in the all-to-all of experts.
+  std::vector<int32_t> agreed(std::span<Sequence* const> of, std::vector<std::vector<float>> logits) const {
+    const int64_t vocabulary = options_.vocabulary;
+    std::vector<int64_t> mine(of.size(), -1);
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (vocabulary > 0) logits[i].resize(std::min<int64_t>(std::ssize(logits[i]), vocabulary));
+      mine[i] = sample(logits[i], options_, random_.uniform_double(of[i]->made.ids.size()));
+    }
+    const std::vector<int64_t> all = instance_.mesh.world().all_gather_values(mine, instance_.context);
+    size_t first = 0;
+    while (all[first] < 0) first += of.size();
+    return {all.begin() + static_cast<std::ptrdiff_t>(first),
+            all.begin() + static_cast<std::ptrdiff_t>(first + of.size())};
+  }
+
+  void take(Sequence& s, int32_t id) const {
+    std::vector<int32_t>& ids = s.made.ids;
+    if (id == options_.stop_id) {
+      s.done = true, s.made.stop = Stop::end_of_document;
+      return;
+    }
+    ids.push_back(id);
+    s.next = {id};
+    if (ends_with(ids, options_.end_of_turn)) {
+      ids.resize(ids.size() - options_.end_of_turn.size());
+      s.done = true, s.made.stop = Stop::end_of_turn;
+      return;
+    }
+    if (on_token_) on_token_(s.prompt, id);
+  }
+
+  ModelInstance& instance_;
+  const SamplingOptions& options_;
+  const OnToken& on_token_;
+  TokenPasses passes_;
+  const Philox random_{options_.seed, Purpose::sample};
+  std::vector<Sequence> sequences_;
+};
+
+// Returns the number of prompts in one forward pass. If experts have a capacity, or if the index of a token determines
+// its experts, a prompt's text would depend on the other prompts. The number is then 1.
+size_t prompts_together(const ModelConfig& model, const SamplingOptions& options) {
+  const moe::MoeConfig& moe = model.moe;
+  const bool apart = moe.experts > 0 && (moe.capacity_factor || moe.routing != moe::Routing::model);
+  return apart ? 1 : static_cast<size_t>(std::max<int64_t>(1, options.together));
 }
 
 }  // namespace
@@ -39,7 +136,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, do
     const float l = logits[id];
     return std::isnan(l) ? -std::numeric_limits<float>::infinity() : l;  // a NaN would make the order undefined
   };
-  // Ties select the lower id, because the choice must be the same on every machine.
+  // The sort is stable, so the lower id wins a tie on every machine.
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return logit(a) > logit(b); });
   if (options.temperature <= 0) return order.front();
   if (options.top_k > 0 && options.top_k < static_cast<int64_t>(order.size())) order.resize(options.top_k);
@@ -85,39 +182,36 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
              cut == 1 ? "is" : "are", " cut off");
 }
 
-std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
-                              const std::function<void(int32_t)>& on_token) {
-  const int64_t context = instance.model.config().context;
-  require(!prompt.empty(), "[generate] the prompt is empty");
-  prompt = prompt.last(std::min(std::ssize(prompt), longest_prompt(context)));
-  KeyValueCache cache = instance.model.make_cache(context, instance.context);
-  const Philox random(options.seed, Purpose::sample);
-  const auto policy = keep_policy();
-  std::vector<int32_t> out, next(prompt.begin(), prompt.end());
-  while (static_cast<int64_t>(out.size()) < options.max_tokens &&
-         cache.length + static_cast<int64_t>(next.size()) <= context) {
-    const MicroBatch batch = next_tokens(next, cache.length, instance.context);
-    Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
-    const Tensor logits = instance.model.logits(tape, {.batch = batch, .cache = &cache});
-    cache.length += batch.length;
-    const Tensor last = logits.slice(0, batch.length - 1, batch.length);
-    std::vector<float> row(last.dim(1));
-    with_dtype<float, double>("generate", last.dtype(), [&]<class T>() {
-      const HostRead read = read_to_host("generation: logits", last, instance.context.compute());
-      const auto values = read.wait<T>();
-      std::transform(values.begin(), values.end(), row.begin(), [](T x) { return static_cast<float>(x); });
-    });
-    // The first rank chooses the id for all ranks. Other ranks may round the same matrix product differently. Ranks
-    // with different choices would wait for each other forever in the experts' exchange.
-    if (options.vocabulary > 0) row.resize(std::min<int64_t>(row.size(), options.vocabulary));
-    const int64_t choice[] = {sample(row, options, random.uniform_double(out.size()))};
-    const auto id = static_cast<int32_t>(instance.mesh.world().all_gather_values(choice, instance.context).front());
-    if (id == options.stop_id) break;
-    out.push_back(id);
-    if (on_token) on_token(id);
-    next = {id};
+std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
+                                        const SamplingOptions& options, const OnToken& on_token) {
+  std::vector<Continuation> out;
+  const size_t together = prompts_together(instance.model.config(), options);
+  for (size_t begin = 0; begin < prompts.size(); begin += together) {
+    Group group(instance, options, on_token);
+    for (size_t p = begin; p < std::min(prompts.size(), begin + together); ++p) group.add(p, prompts[p]);
+    for (Sequence& s : group.run()) out.push_back(std::move(s.made));
   }
   return out;
+}
+
+int64_t cached_tokens(const ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
+                      const SamplingOptions& options) {
+  const size_t together = prompts_together(model, options);
+  int64_t most = 0;
+  for (size_t begin = 0; begin < prompts.size(); begin += together) {
+    int64_t tokens = 0;
+    for (size_t p = begin; p < std::min(prompts.size(), begin + together); ++p)
+      tokens += cache_length(std::ssize(prompts[p]), options, model.context);
+    most = std::max(most, tokens);
+  }
+  return most;
+}
+
+std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
+                              const std::function<void(int32_t)>& on_token) {
+  const std::vector<std::vector<int32_t>> prompts{{prompt.begin(), prompt.end()}};
+  const OnToken take = on_token ? OnToken([&](size_t, int32_t id) { on_token(id); }) : OnToken();
+  return generate_each(instance, prompts, options, take).front().ids;
 }
 
 }  // namespace hexad::train

@@ -1,8 +1,11 @@
 // Samples text from a decoder.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/data/tokenizer.h"
@@ -14,30 +17,58 @@ struct SamplingOptions {
   int64_t max_tokens = 200;
   double temperature = 0.8;  // 0: always the most probable token
   int64_t top_k = 0;         // 0: no limit
-  double top_p = 1;          // keeps the smallest set of most probable tokens whose probabilities reach this sum
+  double top_p = 1;  // samples from the smallest set of most probable tokens with at least this total probability
   uint64_t seed = 1;
-  int32_t stop_id = -1;    // this id ends the text and is not part of it
-  int64_t vocabulary = 0;  // larger ids have no text and are never chosen (a padded vocabulary); 0: all ids have text
+  int32_t stop_id = -1;                // this id ends the text and is not part of the text
+  int64_t vocabulary = 0;              // ids from this one on are padding and never chosen; 0: no id is padding
+  std::vector<int32_t> end_of_turn{};  // this sequence of ids ends the text and is not part of the text
+  int64_t together = 8;                // largest number of prompts in one forward pass
 };
 
-/// Returns the ids of a prompt for generate(): the id that precedes every text, and the tokens of `text`. The first is
-/// the tokenizer's beginning-of-document or, if it has none, its end-of-document.
+/// Reason why a generated text ended.
+enum class Stop : uint8_t { end_of_document, end_of_turn, max_tokens, context };
+constexpr auto enum_names(Stop) {
+  return std::to_array<std::pair<Stop, std::string_view>>({{Stop::end_of_document, "end_of_document"},
+                                                           {Stop::end_of_turn, "end_of_turn"},
+                                                           {Stop::max_tokens, "max_tokens"},
+                                                           {Stop::context, "context"}});
+}
+
+struct Continuation {
+  std::vector<int32_t> ids{};
+  Stop stop = Stop::max_tokens;
+};
+
+/// Receives the index of a prompt and an id of its continuation.
+using OnToken = std::function<void(size_t prompt, int32_t id)>;
+
+/// Returns the ids of a prompt for generate(). The first id is the tokenizer's beginning-of-document or, if the
+/// tokenizer has none, its end-of-document. The ids of `text` follow.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Returns the largest number of prompt ids that generate() uses with this context. It is one less than the context,
-/// which leaves room for two generated ids.
+/// Returns the largest number of prompt ids that generate() uses with this context: one less than the context. This
+/// leaves room for two generated ids, because the last generated id is not an input.
 int64_t longest_prompt(int64_t context);
-/// Returns a warning if a prompt from prompt_of() is longer than longest_prompt(), with the length of the text that is
-/// cut off; otherwise an empty text.
+/// Returns a warning with the length of the text that is cut off if `prompt` is longer than longest_prompt(); otherwise
+/// an empty text. `prompt` is a result of prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
-/// Continues `prompt` until stop_id, max_tokens or the model's context. `prompt` has at least one id; if it is longer
-/// than longest_prompt(), only its end is used. Keys and values of earlier tokens are cached, so each token costs one
-/// forward pass of one token. Calls `on_token` (may be empty) with each chosen id. Collective if experts are spread
-/// over ranks: all ranks pass the same arguments and get the same ids.
+/// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context ends its text. A prompt has at
+/// least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens
+/// are cached, so each token costs one forward pass of one token. A forward pass computes several prompts, but the
+/// continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each chosen id,
+/// including the first ids of an end_of_turn. Collective: all ranks pass the same arguments and get the same ids.
+/// Throws Error(usage) if ranks share sequences (parallel.cp above 1).
+std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
+                                        const SamplingOptions& options, const OnToken& on_token = {});
+/// Returns the largest number of tokens whose keys and values generate_each() caches at the same time.
+int64_t cached_tokens(const layers::ModelConfig& model, std::span<const std::vector<int32_t>> prompts,
+                      const SamplingOptions& options);
+/// Like generate_each(), for one prompt. Returns the ids of its continuation.
 std::vector<int32_t> generate(ModelInstance& instance, std::span<const int32_t> prompt, const SamplingOptions& options,
                               const std::function<void(int32_t)>& on_token = {});
 
-/// Chooses an id from logits[V] with `uniform` in [0, 1): applies temperature, then top-k, then top-p.
+/// Samples an id from logits[V] after applying temperature, top-k and top-p, in this order. `uniform` is a random
+/// number in [0, 1).
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, double uniform);
 
 }  // namespace hexad::train

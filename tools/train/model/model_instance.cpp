@@ -20,9 +20,10 @@ namespace {
 
 mesh::SharedPieces shared_pieces(const Recipe& r) {
   const int64_t groups = r.model.key_value_heads();
-  const bool loop = pipeline_of(r).placing() == pp::Placing::loop;  // a V has both ends of the model on one rank
+  const bool loop = pipeline_of(r).placing() ==
+                    pp::Placing::loop;  // with other placings, the first and the last part of the model are on one rank
   return {.tensor_pieces = groups < r.parallel.tp ? static_cast<int>(groups) : 0,
-          .first_and_last = r.model.tied_embedding && r.parallel.pp > 1 && loop};
+          .first_and_last = r.model.embeds_at_the_end() && r.parallel.pp > 1 && loop};
 }
 
 std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, const mesh::Mesh& mesh) {
@@ -36,7 +37,8 @@ std::vector<ModelPart> parts_of(const Recipe& r, const Extensions& extensions, c
   return parts;
 }
 
-// Connects the ranks before weights and activations use up the device's memory. Returns `context`.
+// Connects the ranks now, because connections need device memory, which weights and activations may use up later.
+// Returns `context`.
 device::DeviceContext& connected(device::DeviceContext& context, const Recipe& recipe, const Extensions& extensions,
                                  const mesh::Mesh& mesh) {
   connect_layers(recipe, parts_of(recipe, extensions, mesh), mesh, context);
@@ -46,21 +48,22 @@ device::DeviceContext& connected(device::DeviceContext& context, const Recipe& r
 std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm::ProcessGroup& world,
                                                device::DeviceContext& context,
                                                std::function<void(const std::string&)> say) {
-  if (context.kind() == device::DeviceKind::meta) return nullptr;  // imagined ranks accept tensors of any device
+  if (context.kind() == device::DeviceKind::meta)
+    return nullptr;  // groups of imagined ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
   return comm::make_device_group(world, context, options);
 }
 
-// True if a sequence contains a boundary between documents. Attention is simpler without such boundaries.
+// True if any sequence contains several documents. Without such sequences, attention needs no document boundaries.
 bool has_documents(const data::Batch& batch) {
   for (size_t t = 0; t < batch.first.size(); ++t)
     if (batch.first[t] != 0 || batch.last[t] != batch.context) return true;
   return false;
 }
 
-// Returns this rank's limit of page-locked memory, in bytes. The limit leaves part of the machine's memory for other
-// uses.
+// Returns this rank's limit of page-locked memory, in bytes. By default, the limits of a node's ranks together leave
+// half of the available memory for other purposes.
 int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   if (recipe.device == device::DeviceKind::cpu) return 0;
   if (recipe.memory.pinned_bytes) return *recipe.memory.pinned_bytes;
@@ -90,7 +93,7 @@ ModelInstance::ModelInstance(const Recipe& recipe, const Extensions& known, cons
       context(context_options(recipe, world, std::move(meta))),
       cards(make_cards(recipe, world, context, std::move(say))),
       mesh(cards ? *cards : world, recipe.parallel.sizes(), shared_pieces(recipe)),
-      parameters(connected(context, recipe, extensions, mesh)),
+      parameters(connected(context, recipe, extensions, mesh), recipe.optim.freeze),
       model(recipe.model, extensions, recipe.schedule.moe.settled(),
             Builder(parameters, states, mesh, dtype_of(recipe.train.precision),
                     {.sequence = recipe.parallel.sp,
@@ -135,7 +138,7 @@ void ModelInstance::reschedule(const moe::MoeSchedule& s) {
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context) {
+                            ContextRank context, int64_t prediction_blocks) {
   MicroBatch out;
   out.sequences = batch.count, out.length = batch.context;
   out.context_ranks = context.ranks, out.context_rank = context.rank;
@@ -154,15 +157,23 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   if (context.ranks > 1) out.row_tokens = split.tokens();
 
   const int64_t valid_tokens = valid_sequences * batch.context;
-  std::vector<int32_t> targets;
   std::vector<uint8_t> valid;
-  for (int64_t r = 0; r < out.rows(); ++r) {
-    const int64_t token = out.token(r);
-    valid.push_back(token < valid_tokens);
-    targets.push_back(valid.back() ? batch.targets[token] : data::ignored);
-  }
+  for (int64_t r = 0; r < out.rows(); ++r) valid.push_back(out.token(r) < valid_tokens);
+  const auto own_targets = [&](const std::vector<int32_t>& all) {
+    std::vector<int32_t> own;
+    for (int64_t r = 0; r < out.rows(); ++r) own.push_back(valid[r] ? all[out.token(r)] : data::ignored);
+    return own;
+  };
+  const auto of_rows = [&](const std::vector<int32_t>& own) {
+    return Tensor::from<int32_t>(own, {out.rows()}, device, Category::activation);
+  };
+  const std::vector<int32_t> targets = own_targets(batch.targets);
   out.predicted = out.rows() - std::count(targets.begin(), targets.end(), data::ignored);
-  out.targets = Tensor::from<int32_t>(targets, {out.rows()}, device, Category::activation);
+  out.targets = of_rows(targets);
+  for (int64_t k = 1; k <= prediction_blocks; ++k) {
+    const data::Batch::Further further = batch.further(k);
+    out.further.push_back({tensor(further.ids), of_rows(own_targets(further.targets))});
+  }
   if (valid_sequences == batch.count) return out;
   out.valid = Tensor::from<uint8_t>(valid, {out.rows()}, device, Category::activation);
   for (int64_t s = 0; s < batch.count; ++s) out.valid_tokens.push_back(s < valid_sequences ? batch.context : 0);

@@ -22,8 +22,8 @@ using layers::Transformer;
 
 class PassRecorder;
 
-/// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, another micro-batch continues when a pass
-/// would wait.
+/// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, a pass that would wait yields to another
+/// micro-batch.
 class PassesAsFibers final : public schedule::GraphRunner {
  public:
   explicit PassesAsFibers(schedule::Fibers& fibers) : fibers_(fibers) {}
@@ -35,15 +35,15 @@ class PassesAsFibers final : public schedule::GraphRunner {
   schedule::Fibers& fibers_;
 };
 
-/// Memory, mesh, parameters and layers of this rank, made from a recipe. Initial weights are drawn from the recipe's
-/// seed.
+/// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.
 struct ModelInstance {
-  /// Makes the model. On rank 0, `say` (may be empty) receives a line with the path that device tensors take between
-  /// ranks. With `meta`, the model behaves as on the recipe's device, but has no memory and no memory limit.
+  /// Makes the model. On rank 0, `say` (may be empty) receives a line that tells whether device tensors are sent from
+  /// GPU to GPU or through host memory. With `meta`, the model behaves as on the recipe's device, but allocates no
+  /// memory and has no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
-  /// Makes `runner` run all later passes of the MoE layers. Null restores the initial state, in which micro-batches may
-  /// be interleaved.
+  /// Sets the runner of all later passes of the MoE layers. Null restores the initial runner, which can interleave
+  /// micro-batches.
   void run_passes_by(schedule::GraphRunner* runner);
 
   /// Sets the schedule of all MoE layers. Call it between steps, with the same schedule on all ranks.
@@ -52,7 +52,7 @@ struct ModelInstance {
   const Extensions extensions;
   const ScheduleConfig schedule_config;
   device::DeviceContext context;
-  // Group of all ranks that sends from GPU to GPU; null: the world's groups are used.
+  // Group of all ranks for transfers from GPU to GPU; null: the world's groups are used.
   const std::unique_ptr<comm::ProcessGroup> cards;
   mesh::Mesh mesh;
   ParameterSet parameters;
@@ -60,28 +60,28 @@ struct ModelInstance {
   Transformer model;
   dp::BucketPlan buckets;
   dp::WeightBuckets weights;
-  schedule::Fibers fibers;  // fibers of the rank's thread
+  schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
-  /// Log of the routing in training and evaluation; null: no log. See ForwardContext.
+  /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
 
   Device device() { return context; }
-  /// Returns a line about the communicators of NCCL and the memory that they take; empty if there are none.
+  /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.
   std::string connection_text() const;
 };
 
 /// Returns this rank's index among the ranks of its node.
 int place_of(const comm::ProcessGroup& world);
 
-/// Index of a rank among the `ranks` ranks that share the sequences.
+/// Index `rank` of a rank among the `ranks` ranks of its cp group, which share the sequences.
 struct ContextRank {
   int ranks = 1, rank = 0;
 };
 
-/// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding, which has no
-/// targets and visits no experts.
+/// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding. Padding has no
+/// targets and is not routed to experts. MicroBatch::further has an entry for each of the `prediction_blocks` blocks.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context = {});
+                            ContextRank context = {}, int64_t prediction_blocks = 0);
 
 }  // namespace hexad::train

@@ -24,12 +24,14 @@ pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
 
 }  // namespace
 
-Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training) {
+Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+                          std::vector<Tensor>* row_losses) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
-  // The loss is the same on all tp ranks, so only one tp rank adds it.
+  // All tp ranks have the same loss, so only one of them adds it to the sum.
   const bool counts = instance_.mesh.coordinate(Axis::tp) == 0;
-  const Tensor sum = Tensor::zeros({1}, Dtype::f64, instance_.device());
+  const bool predicts = training && model.config().prediction_blocks > 0;
+  const Tensor sums = Tensor::zeros({predicts ? 2 : 1}, Dtype::f64, instance_.device());
   const auto& add_up = kernels::kernels(instance_.device()).pointwise.sum;
 
   pp::TapeStages::Functions functions;
@@ -50,13 +52,21 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       options.loss.gradient_scale = training->loss_gradient;
     }
     const size_t part = chunk;
-    auto out = model.forward(tape, pass, part, input, options);
+    auto out = model.forward(tape, pass, part, input, options, row_losses ? &(*row_losses)[micro] : nullptr);
     const bool last = model.parts()[part].last;
-    if (last && counts) add_up(stream, sum, out.value.data, kernels::Write::add);
+    const auto count = [&](int64_t index, const Value& loss) {
+      if (counts) add_up(stream, sums.slice(0, index, index + 1), loss.data, kernels::Write::add);
+    };
+    if (last) count(0, out.value);
     pp::TapeStages::Output result{out.value, {}};
     if (!training) return result;
     const Dtype acc = accumulator_dtype(model.dtype());
     if (last) result.roots.push_back({out.value, scalar(training->loss_gradient, acc, instance_.context)});
+    if (out.prediction_loss.data.defined()) {
+      count(1, out.prediction_loss);
+      const double gradient = training->loss_gradient * model.config().prediction_share();
+      result.roots.push_back({out.prediction_loss, scalar(gradient, acc, instance_.context)});
+    }
     if (out.aux_losses.empty()) return result;
     const Tensor gradient = scalar(training->aux_losses_gradient, acc, instance_.context);
     for (const Value& losses : out.aux_losses) result.roots.push_back({losses, gradient});
@@ -73,7 +83,7 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       std::move(functions));
   const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
   pp::run(schedule, pp, stages, instance_.context, as_fibers ? &instance_.fibers : nullptr);
-  return sum;
+  return sums;
 }
 
 Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
@@ -87,6 +97,12 @@ Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training&
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
   const Tensor sum = run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
   return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
+}
+
+std::vector<Tensor> ModelPipeline::row_losses(std::span<const MicroBatch> batches) {
+  std::vector<Tensor> losses(batches.size());
+  run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr, &losses);
+  return losses;
 }
 
 }  // namespace hexad::train

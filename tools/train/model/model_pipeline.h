@@ -1,4 +1,4 @@
-// Passes of micro-batches through the parts of the model, over the ranks of the pipeline.
+// Forward and backward passes of micro-batches over the pipeline ranks.
 #pragma once
 
 #include <functional>
@@ -23,20 +23,26 @@ class ModelPipeline {
 
   struct Training {
     int64_t step;
-    double loss_gradient;  // gradient of the summed cross-entropy
-    // Gradient of the auxiliary losses of one MoE layer in one micro-batch.
+    double loss_gradient;  // derivative of the loss with respect to the summed cross-entropy
+    // Derivative of the loss with respect to the auxiliary losses of one MoE layer in one micro-batch.
     double aux_losses_gradient;
     std::vector<RouterStatistics>* statistics;               // one entry for each MoE layer of the whole model
     std::function<void(Parameter&, bool last)> contributed;  // called by pp::TapeStages
   };
   /// Runs forward and backward of `batches`, the micro-batches of this rank's dp coordinate, in the order of
-  /// schedule.pipeline. Returns this rank's addend of the summed cross-entropy, [1] f64.
+  /// schedule.pipeline. Returns this rank's part of the summed cross-entropy, [1] f64. If the model has prediction
+  /// blocks, the result is [2]: the second element is this rank's part of the sum of their losses.
   Tensor train(std::span<const MicroBatch> batches, const Training& training);
-  /// Runs only forward and keeps no activation. Returns this rank's addend of the summed cross-entropy.
+  /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
+  /// Like evaluate(), but returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
+  /// accumulation dtype.
+  /// The tensors are undefined on ranks that lack the last part of the model. They are equal on all tp ranks.
+  std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
 
  private:
-  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training);
+  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+             std::vector<Tensor>* row_losses = nullptr);
 
   const Recipe& recipe_;
   ModelInstance& instance_;

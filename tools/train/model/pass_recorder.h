@@ -1,4 +1,4 @@
-// Recorder of the times of tasks in the passes of MoE layers.
+// Records the start and end times of tasks in passes of MoE layers.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace hexad::train {
 
-/// Records every pass of this rank's MoE layers while the object exists. `instance` outlives the object.
+/// Records every pass of this rank's MoE layers while the recorder exists. `instance` must outlive the recorder.
 class PassRecorder {
  public:
   struct Recording {
     std::string name;           // such as "layers.0.moe forward"
-    schedule::TaskGraph graph;  // without the functions of its tasks
+    schedule::TaskGraph graph;  // its tasks have no functions
     std::vector<schedule::TaskTime> times;
 
     /// Returns the time at which the first task began.
@@ -27,7 +27,7 @@ class PassRecorder {
   PassRecorder& operator=(const PassRecorder&) = delete;
 
   void add(Recording recording) { passes_.push_back(std::move(recording)); }
-  /// Returns the passes in the order of their ends, without passes that have no task.
+  /// Returns the passes, ordered by their end time. Passes without tasks are omitted.
   const std::vector<Recording>& passes() const { return passes_; }
 
  private:

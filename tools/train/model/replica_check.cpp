@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "framework/base/philox.h"
@@ -14,8 +15,8 @@ namespace {
 using autograd::Parameter;
 using base::cat;
 
-// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. Under ZeRO-3,
-// a rank holds only its owned weights between steps.
+// Returns a key for the piece of `p` that this rank holds. The same piece has the same key on all ranks. With ZeRO-3, a
+// rank holds only the weights that it owns between steps.
 uint64_t key_of(const Parameter& p) {
   const auto region = p.region();
   const base::FlatRange owned = p.owned();
@@ -33,17 +34,62 @@ struct Piece {
   uint64_t key = 0, content = 0;
 };
 
-// Returns the pieces of every rank, in the order of the rank's parameters.
-std::vector<std::vector<Piece>> all_pieces(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
-  const auto most = static_cast<int64_t>(
-      world.all_reduce_value(static_cast<double>(parameters.size()), comm::Reduce::max, parameters.device()));
+// Returns the piece of each parameter of this rank.
+std::vector<Piece> own_pieces(const autograd::ParameterSet& parameters) {
+  std::vector<Piece> pieces;
+  for (const auto& p : parameters) pieces.push_back({key_of(*p), content_of(*p)});
+  return pieces;
+}
+
+// True if all ranks that sum the gradient of a piece hold the same bits of it. Parameters whose weights are divided
+// among these ranks (ZeRO-3) are not compared, because each rank holds another part. Collective over these ranks.
+bool reducers_agree(const autograd::ParameterSet& parameters, const std::vector<Piece>& mine, const mesh::Mesh& mesh) {
+  std::vector<std::pair<const comm::ProcessGroup*, std::vector<int64_t>>> contents;  // in the order of the parameters
+  size_t i = 0;
+  for (const auto& p : parameters) {
+    const Piece& piece = mine[i++];
+    if (!p->weights_stay()) continue;
+    const comm::ProcessGroup* group = &mesh.reducers(p->placement());
+    auto at = std::ranges::find(contents, group, [](const auto& entry) { return entry.first; });
+    if (at == contents.end()) at = contents.emplace(at, group, std::vector<int64_t>{});
+    at->second.push_back(static_cast<int64_t>(piece.content));
+  }
+  bool agree = true;
+  for (const auto& [group, values] : contents) agree = group->same_on_all(values, parameters.device()) && agree;
+  return agree;
+}
+
+// True if the ranks along the tensor axis of a view hold the same bits of each piece that several of them hold. These
+// ranks have the same number of parameters. Collective over these ranks.
+bool tensor_ranks_agree(const autograd::ParameterSet& parameters, const std::vector<Piece>& mine,
+                        const mesh::Mesh& mesh, base::MeshView view) {
+  std::vector<int64_t> values;
+  size_t i = 0;
+  for (const auto& p : parameters) {
+    const Piece& piece = mine[i++];
+    if (p->placement().view == view)
+      values.insert(values.end(), {static_cast<int64_t>(piece.key), static_cast<int64_t>(piece.content)});
+  }
+  const comm::ProcessGroup& group = mesh[view == base::MeshView::dense ? base::Axis::tp : base::Axis::etp];
+  if (values.empty() || group.size() == 1) return true;
+  const std::vector<int64_t> all = group.all_gather_values(values, parameters.device());
+  std::map<int64_t, int64_t> contents;  // by key
+  for (size_t k = 0; k < all.size(); k += 2)
+    if (contents.try_emplace(all[k], all[k + 1]).first->second != all[k + 1]) return false;
+  return true;
+}
+
+// Returns the pieces of every rank. The pieces of a rank have the order of its parameters. Collective.
+std::vector<std::vector<Piece>> all_pieces(const std::vector<Piece>& own, const comm::ProcessGroup& world,
+                                           device::Device device) {
+  const auto most =
+      static_cast<int64_t>(world.all_reduce_value(static_cast<double>(own.size()), comm::Reduce::max, device));
   std::vector<int64_t> mine;
   mine.reserve(2 * most + 1);
-  mine.push_back(static_cast<int64_t>(parameters.size()));
-  for (const auto& p : parameters)
-    mine.insert(mine.end(), {static_cast<int64_t>(key_of(*p)), static_cast<int64_t>(content_of(*p))});
+  mine.push_back(static_cast<int64_t>(own.size()));
+  for (const Piece& p : own) mine.insert(mine.end(), {static_cast<int64_t>(p.key), static_cast<int64_t>(p.content)});
   mine.resize(2 * most + 1);
-  const std::vector<int64_t> all = world.all_gather_values(mine, parameters.device());
+  const std::vector<int64_t> all = world.all_gather_values(mine, device);
   std::vector<std::vector<Piece>> pieces;
   for (auto at = all.begin(); at != all.end(); at += 2 * most + 1) {
     auto& list = pieces.emplace_back(*at);
@@ -61,7 +107,8 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
-// Returns the parameter's name, sent by rank `holder`. Ranks of other pipeline stages do not have the parameter.
+// Returns the name of the parameter with this key. Rank `holder` sends the name, because ranks of other pipeline stages
+// do not have the parameter. Collective.
 std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& parameters,
                       const comm::ProcessGroup& world) {
   constexpr int64_t longest = 256;
@@ -78,14 +125,22 @@ std::string name_from(int holder, uint64_t key, const autograd::ParameterSet& pa
 
 }  // namespace
 
-void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world) {
+void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& mesh) {
+  const comm::ProcessGroup& world = mesh.world();
   if (world.size() == 1) return;
-  const auto pieces = all_pieces(parameters, world);
-  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // by key, then by content: the ranks that hold it
+  const std::vector<Piece> mine = own_pieces(parameters);
+  // Any two ranks that hold the same piece are connected by a chain of these groups. Every rank takes part in all
+  // comparisons, whatever their results, because they are collective.
+  const bool reducers = reducers_agree(parameters, mine, mesh);
+  const bool dense = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::dense);
+  const bool experts = tensor_ranks_agree(parameters, mine, mesh, base::MeshView::expert);
+  if (!world.any(!(reducers && dense && experts), parameters.device())) return;
+  const auto pieces = all_pieces(mine, world, parameters.device());
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> holders;  // ranks by key and content
   for (size_t r = 0; r < pieces.size(); ++r)
     for (const Piece& p : pieces[r]) holders[p.key][p.content].push_back(static_cast<int>(r));
   const auto differ = [&](const Piece& p) { return holders.at(p.key).size() > 1; };
-  // Reports pieces in the order of the first rank that holds each piece. This order is the same on all ranks.
+  // Reports the first piece that differs, in the order of ranks and their pieces. This order is the same on all ranks.
   for (size_t r = 0; r < pieces.size(); ++r) {
     const auto first = std::find_if(pieces[r].begin(), pieces[r].end(), differ);
     if (first == pieces[r].end()) continue;

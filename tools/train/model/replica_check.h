@@ -1,13 +1,14 @@
-// Check that ranks with the same weights hold the same bits.
+// Checks that replicas of weights on different ranks are bitwise identical.
 #pragma once
 
 #include "framework/autograd/parameter.h"
-#include "parallel/comm/process_group.h"
+#include "parallel/mesh/mesh.h"
 
 namespace hexad::train {
 
-/// Compares hashes of each parameter's bytes among the ranks that hold the same piece of the parameter. Collective over
-/// all ranks. Throws Error(numeric), the same on all ranks, with the parameter and the ranks that differ.
-void check_replicas(const autograd::ParameterSet& parameters, const comm::ProcessGroup& world);
+/// Compares hashes of each parameter's bytes among the ranks that hold the same piece of the parameter. If all agree,
+/// each rank communicates only in its groups, and only about its own parameters. If pieces differ, all ranks throw the
+/// same Error(numeric), which names the parameter and the ranks. Collective over all ranks.
+void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& mesh);
 
 }  // namespace hexad::train

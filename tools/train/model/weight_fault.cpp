@@ -14,7 +14,7 @@ using namespace base;
 using namespace tensor;
 namespace {
 
-// Sets a weight of the last parameter to NaN. The loss of every token depends on that parameter.
+// Sets a weight of the last parameter to NaN, because the loss of every token depends on this parameter.
 void ruin_a_weight(ModelInstance& instance) {
   Parameter& p = **std::prev(instance.parameters.end());
   const Tensor owned = p.owned_weights();
@@ -33,8 +33,8 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
 
-// Changes the last bit of all weights, as a difference in rounding would. The effect on a run shows how far the results
-// of layouts may differ.
+// Changes the last bit of all weights, like a difference in rounding. The effect on a run shows how much results of
+// different layouts may differ.
 void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
   flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }
@@ -54,7 +54,7 @@ void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance) {
   if (!f || f->kind != "gradient" || rank < f->rank || step < f->step) return;
   Stream& stream = instance.context.compute();
   for (const auto& p : instance.parameters)
-    if (p->name().find(f->point) != std::string::npos)
+    if (p->trainable() && p->name().find(f->point) != std::string::npos)
       kernels::kernels(instance.device())
           .pointwise.scale(stream, p->owned_gradient(stream), instance.mesh.size(Axis::ep));
 }

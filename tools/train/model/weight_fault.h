@@ -1,17 +1,19 @@
-// Deliberate failures of weights and gradients, for tests: see tools/train/process/planted_fault.h.
+// Deliberate faults in weights and gradients, for tests: see tools/train/process/planted_fault.h.
 #pragma once
 
 #include "tools/train/model/model_instance.h"
 
 namespace hexad::train {
 
-/// Plants a fault of weights: `nan` (one weight becomes NaN), `flip` (one bit of a weight changes) or `ulp` (the last
-/// bit of every weight of the first parameter changes). Called before each step.
+/// Plants a fault in weights if HEXAD_FAULT requests one for this rank and step. Called before each step.
+/// - `nan`: one weight becomes NaN.
+/// - `flip`: one bit of a weight changes.
+/// - `ulp`: the last bit of every weight of the first parameter changes.
 void inject_weight_fault(int rank, int64_t step, ModelInstance& instance);
 
-/// Plants the fault `gradient@rank,step,NAME`. From that rank and that step on, the reduced gradients of parameters
-/// whose names contain NAME are multiplied by parallel.ep. Real trainers have had this bug, and `hexad verify` finds
-/// it. Called before the gradients are used.
+/// Plants the fault `gradient@rank,step,NAME`: on ranks from `rank` on and in steps from `step` on, multiplies the
+/// reduced gradients of parameters whose names contain NAME by parallel.ep. Real trainers have had this bug, and
+/// `hexad verify` finds it. Called before the gradients are used.
 void inject_gradient_fault(int rank, int64_t step, ModelInstance& instance);
 
 }  // namespace hexad::train

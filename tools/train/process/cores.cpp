@@ -17,13 +17,13 @@ constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
 CoreMask own_mask() {
   cpu_set_t set;
   CoreMask mask;
-  // The call fails if the machine has more cores than a cpu_set_t can hold.
+  // The call fails if the machine has more cores than a cpu_set_t can hold. A single core is then assumed.
   if (sched_getaffinity(0, sizeof set, &set) != 0) return mask.set(0);
   for (size_t core = 0; core < mask.size(); ++core) mask[core] = CPU_ISSET(core, &set);
   return mask;
 }
 
-// Returns the masks of all ranks, in rank order.
+// Returns the affinity masks of all ranks, in rank order. Collective.
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
@@ -36,8 +36,8 @@ std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   return masks;
 }
 
-// Returns the quota, in cores, of the control group whose files are in `folder`. Version 2 has a file with "max 100000"
-// or "150000 100000"; version 1 has two files, with -1 for no limit.
+// Returns the quota, in cores, of the control group whose files are in `folder`; none without a limit. Version 2 has
+// one file, such as "150000 100000", or "max 100000" without a limit. Version 1 has two files; -1 means no limit.
 std::optional<double> quota_in(const std::filesystem::path& folder) {
   double quota = 0, period = 0;
   if (std::ifstream(folder / "cpu.max") >> quota >> period && period > 0) return quota / period;
@@ -93,7 +93,7 @@ std::optional<double> control_group_quota(const std::filesystem::path& membershi
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     if (controllers != ",," && controllers.find(",cpu,") == std::string::npos) continue;
     const auto top = controllers == ",," ? mounted : mounted / "cpu";
-    // Inside a container, the path may be valid only on the host. Folders that do not exist are ignored.
+    // In a container, the path may exist only on the host, so folders that do not exist are ignored.
     std::filesystem::path path = line.substr(second + 1);
     for (; path.has_relative_path(); path = path.parent_path()) take(top / path.relative_path());
     take(top);

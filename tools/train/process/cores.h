@@ -1,4 +1,5 @@
-// Number of cores that a rank may use. The limits are its affinity, the other ranks of its node, and its control group.
+// Number of cores that a rank may use. It is limited by the rank's CPU affinity, the other ranks of the node, and the
+// control group.
 #pragma once
 
 #include <sched.h>
@@ -16,27 +17,29 @@ namespace hexad::train {
 
 using CoreMask = std::bitset<CPU_SETSIZE>;
 
-/// Numbers of cores of a node and of one of its ranks.
+/// Numbers of cores available to a node's ranks and to one of these ranks.
 struct Cores {
   int64_t ranks = 1;    // number of ranks on this node
   int64_t of_node = 1;  // cores on which at least one of these ranks may run
-  int64_t of_rank = 1;  // this rank's share, at least one: a core that k ranks share counts 1/k
+  int64_t of_rank = 1;  // this rank's share, at least 1; a core that k ranks share counts as 1/k
   bool operator==(const Cores&) const = default;
 };
 
-/// Returns the cores for rank `mine` of a node. All ranks of the node together may use the time of `quota` cores.
+/// Returns the cores of rank `mine` of a node. `ranks` has the affinity of each rank of the node. `quota` limits the
+/// processor time of all these ranks together, in cores.
 Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional<double> quota);
 /// Returns the cores of this rank. Collective over the world.
 Cores find_cores(const comm::World& world);
-/// Returns the cores of a process without other ranks.
+/// Returns the cores of this process, if it is the only rank of its node.
 Cores find_cores();
 
-/// Returns the smallest quota of this process's control groups, in cores; none without a limit. `membership` is
-/// /proc/self/cgroup or a file like it. `mounted` is the folder where control groups are mounted, version 1 or 2.
+/// Returns the smallest CPU quota of this process's control groups, in cores; none without a limit. `membership` is a
+/// file in the format of /proc/self/cgroup. `mounted` is the folder where control groups (version 1 or 2) are mounted.
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
 
-/// Returns a warning if the node has fewer cores than threads, with `threads` threads on each rank; otherwise empty.
+/// Returns a warning if the ranks of the node, with `threads` threads each, have more threads than cores. Otherwise,
+/// returns an empty text.
 std::string warn_of_threads(const Cores& cores, int64_t threads);
 
 }  // namespace hexad::train

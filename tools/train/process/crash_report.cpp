@@ -16,10 +16,10 @@
 namespace hexad::train {
 namespace {
 
-// A signal handler needs these variables, so they are global and lock-free.
+// The signal handler uses these variables, so they must be global and lock-free.
 std::atomic<int> log_file = -1, crashed_rank = 0;
 std::atomic<int64_t> crashed_step = 0;
-alignas(64) std::array<char, 1 << 16> handler_stack;  // the rank's own stack may have overflowed
+alignas(64) std::array<char, 1 << 16> handler_stack;  // used because the thread's own stack may have overflowed
 
 constexpr int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -38,7 +38,7 @@ std::string_view name_of(int signal) {
   }
 }
 
-// Builds a line without heap or locks, which a handler must not use.
+// Builds a line of text without heap allocations and locks, which a signal handler must not use.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -80,7 +80,7 @@ void report(int signal) {
 
 void install_crash_handlers() {
   void* frame = nullptr;
-  backtrace(&frame, 1);  // loads the unwinder now, because a handler cannot
+  backtrace(&frame, 1);  // loads the unwinder now, because a signal handler cannot load it
   stack_t stack{};
   stack.ss_sp = handler_stack.data();
   stack.ss_size = handler_stack.size();

@@ -1,4 +1,4 @@
-// Report of a rank that crashes: rank, step and backtrace.
+// Reports a crash of this rank: rank, step and backtrace.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace hexad::train {
 
-/// Reports SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before they end the process as usual. Skips
-/// signals that already have a handler, such as that of a sanitizer.
+/// Installs handlers that report SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before the signal ends
+/// the process as usual. Skips signals that already have a handler, such as a sanitizer's handler.
 void install_crash_handlers();
 
-/// Also appends later reports, with the rank, to the file `log`.
+/// Makes later reports include the rank, and also appends them to the file `log`.
 void report_crashes_to(const std::filesystem::path& log, int rank);
 
-/// Appends the reason for this rank's end to the log. Does nothing before report_crashes_to().
+/// Appends the reason why this rank ends to the log. Does nothing before report_crashes_to().
 void report_end(std::string_view why);
 
-/// Sets the optimizer step for later reports.
+/// Sets the optimizer step that later reports show.
 void report_crashes_in_step(int64_t step);
 
 }  // namespace hexad::train

@@ -17,7 +17,7 @@
 namespace hexad::train {
 namespace {
 
-// Safety factor on estimated times.
+// Safety factor for estimated times.
 constexpr double margin = 1.5;
 
 std::string value_of(const char* name) {
@@ -25,7 +25,8 @@ std::string value_of(const char* name) {
   return text ? text : "";
 }
 
-// Returns the processors of the allocation. "2(x3),4" means 10: two on each of three nodes, and four on one.
+// Returns the number of processors in the Slurm allocation; 0: unknown. The variable "2(x3),4" means 10: two on each of
+// three nodes, and four on another node.
 int64_t allocated_cores() {
   const std::string text = value_of("SLURM_JOB_CPUS_PER_NODE");
   int64_t cores = 0;
@@ -56,7 +57,7 @@ std::string mpirun(int64_t ranks) {
   return text;
 }
 
-// Reads the parent from /proc/PID/stat: "PID (name) state parent ...".
+// Returns the parent of a process, from /proc/PID/stat: "PID (name) state parent ...". Returns 0 if it is unknown.
 pid_t parent_of(pid_t process) {
   std::ifstream in(base::cat("/proc/", process, "/stat"));
   std::string line;
@@ -72,8 +73,8 @@ bool in_slurm_allocation() { return std::getenv("SLURM_JOB_ID") != nullptr; }
 std::string launcher(int64_t ranks) { return in_slurm_allocation() ? srun(ranks) : mpirun(ranks); }
 
 pid_t mpirun_process() {
-  // mpirun makes each of its children the leader of a process group. The leader is this process or a script that runs
-  // it.
+  // mpirun makes each of its children the leader of a process group. The leader is this process, or a script that
+  // started this process.
   return comm::started_by_mpirun() ? parent_of(::getpgrp()) : 0;
 }
 
@@ -86,7 +87,7 @@ std::optional<double> mpirun_patience() {
 }
 
 int64_t advised_patience(double seconds) {
-  // Advice is a round number, because it should not change with every measurement.
+  // Returns a round number, so that the advice does not change with every measurement.
   for (const int64_t advice : {5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800})
     if (margin * seconds + 2 <= static_cast<double>(advice)) return advice;
   return 3600;

@@ -1,4 +1,4 @@
-// Machine and command line of this process.
+// Facts about the machine and the command line of this process.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ std::string host_name();
 std::string program_name();
 /// Returns `word`, quoted for a shell if necessary.
 std::string shell_word(const std::string& word);
-/// Returns the command that started this process, quoted for a shell, without its launcher.
+/// Returns the command that started this process, quoted for a shell. Excludes the launcher (mpirun, srun).
 std::string command_line();
-/// Returns the largest resident memory of this process so far, in bytes.
+/// Returns the peak resident memory of this process so far, in bytes.
 int64_t peak_resident_bytes();
 
 }  // namespace hexad::train

@@ -39,8 +39,8 @@ struct ControlGroup {
   std::string folder;  // folder of the group's files, with a slash at the end
 };
 
-/// Returns the control groups of this process and all groups that enclose them, in both versions of their file system.
-/// Inside a container, the container's own group is the root.
+/// Returns the control groups of this process and their parent groups, for versions 1 and 2 of control groups. Inside a
+/// container, the container's own group is the root.
 std::vector<ControlGroup> control_groups(const std::string& root) {
   std::vector<ControlGroup> groups;
   std::ifstream in(root + "/proc/self/cgroup");
@@ -60,7 +60,7 @@ std::vector<ControlGroup> control_groups(const std::string& root) {
   return groups;
 }
 
-/// Returns the identity of the running kernel. Two processes with the same identity share a machine, even if their host
+/// Returns an identity of the running kernel. Processes with the same identity share a machine, even if their host
 /// names differ.
 std::string kernel_identity(const std::string& root) {
   std::string id;
@@ -70,8 +70,8 @@ std::string kernel_identity(const std::string& root) {
 
 int64_t id_of(const std::string& identity) { return static_cast<int64_t>(data::digest_of(identity).low); }
 
-/// Returns the device and inode numbers of a folder. Every container sees its own control group as "/", but these
-/// numbers differ.
+/// Returns an identity of a folder: its device and inode numbers. Every container sees its own control group as "/",
+/// but the groups of different containers have different numbers.
 std::string folder_identity(const std::string& folder) {
   struct stat status {};
   return stat(folder.c_str(), &status) == 0 ? base::cat(status.st_dev, ":", status.st_ino) : folder;
@@ -89,7 +89,7 @@ std::vector<MemoryPool> memory_pools(const std::string& root) {
          {std::pair{"memory.max", "memory.current"}, std::pair{"memory.limit_in_bytes", "memory.usage_in_bytes"}}) {
       const auto most = first_number(folder + limit), now = first_number(folder + use);
       if (!most || !now) continue;
-      // The kernel frees cached files that were not used recently when memory is needed.
+      // Memory of cached files that were not used recently counts as available, because the kernel can free it.
       const int64_t cached = number_after("inactive_file", folder + "memory.stat").value_or(0);
       pools.push_back({id_of(kernel + folder_identity(folder)), "the memory limit of control group " + path,
                        std::max<int64_t>(0, *most - *now + cached)});

@@ -1,4 +1,4 @@
-// Memory that a process may still allocate, and the pools that it shares with other processes.
+// Memory that a process may still allocate, and the memory pools that processes share.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@
 
 namespace hexad::train {
 
-/// Memory that several processes share: the machine's memory, or the limited memory of a control group (container,
-/// batch job).
+/// Memory that several processes share: the machine's memory, or the memory limit of a control group (container, batch
+/// job).
 struct MemoryPool {
-  int64_t id = 0;         // equal for processes that share the pool; different for pools of other machines
+  int64_t id = 0;         // equal for all processes that share the pool; pools of other machines have other ids
   std::string name{};     // such as "the machine's memory"
   int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
 };
 
-/// Returns the pools that this process allocates from, the machine's first. Empty if the system does not report them.
-/// `root` is the root of the system's file tree, for tests.
+/// Returns the pools from which this process allocates, beginning with the machine's memory. Empty if the system does
+/// not report them. `root` replaces the root of the file system in tests.
 std::vector<MemoryPool> memory_pools(const std::string& root = "");
 
-/// Returns the bytes that this process may still allocate: the least available memory of its pools, or a very large
+/// Returns the bytes that this process may still allocate: the minimum of `available` over its pools, or a very large
 /// number if no pool is known.
 int64_t available_memory_bytes(const std::string& root = "");
 

@@ -1,4 +1,4 @@
-// Deliberate failures, for tests: HEXAD_FAULT=kind@rank,step,point. Faults of weights and gradients are planted by
+// Deliberate faults, for tests: HEXAD_FAULT=kind@rank,step,point. Faults in weights and gradients are in
 // tools/train/model/weight_fault.h.
 #pragma once
 
@@ -19,29 +19,31 @@ struct Fault {
   std::string point;
 };
 
-/// Returns the fault in HEXAD_FAULT; none if it is not set. Throws Error(usage) if the variable cannot be read.
+/// Returns the fault in HEXAD_FAULT; none if the variable is not set. Throws Error(usage) if its value is invalid.
 std::optional<Fault> fault_from_environment();
-/// Returns the fault to inject before `step` on `rank`, if any. Its `point` is "step" or empty.
+/// Returns the fault to inject before `step` on `rank`; none if there is no such fault. Its `point` is "step" or empty.
 std::optional<Fault> fault_of_step(int rank, int64_t step);
 
-/// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (forever). Called before each step.
+/// Plants `kill` (SIGKILL to this process), `abort`, `segv` or `hang` (waits forever). Called before each step.
 void inject_fault(int rank, int64_t step);
 
-/// Plants `slow@rank,step,MILLISECONDS`: from that step on, each step of that rank takes MILLISECONDS longer. Records
+/// Plants `slow@rank,step,MILLISECONDS`: from step `step` on, each step of this rank takes MILLISECONDS longer. Records
 /// the delay in `spans`.
 void inject_slowness(int rank, int64_t step, device::SpanLog& spans);
 
-/// Plants faults of file work. A move is a call of FileWork::moved(). `slow_files@rank,N,MILLISECONDS`: from the N-th
-/// move on, each move takes MILLISECONDS longer. `stuck_files@rank,N`: the N-th move never ends.
+/// Plants faults in file operations. Each call of FileWork::moved() counts as one operation.
+/// - `slow_files@rank,N,MILLISECONDS`: from the N-th operation on, each operation takes MILLISECONDS longer.
+/// - `stuck_files@rank,N`: the N-th operation never ends.
 void inject_file_fault(int rank, const base::FileWork& work);
 
-/// Throws Error(usage) if HEXAD_FAULT is set and would have no effect: its kind is not `gradient`, or no name in
-/// `tensors`, none of the `ranks` ranks or none of the `steps` steps matches it. Used by commands that plant only
-/// gradient faults.
+/// Throws Error(usage) if HEXAD_FAULT is set, but would have no effect in a run with the parameters `tensors`, `ranks`
+/// ranks and `steps` steps. Also throws if its kind is not `gradient`. Used by commands that plant only gradient
+/// faults.
 void check_gradient_fault(const std::vector<std::string>& tensors, int ranks, int64_t steps);
 
-/// Returns the hook that plants faults in saves. `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at the file
-/// boundary POINT in any step. `full@rank,step,POINT` makes the file operation at POINT fail as on a full disk.
+/// Returns the hook that plants faults in saves. POINT names a file operation of a save.
+/// - `kill`, `abort`, `segv` and `hang@rank,step,POINT` act at POINT, in any step.
+/// - `full@rank,step,POINT` makes the operation at POINT fail as on a full disk.
 io::FaultHook save_fault_from_environment(int rank);
 
 }  // namespace hexad::train

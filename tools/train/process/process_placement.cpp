@@ -21,7 +21,8 @@ std::string named(const mesh::Layout& layout, base::Axis axis) {
   return base::cat("parallel.", mesh::name_of(axis), " (", layout.size(axis), ")");
 }
 
-// Returns the layout of the same sizes in which tp varies fastest. Moves pp to the end if its position becomes illegal.
+// Returns the layout with the same sizes in which tp varies fastest. If this makes the position of pp illegal, pp
+// varies slowest.
 mesh::Layout with_tp_first(mesh::Sizes sizes, int world) {
   const mesh::AxisOrder first = mesh::AxisOrder(sizes.order).with(base::Axis::tp, 0);
   try {

@@ -1,4 +1,4 @@
-// Warnings about placements of ranks on nodes that make groups of a layout slow.
+// Warns if the placement of ranks on nodes makes communication within groups slow.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace hexad::train {
 
-/// Returns a warning if groups with the most traffic span nodes now, but would not span nodes with ranks numbered node
-/// by node; otherwise empty. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
+/// Returns a warning if groups with the most traffic span nodes, but would not if ranks were numbered node by node.
+/// Otherwise, returns an empty text. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 
 /// Returns a warning if tp or etp groups span nodes because of an explicit parallel.order, but would not with an order
-/// that begins with tp; otherwise empty. `node_of_rank` has the node of every rank.
+/// that begins with tp. Otherwise, returns an empty text. `node_of_rank` has the node of every rank.
 std::string warn_of_order(const mesh::Sizes& sizes, std::span<const int> node_of_rank);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Check of the time that mpirun leaves a run for its last save when mpirun ends the job.
+// Checks that mpirun gives a run enough time for its last save when mpirun ends the job.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@ class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
 
-  /// Starts the checks with the estimated seconds of a save.
+  /// Starts checking, with an estimate of the seconds that a save takes.
   void expect_save(double seconds);
-  /// Updates the check with the measured seconds of a step.
+  /// Checks again after a step that took `seconds`.
   void stepped(double seconds);
-  /// Updates the check with the measured seconds of a save.
+  /// Checks again after a save that took `seconds`.
   void saved(double seconds);
 
  private:
@@ -24,7 +24,7 @@ class SavePatience {
 
   const std::function<void(const std::string&)> warn_;
   double fastest_step_ = 0;             // in seconds; 0: unknown
-  std::optional<double> save_seconds_;  // seconds of the next save; none: unknown, or the warning has been given
+  std::optional<double> save_seconds_;  // estimated seconds of a save; none: unknown, or the warning has been given
 };
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// Messages of a program to its user, apart from its results.
+// Prints messages for the user to standard error.
 #pragma once
 
 #include <cstdio>
@@ -6,8 +6,8 @@
 
 namespace hexad::train {
 
-/// Prints the line "hexad: TEXT" on standard error. A closed standard error (`2>&1 | head`) is not a failure, because
-/// the exit code shows how the program ended.
+/// Prints the line "hexad: TEXT" to standard error. Ignores write errors, such as a closed pipe (`2>&1 | head`),
+/// because the exit code shows how the program ended.
 inline void say(const std::string& text) { std::fputs(("hexad: " + text + "\n").c_str(), stderr); }
 
 }  // namespace hexad::train

@@ -12,7 +12,7 @@
 namespace hexad::train {
 namespace {
 
-// A signal handler may only use atomic global state.
+// A signal handler may use only atomic global state.
 volatile std::sig_atomic_t requested = 0;
 std::atomic<int64_t> first_at = 0;  // time of the first SIGINT or SIGTERM in milliseconds
 std::atomic<pid_t> mpirun = 0;

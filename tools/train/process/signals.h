@@ -1,22 +1,26 @@
-// Signals that request a program to end: SIGINT (Ctrl-C), SIGTERM, and SIGUSR1, which mpirun forwards immediately.
+// Handling of signals that ask the program to end: SIGINT (Ctrl-C), SIGTERM, and SIGUSR1, which mpirun forwards to all
+// ranks.
 #pragma once
 
 namespace hexad::train {
 
-/// Ignores SIGPIPE, for every command: a write to a closed pipe fails, but does not end the process. All other signals
-/// keep the system's default action, so SIGINT and SIGTERM end a command immediately.
+/// Ignores SIGPIPE, so a write to a closed pipe fails, but does not end the process. All other signals keep the
+/// system's default action, so SIGINT and SIGTERM end a command immediately. Every command calls this.
 void ignore_closed_pipes();
 
-/// Installs the handlers for training. The first SIGINT or SIGTERM only asks the run to save and end. A second signal
-/// ends the process immediately if it comes at least one second after the first. A second signal within this second
-/// belongs to the same request: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users
-/// press Ctrl-C twice. SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining
-/// ranks. SIGUSR1 is also a request, but never ends the process: batch systems send SIGUSR1 before their SIGTERM.
-/// SIGINT stays ignored if it was ignored when the process started (`nohup`, `&` in a script).
+/// Installs the handlers for training:
+/// - The first SIGINT or SIGTERM only asks the run to save and end.
+/// - A second SIGINT or SIGTERM ends the process immediately if it arrives at least one second after the first. Earlier
+///   ones are ignored: Slurm sends SIGTERM twice within milliseconds when a job's time is over, and users press Ctrl-C
+///   twice.
+/// - SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining ranks.
+/// - SIGUSR1 also asks the run to save and end, but never ends the process. Batch systems send it before SIGTERM.
+/// - SIGINT remains ignored if it was ignored when the process started (`nohup`, `&` in a script).
 void save_and_end_on_signals();
 /// True if a signal has asked the run to save and end.
 bool preemption_requested();
-/// True if SIGINT or SIGTERM has asked the run to end. The sender may soon end the process, even during a save.
+/// True if SIGINT or SIGTERM has asked the run to end. The sender of the signal may soon kill the process, even during
+/// a save.
 bool end_requested();
 
 }  // namespace hexad::train

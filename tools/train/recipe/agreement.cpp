@@ -18,11 +18,11 @@ using base::cat;
 using base::Error;
 using base::ExitCode;
 
-// Program and recipe of one rank before the run.
+// Program and recipe with which one rank intends to run.
 struct Intention {
   std::string program;
   ExitCode code = ExitCode::done;
-  std::string text{};  // text of the resolved recipe, or of the error in it
+  std::string text{};  // text of the loaded recipe, or of the error
 };
 
 std::string program(const base::FileWork& work) {
@@ -56,10 +56,7 @@ bool same_on_all_ranks(const comm::ProcessGroup& group, const Intention& mine) {
   device::DeviceContext host;
   const auto digest = [](const std::string& text) { return static_cast<int64_t>(data::digest_of(text).low); };
   const int64_t values[] = {digest(mine.program), static_cast<int64_t>(mine.code), digest(mine.text)};
-  const auto all = group.all_gather_values(values, host);
-  for (size_t i = 3; i < all.size(); ++i)
-    if (all[i] != all[i - 3]) return false;
-  return true;
+  return group.same_on_all(values, host);
 }
 
 Recipe read_recipe(const std::string& text) {

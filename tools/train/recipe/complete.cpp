@@ -25,7 +25,7 @@ void require_datasets(const Recipe& recipe, const std::string& recipe_path) {
       where = base::cat(" in the working directory, ", fs::current_path().string(),
                         ", to which dataset paths are relative");
       const fs::path beside = fs::path(recipe_path).parent_path() / path;
-      if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " beside the recipe");
+      if (fs::exists(beside, error)) where += base::cat("; found ", beside.string(), " next to the recipe");
     }
     base::fail(base::ExitCode::data, key, " (", path, "): ", problem, where, "; ", remedy);
   };
@@ -40,7 +40,7 @@ void complete(Recipe& recipe, int64_t cores) {
     const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
     const std::string path = data::tokenizer_path(folder);
     if (data::is_megatron_index(folder) && base::file_problem(path) == "no such file")
-      base::fail(base::ExitCode::usage, "model.vocab (0) must be set: ", folder, " has no tokenizer beside it (", path,
+      base::fail(base::ExitCode::usage, "model.vocab (0) must be set: ", folder, " has no tokenizer next to it (", path,
                  ")");
     const auto tokenizer = data::load_tokenizer(path);
     recipe.model.vocab = tokenizer->vocab_size();

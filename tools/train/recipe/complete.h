@@ -1,4 +1,4 @@
-// Completes a recipe from its datasets and the machine before the recipe runs.
+// Fills in recipe settings that depend on the datasets and the machine, before the recipe is run.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace hexad::train {
 
-/// Throws Error(data) if a dataset does not exist, with the folder in which it was searched. Relative paths are
-/// relative to the working directory. A common mistake is to write them relative to the recipe. If such a dataset
-/// exists beside `recipe_path`, the message names that dataset.
+/// Throws Error(data) if a dataset does not exist. The message names the folder that was searched. Relative paths are
+/// relative to the working directory. A common mistake is to write them relative to the recipe. If the dataset exists
+/// there, the message also names that path.
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);
 
-/// Fills in the settings that follow from other keys, the data and the machine: heads and widths, the vocabulary, and
-/// one thread for each of this rank's `cores`.
+/// Fills in settings that the recipe leaves open: heads and widths from other keys, the vocabulary from the data, and
+/// train.threads from `cores`, this rank's number of cores.
 void complete(Recipe& recipe, int64_t cores);
 
 }  // namespace hexad::train

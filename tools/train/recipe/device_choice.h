@@ -1,4 +1,4 @@
-// Device of a recipe: its override from outside the recipe, and a check of the keys that it does not support.
+// Overrides the device of a recipe, and checks that the device supports the recipe's other settings.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace hexad::train {
 
-/// Sets the recipe's device to one that was chosen outside the recipe: by HEXAD_DEVICE, by `verify --device`, or for
-/// the oracle. If the kind changes, resets values that only the recipe's own device supports to auto.
+/// Replaces the recipe's device. HEXAD_DEVICE and `verify --device` do this, and verify does it for the oracle. If the
+/// device changes, resets values that only the previous device supports to auto.
 void replace_device(Recipe& r, device::DeviceKind device);
 
 /// Returns the device that HEXAD_DEVICE names; none if the variable is unset or empty. Adds a problem if its value is
 /// not a device.
 std::optional<device::DeviceKind> device_of_environment(config::Problems& problems);
 
-/// Adds a problem for every setting that the recipe's device does not support and that would fail in the middle of a
-/// step.
+/// Adds a problem for every setting that the recipe's device does not support, because such settings would fail only in
+/// the middle of a step.
 void check_device(const Recipe& r, config::Problems& problems);
 
 }  // namespace hexad::train

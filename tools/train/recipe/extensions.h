@@ -1,4 +1,4 @@
-// Parts that a program adds to Hexad by name.
+// Layers, optimizers, data sources and other parts that a user's program adds to Hexad under a name.
 #pragma once
 
 #include "framework/data/sources.h"
@@ -7,9 +7,10 @@
 
 namespace hexad::train {
 
-/// Registry of all parts that a recipe chooses by name and a program may add: layers, routers and orders
+/// Registry of all parts that a program may add and that recipes select by name: layers, routers and orders
 /// (layers::Registry), optimizers (optim.name) and data sources (data.source). The registry is an argument of
-/// hexad_main and of the library's functions, not a global, because two uses in one process may differ.
+/// hexad_main and of the library's functions. It is not a global, because two runs in one process may need different
+/// parts.
 struct Extensions : layers::Registry {
   Extensions(layers::Registry of_layers = {}) : layers::Registry(std::move(of_layers)) {}
 

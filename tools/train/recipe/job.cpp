@@ -12,7 +12,8 @@
 namespace hexad::train {
 namespace {
 
-// Returns a hint for a user who started one process for a layout of several ranks: the command that starts all ranks.
+// Returns a hint for a user who started one process although the layout needs several ranks: the command that starts
+// all ranks. Returns an empty text if the layout is not the problem.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {

@@ -1,4 +1,4 @@
-// Reads a job's recipe with the same result on all ranks, and applies it to the job's traffic.
+// Reads a job's recipe with the same result on all ranks, and configures the communication between ranks accordingly.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,19 @@
 
 namespace hexad::train {
 
-/// Reads the recipe on all ranks of `world`, completes it for the ranks' machine, and sets the guards and priorities of
-/// `world` as the recipe requires. Included files are in the recipe's folder or in `include_root` (may be empty).
+/// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards and priorities of
+/// `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be empty).
 /// Throws the same Error(usage) on all ranks, with every problem and its file and line. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
 /// Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number of threads
-/// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks. An error in the
-/// recipe is thrown unchanged if all ranks find it. If only some ranks find an error, one of their errors is thrown,
-/// with its rank and exit code. If programs or recipes differ, throws Error(usage) with the first rank that differs
-/// from rank 0, and the keys that differ. Collective.
+/// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks:
+/// - If `load` throws the same error on all ranks, this error, unchanged.
+/// - If `load` throws on some ranks, the error of one of them, with its rank and exit code.
+/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and the differing keys.
+///
+/// Collective.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
 
 }  // namespace hexad::train

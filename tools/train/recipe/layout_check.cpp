@@ -58,8 +58,8 @@ void check_experts(const Recipe& r, Problems& problems) {
     problems.add("parallel.etp", cat("must be at most model.moe.expert_hidden (", r.model.moe.expert_hidden, ")"));
 }
 
-// Checks that there are enough layers for the stages. The costs of layers decide only where stages begin. Therefore,
-// this check works without the model, whose keys may still have errors.
+// Checks that the model has enough layers for the pipeline stages. The costs of layers affect only where stages begin,
+// so this check uses equal costs. It does not need the model itself, whose keys may have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
@@ -83,8 +83,8 @@ void check_batch(const Recipe& r, int64_t world, Problems& problems) {
                    micro > 0 ? cat("; or batch.micro: ", micro) : ""));
 }
 
-// Checks the order of the axes even if the number of ranks is unknown, because an illegal order is illegal for every
-// number.
+// Checks that the layout is possible on `world` ranks. If `world` is 0, checks only parallel.order, because an illegal
+// order is illegal for every number of ranks.
 void check_ranks(const Recipe& r, int64_t world, Problems& problems) {
   try {
     if (r.parallel.order) mesh::AxisOrder{*r.parallel.order};

@@ -14,7 +14,7 @@ std::optional<mesh::Layout> ParallelConfig::smallest_layout() const {
   return mesh::Layout(sizes(), static_cast<int>(fewest_ranks()));
 }
 
-// The number of replicas has no effect, because it scales distances along tp and etp in the same way.
+// Uses the smallest layout, because the number of replicas scales distances along tp and etp in the same way.
 bool ParallelConfig::etp_across_tp() const {
   if (!order || tp % etp.value_or(tp) != 0) return false;
   try {

@@ -51,16 +51,16 @@ struct ParallelConfig {
     constexpr int64_t most = 1 << 20;  // largest number of ranks; products of two such numbers do not overflow
     v("pp", pp, "pipeline stages", at_least(1), at_most(most));
     v("tp", tp, "ranks that share the heads, the MLPs' width and the vocabulary", at_least(1), at_most(most));
-    v("sp", sp, "sequence parallelism: each tp rank holds a part of the tokens where features are not divided");
+    v("sp", sp, "sequence parallelism: where features are not divided over the tp ranks, the tokens are");
     v("cp", cp, "ranks that share a sequence", at_least(1), at_most(most));
     v("cp_kind", cp_kind,
       "attention over ranks that share a sequence: ring (keys and values are sent while attention is computed), "
       "all_gather (keys and values are gathered first) or ulysses (an all-to-all exchanges tokens for heads)");
     v("cp_expansion", cp_expansion,
-      "placement of experts when sequences are cut: horizontal (along dp), vertical (along cp first), or auto "
-      "(vertical if cp >= ep or if horizontal does not fit)");
+      "placement of experts if cp > 1: horizontal (along dp), vertical (along cp first), or auto (vertical if cp >= ep "
+      "or if horizontal does not fit)");
     v("order", order,
-      "axis that varies fastest over the ranks, then the next, such as tp-cp-dp-ep-pp: each of tp, cp, ep, dp and pp "
+      "order of the axes over the ranks, the fastest first, such as tp-cp-dp-ep-pp, with each of tp, cp, ep, dp and pp "
       "once (Megatron-Core's notation); experts have etp and edp in the positions of tp and dp; auto: tp is fastest, "
       "and cp_expansion places the experts",
       automatic);
@@ -73,13 +73,14 @@ struct ParallelConfig {
   }
 };
 
-/// Returns the overrides that put a model of any layout on one rank.
+/// Returns the overrides with which a single rank can hold the model of any recipe.
 inline std::vector<std::string> one_rank_overrides() {
   return {"parallel.pp=1",     "parallel.tp=1",   "parallel.sp=false",          "parallel.cp=1",      "parallel.ep=1",
           "parallel.etp=auto", "parallel.zero=0", "parallel.cp_expansion=auto", "parallel.order=auto"};
 }
 
-/// Returns a readable text: "dp 2 x cp 2 x tp 2 ...", and the other settings that differ from their defaults.
+/// Returns a readable description: "dp 2 x cp 2 x tp 2 ...", followed by other settings that differ from their
+/// defaults.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/enum_names.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/device_choice.h"
+#include "tools/train/recipe/freeze_check.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -41,10 +43,10 @@ base::Dtype dtype_of(Precision precision) {
 
 namespace {
 
-// Checks that a whole number of pairs of dimensions is turned. Shares may be written with a few digits, such as
-// 0.666667.
+// Checks that model.rotary_share selects a whole number of pairs of dimensions. The share may be rounded to a few
+// digits, such as 0.666667.
 void check_rotary_share(const layers::ModelConfig& m, Problems& problems) {
-  constexpr double rounding = 1e-3;  // of one dimension
+  constexpr double rounding = 1e-3;  // tolerance in dimensions
   const int64_t size = m.size_of_head();
   const double turned = m.rotary_share * static_cast<double>(size);
   if (m.rotary_share == 1) {
@@ -76,10 +78,78 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
+// Rejects keys that the selected attention (grouped or latent) does not read.
+void check_latent(const layers::ModelConfig& m, Problems& problems) {
+  const layers::LatentConfig& l = m.latent;
+  if (!m.is_latent()) {
+    if (l != layers::LatentConfig{})
+      problems.add("model.latent", "is given, but model.attention is grouped; expected model.attention: latent");
+    if (m.yarn.mscale_all_dim != 0)
+      problems.add("model.yarn.mscale_all_dim", "must be 0 for model.attention: grouped, which does not read it");
+    return;
+  }
+  const auto require_value = [&](bool holds, std::string_view key, std::string_view expected) {
+    if (!holds) problems.add(key, cat("must be ", expected, " for model.attention: latent"));
+  };
+  require_value(m.key_value_heads() == m.heads, "model.kv_heads", "auto, or the number of heads,");
+  require_value(m.head_size.value_or(l.key_size()) == l.key_size(), "model.head_size",
+                cat("auto, or rope_size + nope_size (", l.key_size(), "),"));
+  require_value(m.position == layers::PositionKind::rotary, "model.position", "rotary");
+  require_value(m.rotary_share == 1, "model.rotary_share", "1");
+  require_value(m.qk_norm == layers::QkNorm::none, "model.qk_norm", "none");
+  require_value(!m.qkv_clip, "model.qkv_clip", "none");
+  require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
+  if (l.rope_size % 2 != 0)
+    problems.add(
+        "model.latent.rope_size",
+        cat("must be even, because rotary positions turn pairs; nearest: ", l.rope_size - 1, ", ", l.rope_size + 1));
+  if (l.value_size > l.key_size())
+    problems.add("model.latent.value_size",
+                 cat("must be at most rope_size + nope_size (", l.key_size(), "), the size of a key head"));
+}
+
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
+  check_latent(m, problems);
+  if (m.is_latent()) return;
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
+}
+
+void check_window(const layers::ModelConfig& m, Problems& problems) {
+  if (!m.window) {
+    if (m.full_attention_every != 0)
+      problems.add("model.full_attention_every",
+                   "must be 0 for model.window: none, with which all blocks have full attention");
+    return;
+  }
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.window", "must be none for model.kind: encoder, whose tokens also attend to later tokens");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 cat("must not be 1 with model.window (", *m.window, "), which no block would read; nearest: 0, 2"));
+}
+
+void check_prediction(const layers::ModelConfig& m, Problems& problems) {
+  if (m.prediction_blocks == 0) {
+    if (m.prediction_weight != layers::usual_prediction_weight)
+      problems.add("model.prediction_weight", "is given, but model.prediction_blocks is 0; expected at least 1");
+    return;
+  }
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.prediction_blocks", "must be 0 for model.kind: encoder, which predicts no further tokens");
+  else if (m.prediction_blocks >= m.context)
+    problems.add("model.prediction_blocks",
+                 cat("must be below model.context (", m.context, "), because prediction block ", m.context,
+                     " would have no targets; nearest: ", m.context - 1));
+}
+
+void check_swiglu_limit(const layers::ModelConfig& m, Problems& problems) {
+  const bool dense = m.mlp == "swiglu" && (m.moe_layers() < m.blocks() || m.moe.dense_residual);
+  const bool experts = m.moe.expert == moe::ExpertKind::swiglu && m.moe_layers() > 0;
+  if (m.swiglu_limit && !dense && !experts)
+    problems.add("model.swiglu_limit",
+                 "must be none for a model without a SwiGLU: neither model.mlp nor model.moe.expert names one");
 }
 
 void check_moe(const layers::ModelConfig& model, Problems& problems) {
@@ -92,6 +162,10 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
     problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
                                         m.top_groups, " groups"));
+  if (m.group_score != kernels::RouterGroupScore::best_two && m.top_groups == m.groups)
+    problems.add("model.moe.group_score",
+                 cat("ranks groups, but a token may choose from all groups: model.moe.top_groups is model.moe.groups (",
+                     m.groups, "); set more groups, or group_score: best_two"));
   if (m.shared_gate && m.shared_experts == 0)
     problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
   if (m.normalize_floor > 0 && !m.normalize)
@@ -99,7 +173,7 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   if (m.bias_rate > 0 && !m.has_selection_bias())
     problems.add("model.moe.selection_bias",
                  cat("must be auto or true for model.moe.bias_rate (", m.bias_rate, "), which changes it"));
-  if (model.moe_layers() == 0)
+  if (model.moe_layers_before(model.layers) == 0)
     problems.add("model.moe.experts", cat("is set, but no layer has experts: dense_layers ", m.dense_layers, ", every ",
                                           m.every, ", layers ", model.layers));
   if (m.routing == moe::Routing::trace && m.trace.empty())
@@ -112,7 +186,7 @@ void check_name(std::string_view key, const std::string& name, std::string_view 
     problems.add(key, cat("is not a registered ", kind, "; registered: ", config::nearest_first(name, known)));
 }
 
-// Rejects settings that the recipe's router does not read.
+// Rejects keys that the recipe's router does not read.
 void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& router, Problems& problems) {
   config::check_options(moe::router_options(m), router.options, m.moe.router_options, problems);
   if (!router.uses_score_rule)
@@ -129,7 +203,7 @@ void check_router(const layers::ModelConfig& m, const moe::RouterDeclaration& ro
                  cat("must be auto or false for the router ", m.moe.router, ", whose selection has no bias"));
 }
 
-// Checks the names of registered parts and their options. Reads only declarations and constructs no part.
+// Checks the names of registered parts, and their options. Uses only the parts' declarations; constructs no part.
 void check_names(const Recipe& r, const Extensions& extensions, Problems& problems) {
   const layers::ModelConfig& m = r.model;
   if (problems.good({"model"})) {
@@ -145,6 +219,10 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
       config::check_options(optim::rule_options(r.optim), rule->options, r.optim.options, problems);
       if (const std::string wrong = optim::moment_dtype_problem(r.optim, *rule); !wrong.empty())
         problems.add("optim.moment_dtype", wrong);
+      if (const std::string wrong = optim::main_weights_problem(r.optim, *rule); !wrong.empty())
+        problems.add("optim.main_weights", wrong);
+      if (const std::string key = optim::misplaced_muon_key(r.optim); !key.empty())
+        problems.add(key, cat("is given, but optim.name is ", r.optim.name, "; expected muon"));
     }
   }
   if (problems.good({"data"}) && !r.data.source.empty()) {
@@ -157,6 +235,21 @@ void check_names(const Recipe& r, const Extensions& extensions, Problems& proble
 void check_moments(const Recipe& r, Problems& problems) {
   if (r.train.precision == Precision::f64 && r.optim.moment_dtype == optim::MomentDtype::bf16)
     problems.add("optim.moment_dtype", "must be f32 for train.precision: f64, because f32 then means moments in f64");
+}
+
+// Rejects the keys of train.init_* that have no effect without train.init_from or train.init_experts.
+void check_init(const TrainConfig& t, Problems& problems) {
+  constexpr std::string_view without = "is given, but train.init_from names no weights to start from";
+  if (t.init_from.empty() && t.init_experts != InitExperts::none) problems.add("train.init_experts", without);
+  if (t.init_from.empty() && t.init_vocabulary != InitVocabulary::none) problems.add("train.init_vocabulary", without);
+  if (t.init_noise > 0 && t.init_experts == InitExperts::none)
+    problems.add("train.init_noise", "must be 0 for train.init_experts: none, which copies no weights");
+}
+
+void check_main_weights(const Recipe& r, Problems& problems) {
+  if (r.train.precision != Precision::bf16 && r.optim.main_weights == optim::MainWeights::rest)
+    problems.add("optim.main_weights", cat("must be f32 for train.precision: ", base::enum_name(r.train.precision),
+                                           ", because only bf16 weights have rests"));
 }
 
 void check_objective(const Recipe& r, Problems& problems) {
@@ -189,21 +282,29 @@ void check_trace(const Recipe& r, Problems& problems) {
     problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
 }
 
-// Reads the recipe and checks every rule, even if other rules are broken. A check runs only if all keys that it reads
-// have legal values. `device`, or else HEXAD_DEVICE, replaces the recipe's device.
+// Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
+// that it reads have legal values. `device` or, if it is none, HEXAD_DEVICE replaces the recipe's device.
 Recipe read_checked(const config::Document& document, const Extensions& extensions, int64_t world, Problems& problems,
                     std::optional<device::DeviceKind> device = {}) {
   Recipe r = config::read<Recipe>(document, problems);
   if (!device) device = device_of_environment(problems);
   if (device) replace_device(r, *device);
   check_device(r, problems);
-  if (problems.good(
-          {"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position", "model.rotary_share"}))
+  if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
+                     "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
+                     "model.bias", "model.qkv_bias", "model.yarn"}))
     check_attention(r.model, problems);
+  if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
+  if (problems.good({"model.kind", "model.context", "model.prediction_blocks", "model.prediction_weight"}))
+    check_prediction(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
+    check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
+  if (problems.good({"train"})) check_init(r.train, problems);
   if (problems.good({"train.precision", "optim.moment_dtype"})) check_moments(r, problems);
+  if (problems.good({"train.precision", "optim.main_weights"})) check_main_weights(r, problems);
   if (problems.good({"model", "data"})) {
     data::check(r.data, problems);
     check_objective(r, problems);
@@ -226,12 +327,13 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   } catch (const base::Error&) {
     problems.add("checkpoint.resume", "must be auto, none or a step");
   }
+  check_freeze(r, extensions, problems);
   return r;
 }
 
-// Fills in the settings that depend on the registered optimizer.
+// Fills in optimizer settings that the recipe does not contain: the states of the registered optimizer, and the seed.
 Recipe completed(Recipe r, const Extensions& extensions) {
-  r.optim.states = std::ssize(extensions.optimizers.make(r.optim)->states());
+  r.optim.states = extensions.optimizers.make(r.optim)->fewest_states();
   r.optim.seed = r.train.seed;
   return r;
 }
@@ -241,8 +343,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Checks that train.steps is not below optim.warmup. Accepts fewer steps from the command line, because these are a
-// short trial of a long recipe.
+// Rejects optim.warmup > train.steps, unless train.steps is given on the command line, which is a short trial of a long
+// recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;
@@ -250,8 +352,8 @@ void check_warmup(const Recipe& r, Problems& problems) {
                                    "): the learning rate would only rise and never reach optim.lr"));
 }
 
-// Rejects a decay that begins before the warm-up ends. Such a decay would begin below the peak, so the learning rate
-// would jump down.
+// Rejects a decay that begins before the warm-up ends, because the learning rate would drop suddenly when the decay
+// takes over.
 void check_decay(const Recipe& r, Problems& problems) {
   const optim::OptimConfig& o = r.optim;
   if (!problems.good({"optim", "train.steps"})) return;
@@ -270,7 +372,7 @@ void check_decay(const Recipe& r, Problems& problems) {
   problems.add("optim.decay_fraction", cat(text, "; the largest legal value is ", fraction));
 }
 
-// Reads the recipe, or each of its stages, by `read`. Throws Error(usage) with the problems that `read` adds.
+// Calls `read` for the recipe, or for each of its stages. Throws Error(usage) with the problems that `read` adds.
 Recipe read_all(const config::Document& document,
                 const std::function<Recipe(const config::Document&, Problems&)>& read) {
   if (const auto stages = stage_documents(document); !stages.empty()) return read_stages(stages, read);

@@ -1,4 +1,4 @@
-// The whole recipe, composed of one struct for each section.
+// The recipe, which has one struct for each section.
 #pragma once
 
 #include <array>
@@ -32,6 +32,20 @@ constexpr auto enum_names(Precision) {
 }
 base::Dtype dtype_of(Precision precision);
 
+/// How to make the weights of experts that the model train.init_from does not have.
+enum class InitExperts : uint8_t { none, copy, split };
+constexpr auto enum_names(InitExperts) {
+  return std::to_array<std::pair<InitExperts, std::string_view>>(
+      {{InitExperts::none, "none"}, {InitExperts::copy, "copy"}, {InitExperts::split, "split"}});
+}
+
+/// How to make the rows of embedding and head beyond the vocabulary of train.init_from.
+enum class InitVocabulary : uint8_t { none, grow, mean };
+constexpr auto enum_names(InitVocabulary) {
+  return std::to_array<std::pair<InitVocabulary, std::string_view>>(
+      {{InitVocabulary::none, "none"}, {InitVocabulary::grow, "grow"}, {InitVocabulary::mean, "mean"}});
+}
+
 struct TrainConfig {
   int64_t steps = 100;
   Precision precision = Precision::f32;
@@ -42,6 +56,9 @@ struct TrainConfig {
   bool deterministic = false;
   std::optional<double> peak_flops;
   std::string init_from;
+  InitExperts init_experts = InitExperts::none;
+  double init_noise = 0;
+  InitVocabulary init_vocabulary = InitVocabulary::none;
 
   template <class V>
   void fields(V& v) {
@@ -74,6 +91,15 @@ struct TrainConfig {
     v("init_from", init_from,
       "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
       config::file_path);
+    v("init_experts", init_experts,
+      "weights of experts that init_from lacks: none (such a start is refused); copy: each expert is a copy of the "
+      "block's dense MLP, or the new experts are copies of the stored ones, in turn; split: each group of (width of "
+      "the dense MLP) / expert_hidden experts forms the dense MLP");
+    v("init_noise", init_noise,
+      "with init_experts, copied weights are multiplied by 1 + init_noise x a standard normal number", at_least(0));
+    v("init_vocabulary", init_vocabulary,
+      "rows of embedding and head beyond the vocabulary of init_from: none (such a start is refused), grow (drawn as "
+      "for a new model) or mean (the mean of the stored rows)");
   }
 };
 
@@ -158,12 +184,12 @@ struct DistributedConfig {
       "peer); another class can go first only between pieces",
       at_least(1));
     v("window_bytes", window_bytes,
-      "maximum bytes in flight on a rank's link, in each direction, for traffic that yields to no other class; must be "
+      "maximum bytes in flight on a rank's link, in each direction, for the class of highest priority in use; must be "
       "large enough to keep the link busy",
       at_least(1));
     v("low_window_bytes", low_window_bytes,
-      "like window_bytes, for each class that yields to another class in use: the higher class waits for at most "
-      "this number of bytes; faster networks need a larger value",
+      "like window_bytes, for each class of lower priority than another class in use; the higher class waits for at "
+      "most this number of bytes; faster networks need a larger value",
       at_least(1));
     v("device_collectives", device_collectives,
       "path of GPU tensors to other ranks: nccl, from GPU to GPU; host, through host memory; auto: nccl if every rank "
@@ -177,7 +203,8 @@ struct DistributedConfig {
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
       "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; an "
-      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic beside GEMMs "
+      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic that overlaps "
+      "GEMMs "
       "(pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
       automatic, at_least(0), at_most(1024));
   }
@@ -215,7 +242,7 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
-  /// True if a run is refused because its estimated memory exceeds that of its machines.
+  /// True if a run is refused when its estimated memory exceeds the memory of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 
   template <class V>
@@ -250,7 +277,7 @@ struct Recipe {
   RunConfig run;
   std::vector<StageConfig> stages;
 
-  // Defined in recipe.cpp: every source would take half a second to generate them.
+  // Defined in recipe.cpp, because generating these members costs each source file half a second of compile time.
   Recipe();
   Recipe(const Recipe&);
   Recipe(Recipe&&) noexcept;
@@ -262,14 +289,14 @@ struct Recipe {
   void fields(V& v) {
     v("model", model, "architecture of the model");
     v("device", device,
-      "device of a rank's computation; the environment variable HEXAD_DEVICE overrides it, and keys that need the "
+      "device on which a rank computes; the environment variable HEXAD_DEVICE overrides it, and keys that require the "
       "recipe's device are then auto");
     v("parallel", parallel, "distribution of the model over ranks");
     v("batch", batch, "sequences in a step");
     v("train", train, "training run");
     v("optim", optim, "optimizer and learning rate");
     v("recompute", recompute, "activations that backward recomputes instead of keeping them");
-    v("offload", offload, "data moved out of memory until it is needed");
+    v("offload", offload, "data that are moved out of memory until they are needed");
     v("schedule", schedule, "order of computation and communication");
     v("distributed", distributed, "gradient reduction and other collectives");
     v("memory", memory, "memory limits");
@@ -283,16 +310,16 @@ struct Recipe {
   }
 };
 
-/// Reads and checks a recipe. If `world` > 0, also checks it against that number of ranks. `warn` receives a line for
-/// each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then ignored.
-/// If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws Error(usage) with
-/// every problem, each with file and line.
+/// Reads and checks a recipe. If `world` > 0, also checks that the recipe can run on `world` ranks. `warn` receives a
+/// line for each key with an old name. `device` replaces the recipe's device (replace_device()); HEXAD_DEVICE is then
+/// ignored. If the recipe has stages, the result has the keys of the first stage (see with_stage()). Throws
+/// Error(usage) with every problem, each with file and line.
 Recipe load_recipe(config::Document document, const Extensions& extensions, int64_t world,
                    const std::function<void(const std::string&)>& warn = {},
                    std::optional<device::DeviceKind> device = {});
 
-/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, except in a trial, whose steps are set on
-/// the command line. Errors name the nearest legal values.
+/// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, unless the command line sets train.steps
+/// (a short trial). Errors name the nearest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

@@ -22,14 +22,19 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
     was.rotary_scaling = now.model.rotary_scaling;
   }
   const layers::ModelConfig& is = now.model;
+  was.prediction_weight = is.prediction_weight;  // may change during a run, as in DeepSeek-V3
   if (was.has_qkv_bias() == is.has_qkv_bias()) was.qkv_bias = is.qkv_bias;
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
+  if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;
   if (was.moe.has_selection_bias() == is.moe.has_selection_bias()) was.moe.selection_bias = is.moe.selection_bias;
   for (const std::string& line : config::differences(was, is)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
   if (before.optim.name != now.optim.name)
     changes.push_back(cat("optim.name: ", before.optim.name, " -> ", now.optim.name));
+  // The patterns of muon_except determine which optimizer states a parameter has.
+  for (const std::string& line : config::differences(before.optim, now.optim))
+    if (line.starts_with("muon_except:")) changes.push_back("optim." + line);
   return changes;
 }
 

@@ -7,7 +7,7 @@
 
 namespace hexad::train {
 
-// Each version lists only its own renamed keys: the next version removes these.
+// Lists only keys that this version has renamed. The next version removes them from this list.
 std::vector<std::string> rename_keys(config::Document& recipe) {
   const config::Rename renames[] = {{"schedule.moe", "cut", "chunk_by"},
                                     {"schedule.moe", "parts", "chunks"},

@@ -1,4 +1,4 @@
-// Keys and schedules that have other names in recipes of the previous version.
+// Old names of keys and schedules that recipes and checkpoints of previous versions use.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace hexad::train {
 /// Replaces old key names in the recipe with the current ones; see config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 
-/// Replaces old names in the texts of schedules in a checkpoint: ", parts 4" becomes ", chunks 4".
+/// Replaces old words in the text of a schedule from a checkpoint: ", parts 4" becomes ", chunks 4".
 std::string rename_schedules(std::string text);
 
 }  // namespace hexad::train

@@ -13,18 +13,21 @@ using base::cat;
 using config::Problems;
 using moe::MoeSchedule;
 
-// Returns the reason why the order of a chunked schedule is illegal, or an empty text.
+// Returns the reason why the order of a chunked schedule is illegal; empty if it is legal.
 std::string order_problem(const MoeSchedule& s, const layers::Registry& registry) {
   if (!s.is_chunked()) return {};
   const moe::IssueOrder& order = registry.moe_order_of(s);
-  // Under a memory limit, a pass may have more chunks. Tests only the next few numbers, because an order that is
-  // illegal for many chunks is probably illegal for few chunks, too.
+  // With a memory limit, a pass may have more chunks than s.chunks. Tests only the next few numbers, because an order
+  // that is illegal for many chunks is probably also illegal for few chunks.
   const auto fewest = static_cast<size_t>(s.chunks), most = s.memory_limit ? fewest + 16 : fewest;
   for (size_t chunks = fewest; chunks <= most; ++chunks)
     if (const std::string why =
             issue_order_problem(order.steps(chunks), chunks, s.memory_reuse != moe::ReuseStrategy::none);
         !why.empty())
       return cat("is illegal for ", chunks, " chunks: ", why);
+  if (s.joins_rows())
+    if (const std::string why = in_turn_problem(order.steps(fewest)); !why.empty())
+      return cat("is illegal for ", fewest, " chunks: ", why);
   return {};
 }
 
@@ -35,6 +38,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .sp = r.parallel.sp,
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
+          .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
@@ -51,7 +55,7 @@ int64_t least_memory_limit(const Recipe& r, moe::ReuseStrategy strategy) {
   const moe::MoeConfig& m = r.model.moe;
   const int64_t ep = r.parallel.ep, etp = r.parallel.etp.value_or(r.parallel.tp);
   const moe::ExpertShape shape{r.model.hidden, (m.expert_hidden + etp - 1) / etp, m.expert == moe::ExpertKind::swiglu};
-  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, for any choice of experts.
+  // Maximum number of slots that a rank computes if every rank sends a chunk of one token, over all possible routings.
   const int64_t there = ep * etp * std::min(m.top_k, (m.experts + ep - 1) / ep);
   return moe::buffer_bytes(m.top_k * etp, there, shape, strategy, dtype_of(r.train.precision));
 }
@@ -64,7 +68,8 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
   site.orders = registry.moe_order_names();
   std::vector<MoeSchedule> all = combinations(r.schedule.moe, site);
   std::erase_if(all, [&](const MoeSchedule& s) {
-    // Keeps schedules whose order the recipe names, because check_moe_order() rejects an illegal order with the reason.
+    // If the recipe names an order, an illegal order does not remove the schedule: check_moe_order() reports the
+    // reason.
     return !refusals(site, s).empty() || (!r.schedule.moe.order && !order_problem(s, registry).empty());
   });
   return all;
@@ -72,13 +77,21 @@ std::vector<MoeSchedule> legal_schedules(const Recipe& r, const layers::Registry
 
 bool chunks_open(const Recipe& r, const MoeSchedule& s) { return !r.schedule.moe.chunks && s.overlaps(); }
 
-int64_t most_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
-  int64_t most = 2;
-  for (s.chunks = 2; s.chunks <= *std::rbegin(moe::chunks_tried); ++s.chunks) {
-    if (!contradictions(r, s).empty() || !order_problem(s, registry).empty()) break;
-    most = s.chunks;
+std::vector<int64_t> legal_chunks(const Recipe& r, const layers::Registry& registry, MoeSchedule s) {
+  const auto legal = [&](int64_t chunks) {
+    s.chunks = chunks;
+    return contradictions(r, s).empty() && order_problem(s, registry).empty();
+  };
+  std::vector<int64_t> all;
+  if (s.chunk_by == moe::ChunkBy::experts) {
+    all = moe::divisors_from_two(r.model.moe.experts / r.parallel.ep);
+    std::erase_if(all, [&](int64_t chunks) { return !legal(chunks); });
+  } else {
+    for (int64_t chunks = 2; chunks <= *std::rbegin(moe::chunks_tried); ++chunks)
+      if (legal(chunks)) all.push_back(chunks);
   }
-  return most;
+  if (all.empty()) all.push_back(2);
+  return all;
 }
 
 void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Problems& problems) {
@@ -90,6 +103,10 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     problems.add("schedule.moe.compute_share",
                  "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
                  "compute_share: 1");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
+    problems.add("schedule.moe.hot_experts",
+                 "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
+                 "not count copies of weights; legal here: stay");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
@@ -111,6 +128,10 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     return refuse(
         "needs schedule.moe.memory_reuse: none, because ranks might send the restored chunks of two micro-batches in "
         "different orders");
+  if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
+    return refuse(
+        "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
+        "lengths, and their ranks would send for two micro-batches in different orders");
   if (r.schedule.moe.open())
     return refuse(
         "needs every key of schedule.moe set, because auto compares durations of passes, which here include work of "

@@ -1,4 +1,4 @@
-// Check that a recipe's section `schedule.moe` is legal for its layout.
+// Checks that a recipe's section `schedule.moe` is legal for its layout.
 #pragma once
 
 #include <vector>
@@ -8,34 +8,36 @@
 
 namespace hexad::train {
 
-/// True if no communication of an MoE layer's pass is in flight while its experts compute. An open setting counts as
-/// possible overlap.
+/// True if no communication of an MoE layer overlaps the layer's expert computation. False if a setting that could
+/// cause overlap is `auto`.
 bool computes_alone(const moe::MoeScheduleConfig& schedule);
 
-/// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are in the
-/// list of choices (layers/moe/schedule/moe_schedule.h).
+/// Returns the reasons why `schedule` is illegal in the layout of `recipe`; empty if it is legal. The rules are part of
+/// the list of choices in layers/moe/schedule/moe_schedule.h.
 std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSchedule& schedule);
 
-/// Returns the smallest legal schedule.moe.memory_limit for the recipe's layout, in bytes: the memory for chunks of one
+/// Returns the smallest legal schedule.moe.memory_limit in the recipe's layout, in bytes. It suffices for chunks of one
 /// token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
-/// Returns every schedule that the recipe's choices allow, in the order of moe::combinations. A recipe without open
-/// choices has one schedule.
+/// Returns every legal schedule that the recipe allows, in the order of moe::combinations. A recipe without `auto`
+/// settings in schedule.moe has one schedule.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
 /// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
-/// Returns the largest number of chunks, from 2 on, that is legal in `schedule` and that the program would try.
-int64_t most_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
+/// Returns the legal numbers of chunks that the program would try in `schedule`, in ascending order. With
+/// chunk_by: experts, these are the divisors of the number of a rank's experts. Otherwise, these are the numbers from 2
+/// to 16. Returns 2 if no number is legal.
+std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
-/// Checks schedule.pipeline.overlap on `world` ranks; 0: their number is unknown.
+/// Checks schedule.pipeline.overlap for `world` ranks; 0: the number of ranks is unknown.
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
-/// Adds a problem that names the registered orders, nearest first, if schedule.moe.order is not one of them. Adds a
-/// problem if the order's steps are illegal for a schedule that the recipe allows.
+/// Adds a problem if schedule.moe.order is not a registered order; the problem lists the registered orders, nearest
+/// first. Also adds a problem if the order's steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

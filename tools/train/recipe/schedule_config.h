@@ -11,7 +11,7 @@
 
 namespace hexad::train {
 
-/// Part of the section that depends on the layout. A stage of training may replace it.
+/// Keys of the section that depend on the layout. A stage of training may replace them.
 struct StageSchedule {
   pp::PipelineConfig pipeline;
   moe::MoeScheduleConfig moe;
@@ -37,11 +37,13 @@ struct ScheduleConfig : StageSchedule {
   template <class V>
   void fields(V& v) {
     v("trace", trace,
-      "step whose MoE passes are recorded, beside their prediction, in trace.json.gz, metrics.jsonl, the log and the "
+      "step whose MoE passes are recorded, with their predicted times, in trace.json.gz, metrics.jsonl, the log and "
+      "the "
       "report; 0: none",
       config::at_least(0));
     v("profile", profile,
-      "cluster file of `hexad profile` on which predictions are based; empty: a plain machine is assumed",
+      "cluster file, made by `hexad profile`, on which predictions are based; empty: predictions assume a plain "
+      "machine",
       config::file_path);
     StageSchedule::fields(v);
   }

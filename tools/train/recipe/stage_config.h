@@ -13,8 +13,8 @@
 
 namespace hexad::train {
 
-/// A stage of training. In a loaded recipe, all members are set. Members whose keys a stage does not write have the
-/// recipe's values.
+/// A stage of training. In a loaded recipe, all members are set. Keys that a stage does not set have the values of the
+/// recipe's other sections.
 struct StageConfig {
   int64_t steps = 0;
   int64_t context = layers::ModelConfig{}.context;
@@ -31,23 +31,20 @@ struct StageConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::greater_than;
     v("steps", steps, "optimizer steps of the stage", at_least(1), at_most(1 << 30));
-    v("context", context, "tokens in a training sequence; if it is not written: model.context", at_least(1));
-    v("rotary_theta", rotary_theta, "base of the rotary frequencies; if it is not written: model.rotary_theta",
-      greater_than(1));
+    v("context", context, "tokens in a training sequence; default: model.context", at_least(1));
+    v("rotary_theta", rotary_theta, "base of the rotary frequencies; default: model.rotary_theta", greater_than(1));
     v("yarn", yarn,
-      "extension of rotary positions to longer contexts (YaRN); keys that are not written: as in the section "
-      "model.yarn");
+      "extension of rotary positions to longer contexts (YaRN); unset keys have the values of model.yarn");
     v("rotary_scaling", rotary_scaling,
-      "other extensions of rotary positions to longer contexts; keys that are not written: as in the section "
-      "model.rotary_scaling");
-    v("lr", lr, "peak learning rate; if it is not written: optim.lr", at_least(0));
+      "other extensions of rotary positions to longer contexts; unset keys have the values of model.rotary_scaling");
+    v("lr", lr, "peak learning rate; default: optim.lr", at_least(0));
     v("recompute", recompute,
-      "activations that backward recomputes instead of keeping them; if it is not written: recompute");
-    v("batch", batch, "sequences in a step; keys that are not written: as in the section batch");
+      "activations that backward recomputes instead of keeping them; default: the recipe's recompute");
+    v("batch", batch, "sequences in a step; unset keys have the values of the recipe's batch");
     v("parallel", parallel,
-      "distribution of the model over ranks; keys that are not written: as in the section parallel");
+      "distribution of the model over ranks; unset keys have the values of the recipe's parallel");
     v("schedule", schedule,
-      "order of computation and communication; keys that are not written: as in the section schedule");
+      "order of computation and communication; unset keys have the values of the recipe's schedule");
   }
 };
 

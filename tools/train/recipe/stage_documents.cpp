@@ -16,7 +16,7 @@ using config::Document;
 using config::Node;
 using config::Problems;
 
-// Only the list `stages` of a recipe.
+// A recipe of which only the list `stages` is read.
 struct StageList {
   std::vector<StageConfig> stages;
 
@@ -34,7 +34,8 @@ Node in_section(std::string_view name, Node node) {
   return {.kind = Node::Kind::map, .at = node.at, .key = std::string(name), .children = {std::move(node)}};
 }
 
-// Merges the key `over` into a map, section by section. An empty section replaces nothing.
+// Merges the key `over` into `map`. Sections are merged key by key; an empty section changes nothing. A value from the
+// command line is replaced only by another value from the command line.
 void put(Node& map, Node over) {
   Node* under = map.find(over.key);
   if (!under) return map.children.push_back(std::move(over));
@@ -62,8 +63,8 @@ void put_stage(Document& document, const Node& stage) {
   }
 }
 
-// Returns the key train.steps. Its position is on the command line if any stage's steps are given there, because the
-// run may be a trial of a longer recipe.
+// Returns the key train.steps with the sum `steps`. If the steps of any stage are given on the command line, the key
+// has this position, because check_warmup() accepts such a trial of a longer recipe.
 Node steps_of_run(const Node& list, int64_t steps) {
   Node node{.kind = Node::Kind::scalar, .at = list.at, .key = "steps", .text = cat(steps)};
   for (const Node& stage : list.children)
@@ -71,7 +72,7 @@ Node steps_of_run(const Node& list, int64_t steps) {
   return in_section("train", std::move(node));
 }
 
-// Adds a problem if the recipe's train.steps differs from `steps`, the sum over all stages.
+// Adds a problem if the recipe sets train.steps to another value than `steps`, the sum over all stages.
 void check_steps(const Document& document, int64_t steps, Problems& problems) {
   const Node* train = document.root.find("train");
   const Node* written = train ? train->find("steps") : nullptr;
@@ -81,7 +82,7 @@ void check_steps(const Document& document, int64_t steps, Problems& problems) {
                         "); remove it, or change stages.0.steps and the steps of the other stages"));
 }
 
-// Adds a problem if a stage changes keys that may change only with rotary positions.
+// Adds a problem if a stage of a model with learned positions changes keys that may change only with rotary positions.
 void check_positions(const Recipe& recipe, const Recipe& first, Problems& problems) {
   const layers::ModelConfig &now = recipe.model, &before = first.model;
   if (now.position != layers::PositionKind::learned || !problems.good({"model"})) return;
@@ -98,8 +99,8 @@ void check_positions(const Recipe& recipe, const Recipe& first, Problems& proble
                  "must be that of the first stage for model.position: learned, which does not read it");
 }
 
-// Adds a problem if timelines begin in this stage, whose last step is `end`, but end in a later stage. Each stage
-// overwrites trace.json.gz.
+// Adds a problem if the recorded steps begin in this stage, steps (begin, end], but end in a later stage. This is
+// illegal, because each stage overwrites trace.json.gz.
 void check_timelines(const Recipe& recipe, int64_t begin, int64_t end, Problems& problems) {
   const std::optional<StepRange> steps = parse_steps(recipe.profile.steps);
   if (!steps) return;
@@ -150,7 +151,7 @@ std::vector<StageDocument> stage_documents(const Document& document) {
     for (const StageConfig& stage : stages) steps += stage.steps;
     if (!stages.empty()) check_steps(document, steps, problems);
   }
-  if (problems.any()) config::read<Recipe>(common, problems);  // lists the other keys that cannot be read, too
+  if (problems.any()) config::read<Recipe>(common, problems);  // also reports other keys that cannot be read
   problems.throw_if_any();
   std::vector<StageDocument> all;
   for (size_t s = 0; s < stages.size(); ++s) {

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "layers/model_size.h"
 
 namespace hexad::train {
 
 pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
-  // The costs of layers have no effect if the recipe sets the split, or if there is one stage.
+  // The costs remain zero if the recipe sets the split or there is a single stage, because they then have no effect.
   pp::ModelCosts costs{.layers = std::vector<double>(r.model.layers)};
   if (r.parallel.pp > 1 && pipeline.split.empty()) {
     auto flops = layers::flops_by_part(r.model, registry);
@@ -27,7 +28,10 @@ std::string stage_table(const Recipe& r, const layers::Registry& registry) {
       if (chunk > 0) text += " | ";
       if (split.has_embedding(rank, chunk)) text += "embedding, ";
       text += end - begin == 1 ? fmt::format("layer {}", begin) : fmt::format("layers {}-{}", begin, end - 1);
-      if (split.has_head(rank, chunk)) text += ", head";
+      if (!split.has_head(rank, chunk)) continue;
+      text += ", head";
+      if (const int64_t n = r.model.prediction_blocks; n > 0)
+        text += fmt::format(", {}", base::counted(n, "prediction block"));
     }
     text += "\n";
   }

@@ -1,4 +1,4 @@
-// Split of a recipe's model into pipeline stages.
+// Splits a recipe's model into pipeline stages.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace hexad::train {
 
-/// Returns schedule.pipeline. With a single stage, micro-batches run one after the other, or in pairs.
+/// Returns schedule.pipeline if there are several pipeline stages. With a single stage, returns the default pipeline
+/// with the recipe's `overlap`: micro-batches run one after the other, or in overlapping pairs.
 inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   if (r.parallel.pp > 1) return r.schedule.pipeline;
   pp::PipelineConfig one;
@@ -16,12 +17,12 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
   return one;
 }
 
-/// Returns the layers of every virtual stage. Uses schedule.pipeline.split if it is set. Otherwise, balances the stages
-/// by FLOPs, including the head, counted on a meta device. Throws Error(usage) if the model has too few layers or the
-/// split does not fit.
+/// Returns the layers of every virtual stage. Uses schedule.pipeline.split if it is set. Otherwise, balances the FLOPs
+/// of the stages, including the head. The FLOPs are counted on a meta device. Throws Error(usage) if the model has
+/// fewer layers than stages, or if the split does not fit the model.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
-/// Returns a readable table with one line of layers per stage. With two virtual stages: "stage 0   embedding, layers
-/// 0-1 | layers 6-7, head".
+/// Returns a readable table with one line for each stage. A line with two virtual stages is "stage 0   embedding,
+/// layers 0-1 | layers 6-7, head".
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);
 
 }  // namespace hexad::train

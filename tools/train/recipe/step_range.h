@@ -14,7 +14,7 @@ struct StepRange {
   bool contains(int64_t step) const { return first <= step && step <= last; }
 };
 
-/// Reads "5" or "3..5", counted from 1. Returns nothing for other texts.
+/// Reads "5" or "3..5". Steps count from 1. Returns none for other texts.
 std::optional<StepRange> parse_steps(std::string_view text);
 std::string to_string(const StepRange& steps);
 

@@ -16,7 +16,7 @@ constexpr bool debug_build = false;
 constexpr bool debug_build = true;
 #endif
 
-// True if all-to-alls to experts are in flight while products compute on all multiprocessors.
+// True if all-to-alls of experts are in flight while matrix products compute on all multiprocessors.
 bool has_all_to_alls_beside_products(const Recipe& r, const mesh::Layout& layout) {
   using base::Axis;
   if (r.model.moe.experts == 0 || layout.size(Axis::ep) * layout.size(Axis::etp) == 1) return false;

@@ -10,13 +10,15 @@ namespace {
 
 using layers::PositionKind;
 
-// Returns a line if the router gets no gradient from the data, because a token's only expert has a constant weight.
+// Returns a warning if the router gets no gradient from the data, because each token's only expert has a constant
+// weight. Otherwise, returns an empty text.
 std::string router_line(const layers::ModelConfig& model) {
   const moe::MoeConfig& m = model.moe;
   if (model.moe_layers() == 0 || m.router != "top_k") return {};
   const bool softmax = m.score == kernels::RouterScore::softmax;
   std::string why;
-  // A weight below the floor varies with its score. The best score of a softmax is at least 1 / experts.
+  // If the floor is above 1 / experts, the smallest possible best score of a softmax, weights can vary with their
+  // scores.
   const bool floored = m.normalize_floor * static_cast<double>(m.experts) > 1;
   if (m.normalize && m.top_k == 1 && !floored)
     why = fmt::format(

@@ -13,11 +13,11 @@ constexpr std::string_view blanks = " \t\r\n";
 // Piece of a document. The first and the last word of a piece may be incomplete.
 struct Piece {
   std::string text;
-  bool begins, ends;  // true if the piece begins, or ends, its document
+  bool begins, ends;  // true if the piece contains the beginning or the end of its document
 };
 
-// Returns the first whole words of a piece, about forty bytes. If the piece has no blank, returns about forty bytes of
-// whole characters.
+// Returns the first whole words of a piece, at most forty bytes. If the piece has no blank, returns at most forty bytes
+// of whole characters.
 std::string first_words(const Piece& piece) {
   std::string_view text = piece.text;
   bool ends = piece.ends;
@@ -33,7 +33,7 @@ std::string first_words(const Piece& piece) {
   return words;
 }
 
-// Returns the first words of `ids`, up to the end of their document.
+// Returns the first words of the text of `ids`. Ends at the end of the document.
 std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::Tokenizer& tokenizer) {
   const auto end = std::ranges::find(ids, tokenizer.end_of_document());
   const auto document = ids.first(end - ids.begin());
@@ -41,8 +41,8 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
-// Returns a prompt from the first document that begins in sequence `first` or soon after it. If there is none, returns
-// the first text of sequence `first`.
+// Returns a prompt from the first document that begins in sequence `first` or in one of the next sequences. If there is
+// no such document, returns the beginning of the text of sequence `first`.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
   // A sequence continues the text of the previous sequence.

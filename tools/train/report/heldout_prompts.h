@@ -1,4 +1,4 @@
-// Beginnings of held-out texts, for a trained model to continue.
+// Prompts for a trained model, taken from held-out text.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace hexad::train {
 
-/// Returns at most `count` different prompts from positions spread over `heldout`. A prompt has about forty bytes. It
-/// is the first words of a document that begins at or soon after its position, or else of the text at this position.
-/// Equal arguments give equal prompts.
+/// Returns at most `count` different prompts from evenly spaced positions in `heldout`. A prompt has about forty bytes.
+/// It is the beginning of a document near its position or, if no document begins there, the text at the position. Equal
+/// arguments give equal prompts.
 std::vector<std::string> heldout_prompts(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t count);
 
 }  // namespace hexad::train

@@ -10,8 +10,8 @@ namespace hexad::train {
 namespace {
 
 constexpr int samples_at_start = 3;
-constexpr double longest_start = 1;  // in seconds; no further sample begins after it
-// Pause between two samples: as multiples of a sample's time, and as a share of the run's time so far.
+constexpr double longest_start = 1;  // seconds after which no further sample begins
+// Pauses between two samples: multiples of a sample's time, and a share of the run's time so far.
 constexpr double usual_pause = 50, shortest_pause = 10, share_of_run = 0.02;
 
 }  // namespace
@@ -29,8 +29,8 @@ PeakMeter::PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world) : re
 }
 
 void PeakMeter::after_step(double seconds, double flops) {
-  // On a GPU, the samples at the start are enough. Ranks do not share a card as they share cores, and the run already
-  // occupies the card's memory.
+  // On a GPU, the samples at the start are enough, because ranks do not share a GPU like cores. Later samples would
+  // need GPU memory, which the run already occupies.
   if (recipe_.train.peak_flops || recipe_.device != device::DeviceKind::cpu) return;
   trained_ += seconds;
   const bool above_peak = flops > peak_ * seconds;
@@ -39,7 +39,7 @@ void PeakMeter::after_step(double seconds, double flops) {
 
 double PeakMeter::sample() {
   const double began = base::now();
-  // The sample has its own context, because its matrices must not count as the run's memory or against the run's limit.
+  // The sample has its own context, so that its matrices do not count as memory of the run.
   device::DeviceContext context({.kind = recipe_.device, .place = place_of(world_)});
   const kernels::GemmRate rate = kernels::sample_gemm_rate(context, dtype_of(recipe_.train.precision), size_);
   size_ = std::max(size_, rate.rows);

@@ -16,8 +16,8 @@ using base::now;
 int64_t nanoseconds(double seconds) { return static_cast<int64_t>(seconds * 1e9); }
 double seconds_of(int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
-// Returns a number for each rank. Times of ranks with the same number are compared. Pipeline stages have different
-// layers, so ranks are compared within a stage. If every stage has a single rank, all ranks are compared.
+// Returns a number for each rank; only ranks with the same number are compared. Ranks are compared within a pipeline
+// stage, because stages have different layers. If every stage has a single rank, all ranks are compared.
 std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   const int size = mesh.world().size();
   const bool by_stage = size > mesh.size(base::Axis::pp);
@@ -26,8 +26,8 @@ std::vector<int> kinds_of(const mesh::Mesh& mesh) {
   return kinds;
 }
 
-// Returns the sum of all ranks' bytes, and the mean of their seconds. Limits each mean to `seconds`, the time of the
-// reporting rank, because other ranks may have taken longer.
+// Returns the sum of all ranks' bytes and the mean of their seconds, by traffic class. Limits each mean to `seconds`,
+// the step time of this rank, because other ranks may have taken longer.
 telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, double seconds) {
   telemetry::CommByClass comm;
   double exposed = 0;
@@ -51,7 +51,7 @@ telemetry::CommByClass comm_of(const std::vector<std::vector<int64_t>>& ranks, d
 
 RankClock::RankClock(const comm::World& world, const mesh::Mesh& mesh)
     : world_(world), slow_ranks_(kinds_of(mesh)), totals_(world.size()) {
-  static_cast<void>(take());  // discards the traffic of making the groups
+  static_cast<void>(take());  // discards the traffic of group creation
 }
 
 RankClock::TrafficByClass RankClock::take() const {
@@ -70,14 +70,15 @@ RankClock::Account RankClock::account_since(double began) const {
   Account account{.seconds = now() - began, .traffic = take()};
   double waited = 0;
   for (comm::TrafficStats& t : account.traffic) {
-    // Limits the seconds to those of the step, because a device may report late operations, and the sum of overlapping
-    // ones.
+    // Limits the seconds to those of the step, because a device may report operations of an earlier step, and sums up
+    // operations that overlap.
     t.seconds = std::min(t.seconds, account.seconds);
     t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits of a lane for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);
-  // Two threads may have waited at the same time. The traffic classes share the time in which this rank waited.
+  // Several threads may have waited at the same time. Scales the times, so that together they are not more than the
+  // step.
   if (waited > account.seconds)
     for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
   return account;

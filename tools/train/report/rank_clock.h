@@ -1,4 +1,5 @@
-// Time and traffic of each step, by rank, and detection of slow ranks. Evaluations and saves are measured separately.
+// Measures time and traffic of each step on each rank, and detects slow ranks. Evaluations and saves are measured
+// separately.
 #pragma once
 
 #include <array>
@@ -17,22 +18,22 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Begins a step. Counts traffic until end(). Messages between steps do not count.
+  /// Begins a step. Traffic between begin() and end() counts; traffic between steps does not.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
-  /// Fills `comm` and `ranks` of `metrics`, which are equal on all ranks, and step_seconds, which is this rank's own.
-  /// Returns warnings about slow ranks. Collective, after end().
+  /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks; `step_seconds` is the
+  /// time of this rank. Returns warnings about slow ranks. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
     double seconds = 0;  // seconds on this rank
     telemetry::CommByClass comm;
   };
-  /// Runs `work`, which belongs to no step, and returns its time and traffic. Collective.
+  /// Runs `work` between two steps and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// Returns one line about the slowest ranks of the run so far. Empty before the first step, and with a single rank.
+  /// Returns one line about the slowest rank of the run so far; empty before the first step, and with a single rank.
   std::string summary() const;
 
  private:
@@ -53,7 +54,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of operations that ended on a device only after their step. The next step counts these bytes.
+  /// Bytes of device operations that ended only after their step. The next step counts these bytes.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // number of steps in which the rank was slowest

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// True if `a` comes before `b`. Numbers in names are compared by value: "run-2" comes before "run-10".
 bool in_order(const fs::path& a, const fs::path& b) { return ::strverscmp(a.c_str(), b.c_str()) < 0; }
 
-// Adds the runs in `folder`. Does not search inside runs.
+// Adds the runs in `folder` and its subfolders. Does not search inside run directories.
 void add_runs_below(const fs::path& folder, std::vector<fs::path>& runs) {
   std::vector<fs::path> folders;
   try {
@@ -62,7 +62,7 @@ void require_different(const std::vector<std::string>& dirs) {
   }
 }
 
-// Returns the names of folders, or whole paths if folders share a name.
+// Returns the name of each folder, or the whole path if several folders have the same name.
 std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   std::vector<std::string> names;
   for (const std::string& dir : dirs) names.push_back(folder_name(dir));
@@ -72,7 +72,7 @@ std::vector<std::string> short_names(const std::vector<std::string>& dirs) {
   return names;
 }
 
-// Returns the keys with several values, in the order of the recipe. Keys that only some recipes have are last.
+// Returns the keys whose values differ between runs, in the order of the recipe. Keys that `first` lacks come last.
 std::vector<std::string> differing_keys(const std::vector<telemetry::SweepRun>& runs, const Recipe& first) {
   std::vector<std::string> order;
   for (const config::Setting& s : config::settings(first)) order.push_back(s.path);

@@ -23,7 +23,7 @@ int64_t bytes_in(const fs::path& folder) {
   int64_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;  // ignored, because a file may be removed at any time
+    std::error_code unknown;  // files with an error are ignored, because a file may be removed at any time
     const auto size = at->is_regular_file(unknown) ? at->file_size(unknown) : 0;
     if (!unknown) bytes += static_cast<int64_t>(size);
   }
@@ -67,7 +67,7 @@ std::string text_of(const RunFacts::Loss& loss) {
   return fmt::format("{} at step {}", base::human_loss(loss.value), base::grouped(loss.step));
 }
 
-// Returns "3 (steps 16, 18, 20), 1.14 MiB together".
+// Returns a text like "3 (steps 16, 18, 20), 1.14 MiB together".
 std::string text_of(const std::vector<RunFacts::Saved>& checkpoints) {
   constexpr size_t most = 6;
   if (checkpoints.empty()) return "none yet";

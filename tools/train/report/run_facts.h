@@ -1,4 +1,4 @@
-// Facts of a run directory for `hexad inspect`: the state of the run and its checkpoints.
+// Collects facts about a run directory for `hexad inspect`: the state of the run and its checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ struct RunFacts {
   std::string folder;
   std::string recipe;  // path of the run's recipe; empty if the directory has none
   RunEnding ending;
-  int64_t ranks = 0;   // ranks of the newest start that trained a step, or else of the newest start; 0: unknown
-  std::string layout;  // layout of the same start
+  // Number of ranks in the newest start that trained a step, or in the newest start if none did; 0: unknown.
+  int64_t ranks = 0;
+  std::string layout;  // layout of this start
   int64_t steps = 0;   // steps done, from metrics.jsonl
   int64_t total_steps = 0;
   int64_t tokens = 0;
 
-  /// The last value of a kind of loss, and its step.
+  /// Last recorded value of a loss, and its step.
   struct Loss {
     int64_t step;
     double value;
@@ -33,15 +34,15 @@ struct RunFacts {
     std::string folder;
     int64_t bytes;  // size of all files of the checkpoint
   };
-  std::vector<Saved> checkpoints;  // by step, ascending; includes damaged checkpoints
+  std::vector<Saved> checkpoints;  // in ascending order of steps; includes damaged checkpoints
 
-  std::vector<std::string> problems;  // files of the directory that cannot be read
+  std::vector<std::string> problems;  // one message for each file of the directory that cannot be read
 };
 
 /// Collects the facts. Omits the facts of files that are missing or damaged.
 RunFacts facts_of_run(const std::filesystem::path& dir);
 
-/// Returns readable text, a line for each kind of fact.
+/// Returns readable text with one line for each kind of fact.
 std::string describe(const RunFacts& facts);
 /// Returns one JSON object. Unknown values are null.
 std::string describe_json(const RunFacts& facts);

@@ -133,7 +133,7 @@ RunHistory read_history(const fs::path& dir) try {
 
 void record_start(const fs::path& dir, const RunStart& start, const std::string& recipe) {
   RunHistory history = read_history(dir);
-  // Removes starts whose steps are all later than the new start, because these steps will run again.
+  // Removes starts that are not earlier than the new start, because their steps will run again.
   std::erase_if(history.starts, [&](const RunStart& s) { return s.run.first_step >= start.run.first_step; });
   history.starts.push_back(start);
   history.end.reset();
@@ -144,7 +144,8 @@ void record_start(const fs::path& dir, const RunStart& start, const std::string&
 
 void record_end(const fs::path& dir, const RunEnd& end) {
   RunHistory history = read_history(dir);
-  if (history.end && history.end->step == end.step) {  // no step since, or record_start() would have removed this end
+  if (history.end &&
+      history.end->step == end.step) {  // no step was trained since, because record_start() removes the end
     if (!end.samples.empty()) history.end->samples = end.samples;
     if (end.trouble.empty()) history.end->trouble.clear();
   } else {

@@ -1,5 +1,5 @@
-// history.json of a run directory: every start of the run, and its end. Only this file, metrics.jsonl and recipe.yaml
-// are needed to make report.html.
+// Reads and writes history.json of a run directory, which records every start of the run and its end. report.html is
+// made only from history.json, metrics.jsonl and the recipes.
 #pragma once
 
 #include <array>
@@ -25,18 +25,18 @@ struct RunStart {
 struct RunEnd {
   int64_t step = 0;
   std::string date;
-  std::string trouble;  // reason why the run ended before its last step; empty if it did not
+  std::string trouble;  // reason why the run ended before its last step; empty if the run trained all steps
   std::vector<telemetry::ReportInputs::Fact> facts;
   std::vector<telemetry::ReportInputs::Sample> samples;
   std::vector<std::string> timelines;
 };
 
 struct RunHistory {
-  std::vector<RunStart> starts;  // starts[i] describes its steps, up to the next start
+  std::vector<RunStart> starts;  // starts[i] describes the steps between it and the next start
   std::optional<RunEnd> end;     // none: the run continues, or was killed
 };
 
-/// End of a run as its history records it.
+/// Outcome of a run, according to its history.
 ///   - unknown: an older program ran it
 ///   - no_end: the run is still training, or was killed
 ///   - failed, preempted, finished: as recorded
@@ -53,30 +53,31 @@ std::string_view name_of(Outcome outcome);
 
 struct RunEnding {
   Outcome outcome = Outcome::unknown;
-  std::string trouble = {};  // sentence with the reason why the run is not finished; empty: finished, or unknown
+  std::string trouble = {};  // sentence with the reason why the run did not finish; empty if it finished or if unknown
 };
 
 RunEnding ending_of(const RunHistory& history);
 
-/// Beginnings of RunEnd::trouble, from which ending_of() determines the outcome.
+/// First words of RunEnd::trouble. ending_of() derives the outcome from them.
 inline constexpr std::string_view trouble_of_failure = "The run failed",
                                   trouble_of_preemption = "The run was preempted";
 
-/// Reads the history. Returns an empty history if an older program wrote the directory. Throws Error(data) if the file
-/// cannot be parsed.
+/// Reads the history. Returns an empty history if there is no history.json, which older programs did not write. Throws
+/// Error(data) if the file cannot be parsed.
 RunHistory read_history(const std::filesystem::path& dir);
 
-/// Adds a start that is about to train its first step, and writes `recipe` to recipe_of_start(). Removes the records of
-/// later steps, because these will run again. metrics.jsonl is truncated in the same way. Throws Error(resource).
+/// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
+/// not earlier than the new one, because their steps will run again. Throws Error(resource).
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If no step was trained since the last end, only adds the samples and clears the trouble,
-/// because there are no new facts about steps. Throws Error(resource).
+/// Records the end of a run. If an end after the same step is already recorded, keeps the facts of the recorded end. In
+/// this case, replaces its samples if `end` has samples, and clears its trouble if `end` has no trouble. Throws
+/// Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
-/// Returns the path of a start's recipe: "recipe-00000040.yaml" if the start is after step 40.
+/// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.
 std::filesystem::path recipe_of_start(const std::filesystem::path& dir, const RunStart& start);
 
-/// Returns the time as "2026-11-24 03:05 UTC".
+/// Returns the current time as "2026-11-24 03:05 UTC".
 std::string utc_now();
 
 }  // namespace hexad::train

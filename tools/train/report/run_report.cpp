@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view peak_fact = "Peak for MFU";
 
-// Returns a text with the memory that the allocator holds, and its unused share.
+// Returns a text with the memory that the allocator holds, and the unused share of this memory.
 std::string held_memory(const std::map<std::string, int64_t>& measured) {
   const int64_t held = measured.at("held"), used = measured.at("total");
   return fmt::format("{}, {:.1f}% unused", base::human_bytes(static_cast<double>(held)),
@@ -36,8 +36,8 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Adds the peak FLOP/s of all ranks to the fact with the source of the peak. This fact is written at the start, but the
-// run may measure a higher peak later. Facts of older programs already contain the peak.
+// Adds the peak FLOP/s of all ranks to the fact peak_fact. At the start of a run, this fact contains only the source of
+// the peak, because the run may measure a higher peak later.
 void add_peak(std::vector<telemetry::ReportInputs::Fact>& facts, const std::vector<telemetry::StepMetrics>& steps) {
   const double peak = steps.empty() ? 0 : steps.back().peak_flops_per_second;
   for (auto& fact : facts)
@@ -77,7 +77,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   inputs.metrics = run_dir / "metrics.jsonl";
   inputs.output = output.empty() ? run_dir / "report.html" : output;
   inputs.recipe = text_of(run.recipe);
-  inputs.run.ranks = 0;  // unknown, because an older program wrote it
+  inputs.run.ranks = 0;  // unknown if there is no history, which older programs did not write
   if (!history.starts.empty()) {
     const RunStart& newest = history.starts.back();
     inputs.run = newest.run;
@@ -100,7 +100,7 @@ void write_run_report(const std::filesystem::path& run_dir, const std::filesyste
   }
   inputs.environment.push_back({"Written", utc_now()});
   const auto memory = most_memory(run.metrics.steps, history.starts.empty() ? 0 : history.starts.back().run.first_step);
-  if (memory.contains("held")) inputs.environment.push_back({"Memory held on the card", held_memory(memory)});
+  if (memory.contains("held")) inputs.environment.push_back({"GPU memory held by the allocator", held_memory(memory)});
   telemetry::write_report(inputs);
 }
 

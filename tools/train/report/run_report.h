@@ -1,4 +1,4 @@
-// report.html of a run.
+// Writes report.html of a run.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,15 @@
 
 namespace hexad::train {
 
-/// Returns the facts of a report about the program, the machine and the layout of a start.
+/// Returns the report's facts about this start: program, machine and layout.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
 
-/// Returns the peak bytes of the steps after `step`, by category. Earlier steps may have had another layout.
+/// Returns the peak memory in bytes of the steps after `step`, by category. Earlier steps may have had another layout.
 std::map<std::string, int64_t> measured_memory(const std::filesystem::path& run_dir, int64_t step);
 
-/// Writes the report of a run directory. Makes it from metrics.jsonl, history.json, the recipe of the newest start that
-/// trained a step, and `prediction` if there is one. If `output` is empty, writes the directory's report.html. Throws
-/// Error(usage) if the folder is not a run directory. Throws Error(data) if no step was trained.
+/// Writes the report of a run to `output`; empty: the run directory's report.html. The report is made from
+/// metrics.jsonl, history.json, the recipe of the newest start that trained a step, and `prediction` if there is one.
+/// Throws Error(usage) if the folder is not a run directory. Throws Error(data) if no step was trained.
 void write_run_report(const std::filesystem::path& run_dir, const std::filesystem::path& output = {},
                       std::optional<telemetry::ReportInputs::Prediction> prediction = {});
 

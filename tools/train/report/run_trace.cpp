@@ -36,7 +36,8 @@ void append(std::vector<TraceEvent>& to, std::vector<TraceEvent> events, std::st
   std::ranges::move(events, std::back_inserter(to));
 }
 
-// Returns the events of communication, with a lane for each class and kind of link: "dp (intra)".
+// Returns the events of communication operations. Each traffic class has a lane for each kind of link, such as
+// "dp (intra)".
 std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -49,7 +50,7 @@ std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& re
   return events;
 }
 
-// Returns the waits of the rank's thread. Each wait is inside the part of the step in which it occurs.
+// Returns the waits of the rank's thread as events. In the lane "host", a wait appears inside the phase of the step.
 std::vector<TraceEvent> waits_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
   for (const comm::TrafficRecord& r : records)
@@ -82,7 +83,7 @@ void RunTrace::begin_step(int64_t step) {
   const device::SpanLog& spans = instance_.context.spans();
   if (!wanted(step)) return end();
   if (!spans.recording()) start();
-  // Passes recorded by schedule.trace have their own rows, next to the rows of predicted passes.
+  // The adviser records the passes of schedule.trace, because they have their own rows next to predicted passes.
   if (step != recipe_.schedule.trace) passes_.emplace(instance_);
   step_.emplace(instance_.context.spans(), "step", std::to_string(step));
 }

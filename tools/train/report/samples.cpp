@@ -46,8 +46,9 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
   return samples;
 }
 
-// Returns the reason if memory does not suffice for the whole model in addition to this run; otherwise an empty text.
-// The model needs memory for its weights and, while they are read, for one tensor both as saved and as rounded.
+// Returns a reason if the memory does not suffice for the whole model in addition to this run; otherwise an empty text.
+// The whole model needs memory for its weights. Reading needs additional memory for two copies of the largest tensor in
+// the checkpoint's dtype.
 std::string exceeds_memory_limit(const Recipe& alone, const ModelInstance& instance) {
   const auto saved = static_cast<double>(size_of(accumulator_dtype(dtype_of(alone.train.precision))));
   const auto parameters = static_cast<double>(model_size(alone.model, instance.extensions).parameters);
@@ -72,8 +73,8 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
   auto checkpoint = io::CheckpointStore(recipe.run.dir + "/checkpoints", {}).find(io::Resume{}, io::Check::quick);
   if (!checkpoint || checkpoint->step() != step) {
     warn(
-        "no samples in the report: with pp, tp or cp above 1, or zero: 3, they need a checkpoint of the last "
-        "step, but none was saved; set checkpoint.at_end: true");
+        "no samples in the report: with cp above 1, samples need a checkpoint of the last step, but none was saved; "
+        "set checkpoint.at_end: true");
     return {};
   }
   Recipe alone = recipe;
@@ -92,8 +93,7 @@ Samples samples_of_checkpoint(const Recipe& recipe, const ModelInstance& instanc
 
 Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data::TrainingData& data, int64_t step,
                        const Warn& warn) {
-  const ParallelConfig& p = recipe.parallel;
-  if (p.pp * p.tp * p.cp == 1 && p.zero < 3) return continue_prompts(recipe, instance, data, warn);
+  if (recipe.parallel.cp == 1) return continue_prompts(recipe, instance, data, warn);
   const bool wanted = !recipe.run.prompts.empty() || recipe.run.heldout_prompts > 0;
   if (instance.mesh.world().rank() != 0 || !wanted) return {};
   try {

@@ -1,4 +1,4 @@
-// Sample texts of a trained model for its report.
+// Texts that a trained model generates for its report.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@ namespace hexad::train {
 
 using Samples = std::vector<telemetry::ReportInputs::Sample>;
 
-/// Returns the continuations of run.prompts and run.heldout_prompts by the model of a run that ended after `step`.
-/// Returns no samples without a tokenizer or for an encoder. A model that is split over ranks cannot generate text, so
-/// rank 0 loads the whole model from that step's checkpoint. `warn` receives warnings about cut prompts, and the
-/// reasons for missing samples. Collective.
+/// Lets the model of a run that ended after `step` continue run.prompts and run.heldout_prompts. Returns the resulting
+/// texts, or none for an encoder or without a tokenizer. The ranks generate the texts together in the run's layout.
+/// Ranks that share sequences (parallel.cp above 1) cannot, so rank 0 loads the whole model from the checkpoint of
+/// `step`. `warn` receives warnings about cut prompts and reasons for missing samples. Collective.
 Samples samples_of_run(const Recipe& recipe, ModelInstance& instance, const data::TrainingData& data, int64_t step,
                        const std::function<void(const std::string&)>& warn);
 

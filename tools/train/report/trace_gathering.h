@@ -1,4 +1,4 @@
-// Gathers the ranks' trace records on rank 0, on one clock.
+// Gathers the trace records of all ranks on rank 0 and converts their times to rank 0's clock.
 #pragma once
 
 #include "framework/telemetry/trace.h"
@@ -6,13 +6,13 @@
 
 namespace hexad::train {
 
-/// Appends the records of all ranks, each with its rank's number, to `all` on rank 0. Collective.
+/// Appends the records of all ranks to `all` on rank 0. Each record gets the number of its rank. Collective.
 void gather_trace_records(const telemetry::TraceRecords& mine, const comm::ProcessGroup& world, device::Device device,
                           telemetry::TraceRecords& all);
 
-/// Returns the seconds by which this rank's clock is ahead of rank 0's. Clocks of one node agree. Clocks of other nodes
-/// are compared at barriers, so the error is the difference between the times at which ranks leave a barrier.
-/// Collective.
+/// Returns the seconds by which this rank's clock is ahead of rank 0's. Ranks of one node share a clock. Clocks of
+/// different nodes are compared at barriers, so the error is at most the time between the ranks' returns from a
+/// barrier. Collective.
 double clock_offset(const comm::ProcessGroup& world, device::Device device);
 
 }  // namespace hexad::train

@@ -1,4 +1,4 @@
-// The steps of a run directory that its reports cover.
+// Metrics and starts of a run's trained steps, for reports.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,15 @@ struct TrainedSteps {
   RunHistory history;            // only the starts that trained a step
   std::filesystem::path recipe;  // recipe of the newest of these starts
 
-  /// Returns the step after which the newest start continued.
+  /// Returns the last step before the newest start.
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }
 };
 
-/// Reads the trained steps. Throws Error(usage) if `dir` is not a run directory, and Error(data) if it has no metrics.
+/// Reads the metrics and starts of a run. Throws Error(usage) if `dir` is not a run directory, and Error(data) if it
+/// has no metrics.
 TrainedSteps trained_steps(const std::filesystem::path& dir);
 
-/// Returns the last part of the path, even for "runs/a/" and ".".
+/// Returns the last component of the path, also for "runs/a/" (a) and "." (the working directory's name).
 std::string folder_name(const std::filesystem::path& dir);
 
 }  // namespace hexad::train

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include "framework/device/context.h"
 #include "framework/telemetry/logger.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/say.h"
 #include "tools/train/process/version.h"
@@ -18,6 +20,17 @@ std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::Worl
   if (world.rank() != 0) return {};
   const auto phase = world.file_work().announce("taking the lock of " + recipe.run.dir);
   return io::RunLock::acquire(recipe.run.dir, say, {}, world.file_work());
+}
+
+// On rank 0, takes the next generation of the run directory. Returns this generation on all ranks. Collective.
+io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world) {
+  std::string number;
+  if (world.rank() == 0) {
+    const auto phase = world.file_work().announce("starting a generation of " + recipe.run.dir);
+    number = std::to_string(io::RunGeneration::take(recipe.run.dir).number());
+  }
+  device::DeviceContext host;
+  return {recipe.run.dir, std::stoll(comm::broadcast_text(number, 0, world.group(), host))};
 }
 
 std::filesystem::path log_path(const Recipe& recipe, int rank) {
@@ -32,9 +45,10 @@ std::string describe_rank(const comm::World& world) {
 
 }  // namespace
 
-// Takes the lock first, because later failures are logged in the directory.
+// Takes the lock first, because all later steps write to the directory.
 TrainingDirectory::TrainingDirectory(const Recipe& recipe, const comm::World& world)
     : lock_(lock_on_rank_0(recipe, world)),
+      generation_(next_generation(recipe, world)),
       log_(telemetry::make_logger(log_path(recipe, world.rank()), world.rank(), spdlog::level::info)),
       file_(telemetry::file_only(*log_)) {
   note(describe_rank(world));
@@ -46,7 +60,9 @@ void TrainingDirectory::require_held() const {
 }
 
 void TrainingDirectory::require_held_now() {
-  if (lock_) lock_->require_held_now();
+  if (!lock_) return;
+  lock_->require_held_now();
+  generation_.require_not_superseded();
 }
 
 std::function<void(const std::string&)> TrainingDirectory::informer() const {

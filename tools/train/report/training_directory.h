@@ -1,4 +1,4 @@
-// Run directory of a training run: its lock and this rank's log.
+// Run directory during training: its lock and this rank's log.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include <spdlog/logger.h>
 
+#include "framework/io/run_generation.h"
 #include "framework/io/run_lock.h"
 #include "parallel/comm/world.h"
 #include "tools/train/recipe/recipe.h"
@@ -16,29 +17,35 @@ namespace hexad::train {
 
 class TrainingDirectory {
  public:
-  /// Locks the directory on rank 0, then opens this rank's log, which also receives crash reports. Throws Error(usage)
-  /// if another job holds the directory. Throws Error(resource) if the directory cannot be written.
+  /// On rank 0, locks the directory and takes its next generation number. Then, on every rank, opens this rank's log,
+  /// which also receives crash reports. Throws Error(usage) if another job has locked the directory. Throws
+  /// Error(resource) if the directory cannot be written. Collective.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
-  /// Throws Error(usage) if another job had taken over the directory at the last renewal of the lock.
+  /// Throws Error(usage) if another job has taken over the directory, as of the last renewal of the lock.
   void require_held() const;
-  /// Like require_held(), but checks now. Call it before writing files that another job may have written.
+  /// Like require_held(), but checks the files now. Also throws Error(usage) if another job has started in the
+  /// directory since this job, even if that job has ended. Call it before writing files that another job may have
+  /// written.
   void require_held_now();
+  /// Returns the generation of this job in the directory. Available on all ranks.
+  const io::RunGeneration& generation() const { return generation_; }
 
-  /// Logs in this rank's file, and on rank 0 also on the terminal. Call it on all ranks, with a text that concerns all
+  /// Write to this rank's log file, and on rank 0 also to the terminal. Texts that concern all ranks are logged on all
   /// ranks.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
-  /// Logs only in this rank's file.
+  /// Writes only to this rank's log file.
   void note(const std::string& text) const { file_->info(text); }
 
-  /// Returns info() and warn() as functions, which may outlive this object.
+  /// Return info() and warn() as functions, which may outlive this object.
   std::function<void(const std::string&)> informer() const;
   std::function<void(const std::string&)> warner() const;
   spdlog::logger& logger() const { return *log_; }
 
  private:
   std::optional<io::RunLock> lock_;  // on rank 0 only
+  io::RunGeneration generation_;
   std::shared_ptr<spdlog::logger> log_, file_;
 };
 

@@ -20,9 +20,9 @@ void configure_tiles() {
   _tile_loadconfig(&config);
 }
 
-/// Executes eight no-operation instructions between tile instructions. Without them, tile instructions run at two
-/// thirds of their speed if the core's other hyperthread is busy. The instructions have no effect on the speed if this
-/// hyperthread is idle.
+/// Executes eight no-operation instructions between two tile instructions. Without them, tile instructions run at two
+/// thirds of their speed if the core's other hyperthread is busy. If this hyperthread is idle, they do not affect the
+/// speed.
 inline void gap() { asm volatile("nop\n nop\n nop\n nop\n nop\n nop\n nop\n nop"); }
 
 struct MatrixUnit {

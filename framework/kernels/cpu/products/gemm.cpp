@@ -17,7 +17,7 @@ namespace {
 struct Loops {
   void (*run)(const GemmTile& tile, const GemmTile* next, void* scratch);
   int64_t scratch;                // bytes
-  int64_t row_step, column_step;  // tiles are cut at these multiples of the register blocks
+  int64_t row_step, column_step;  // tiles begin and end at multiples of these numbers
   int64_t depth;                  // maximum number of terms for which a bf16 result needs no sums in scratch memory
 };
 
@@ -27,7 +27,7 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Number of tiles per thread. With four, an idle thread waits for at most an eighth of the work.
+// Average number of tiles per thread. With several small tiles, threads that finish early take more tiles.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {

@@ -8,12 +8,14 @@
 namespace hexad::kernels::cpu {
 
 /// Hardware unit that multiplies. `vector` accepts all dtypes and widens bf16 to f32. `dot` (the vector instruction for
-/// pairs of bf16) and `matrix` (AMX) accept only bf16 and require machine_has_dot() and machine_has_amx().
+/// pairs of bf16) and `matrix` (AMX) accept only bf16. They require machine_has_dot() and machine_has_amx(),
+/// respectively.
 enum class Unit : uint8_t { vector, dot, matrix };
 
-/// Computes independent products. They are cut into tiles, and each thread takes the next tile when it has finished
-/// one. The bits of an element do not depend on the cut (see gemm_tile.h), the number of threads, or the number of rows
-/// that are computed together. If k is zero, the sums are zero. Each thread keeps the scratch memory of the unit.
+/// Computes independent products. The products are divided into tiles, and each thread takes the next tile when it has
+/// finished a tile. The bits of an element do not depend on this division (see gemm_tile.h), the number of threads, or
+/// the number of rows that are computed together. If k is zero, the sums are zero. Each thread keeps the scratch memory
+/// of the unit.
 void gemm(std::span<const GemmTile> products, Unit unit = Unit::vector);
 
 }  // namespace hexad::kernels::cpu

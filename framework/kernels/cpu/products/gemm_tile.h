@@ -1,8 +1,8 @@
 // One tile of a product on one thread, compiled for each instruction set (cmake/HexadSimd.cmake).
 //
 // Every element of c is a sum over the same blocks of k, in the same order. Each block is one chain of fused
-// multiply-adds. Therefore an element does not depend on other rows or columns, on the cut of the product into tiles,
-// or on the instruction set.
+// multiply-adds. Therefore an element does not depend on other rows or columns, on the division of the product into
+// tiles, or on the instruction set.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct Result {
   int64_t stride;
 };
 
-/// Product c[m, n] = a[m, k] b[k, n], or c += a b (not for a bf16 c). Each operand is f32 or bf16, or both are f64.
+/// Product c[m, n] = a[m, k] b[k, n], or c += a b (only if c is not bf16). Each operand is f32 or bf16, or both are
+/// f64.
 struct GemmTile {
   int64_t m, n, k;
   Operand a, b;

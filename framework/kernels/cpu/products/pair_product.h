@@ -37,8 +37,8 @@ struct Strip {
   int64_t row, step;  // bytes between rows, and bytes between steps of 32 terms
 };
 
-/// Operands of one multiplication: the first `rows` of 32 rows of a, 32 packed columns of b, and `depth` terms of a
-/// sum. All 32 rows and whole steps of 32 terms may be read, because missing elements were packed as zeros.
+/// Operands of one multiplication: the first `rows` of 32 rows of a, 32 packed columns of b, and `depth` terms per sum.
+/// All 32 rows and whole steps of 32 terms may be read, because missing elements were packed as zeros.
 struct Factors {
   Strip a;
   const char* b;
@@ -47,7 +47,7 @@ struct Factors {
   int64_t steps() const { return (depth + terms - 1) / terms; }
 };
 
-/// Two cache lines of each of 32 rows of a result that are needed soon. They are prefetched into the second-level
+/// Two cache lines in each of 32 rows of a result, which are needed soon. They are prefetched into the second-level
 /// cache, because rows whose distance is a power of two would evict each other from the first-level cache.
 struct Near {
   const char* data = nullptr;
@@ -60,8 +60,8 @@ struct Near {
   }
 };
 
-/// Work that is done while strips are multiplied. It is divided into small parts, one at each step of 32 terms, because
-/// all work at once would stall the multiplications.
+/// Work that is done while strips are multiplied. It is divided into small parts, one for each step of 32 terms,
+/// because all the work at once would stall the multiplications.
 class Meanwhile {
  public:
   Rounding rounding;
@@ -93,14 +93,15 @@ void copy(float* to, int64_t to_stride, const float* from, int64_t from_stride, 
   }
 }
 
-/// Flags of a block of terms: true if it is the first, or the last, block of its sums.
+/// Position of a block of terms in its sums. `first` is true for the first block, and `last` is true for the last
+/// block.
 struct TermBlock {
   bool first, last;
 };
 
-/// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and `void multiply(to, from, factors,
-/// meanwhile)`. multiply() must compute to = from + a b (or a b if there is no `from`) for at least the requested rows.
-/// It must do one step of `meanwhile` in each step of the factors.
+/// Computes the product of a tile with `Unit`, which defines `PairBlocks blocks` and
+/// `void multiply(to, from, factors, meanwhile)`. multiply() must compute to = from + a b (or a b if there is no
+/// `from`) for at least the requested rows. It must do one step of `meanwhile` in each step of the factors.
 template <class Unit>
 struct Product {
   static constexpr PairBlocks blocks = Unit::blocks;
@@ -185,8 +186,8 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because it needs fewer
-      // steps than the multiplication has.
+      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because the rounding takes
+      // fewer steps than the multiplication.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;

@@ -1,8 +1,8 @@
 // bf16 operands as pairs of terms, for the instructions that multiply and add pairs of bf16. Operands are copied
-// ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile is [16 rows][16 pairs of
-// terms], and a right tile is [16 pairs of terms][16 columns]. As matrices of pairs, one is the transpose of the other.
-// Only files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions include this file, so everything
-// has internal linkage.
+// ("packed") into tiles of 16 rows of 64 bytes, with zeros beyond their edges. A left tile is
+// [16 rows][16 pairs of terms], and a right tile is [16 pairs of terms][16 columns]. As a matrix of pairs, a right tile
+// is the transpose of a left tile. Only files that hexad_isa_objects compiles with AVX-512 and its bf16 instructions
+// include this file, so everything has internal linkage.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,8 @@ constexpr int64_t step_bytes = 2 * tile_bytes;               // bytes of a strip
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /// Lines of an operand: the rows of a or the columns of b, which contain the terms of a sum. Either the terms of each
-/// line are contiguous, or the lines of each term. In the other direction, the distance is `stride` elements.
+/// line are adjacent in memory, or the lines are adjacent for each term. In the other direction, the distance is
+/// `stride` elements.
 struct Lines {
   const uint16_t* data;
   int64_t stride;

@@ -61,7 +61,7 @@ inline Wide<T> widen_one(const T* p) {
     return *p;
   }
 }
-/// Converts computed elements to the stored type, rounded to nearest even. NaN stays NaN.
+/// Converts computed elements to the stored type, rounded to nearest even. NaN remains NaN.
 template <int n, class T>
 inline void narrow(T* p, V<Wide<T>, n> v) {
   if constexpr (sizeof(T) == 2) {

@@ -1,5 +1,6 @@
 #include "framework/kernels/cpu/simd/activation_loops.h"
 
+#include "framework/kernels/clamped_swiglu.h"
 #include "framework/kernels/cpu/simd/math.h"
 
 namespace hexad::kernels::cpu::HEXAD_ISA {
@@ -55,6 +56,41 @@ A weighted_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T*
       store(dgate, i, d * u * s * (1 + g * (1 - s)));
       store(dup, i, d * g * s);
     }
+  }
+  return sum;
+}
+
+template <class A>
+A at_most(A x, A limit) {
+  return limit < x ? limit : x;
+}
+
+template <class T, class A = acc_t<T>>
+void clamped_swiglu_forward(T* out, const T* gate, const T* up, A weight, A limit, int64_t n) {
+  constexpr A slope = static_cast<A>(clamped_swiglu_slope);
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const A g = at_most<A>(load(gate, i), limit), u = -at_most<A>(-at_most<A>(load(up, i), limit), limit);
+    store(out, i, g * sigmoid_of(slope * g) * (u + 1) * weight);
+  }
+}
+
+// Reads all values of an element before it writes any, because results may overwrite operands.
+template <class T, class A = acc_t<T>>
+A clamped_swiglu_backward(T* dgate, T* dup, T* product, const T* dout, const T* gate, const T* up, A weight, A limit,
+                          int64_t n) {
+  constexpr A slope = static_cast<A>(clamped_swiglu_slope);
+  A sum = 0;
+  T* const products = product ? product : dgate;  // dgate is written afterwards
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) {
+    const A dy = load(dout, i), in = load(gate, i), v = load(up, i), d = weight * dy;
+    const A g = at_most<A>(in, limit), u = -at_most<A>(-at_most<A>(v, limit), limit);
+    const A s = sigmoid_of(slope * g), p = g * s * (u + 1);
+    sum += dy * p;
+    store(products, i, p * weight);
+    store(dgate, i, in <= limit ? d * (u + 1) * s * (1 + slope * g * (1 - s)) : A(0));
+    store(dup, i, v <= limit && -limit <= v ? d * g * s : A(0));
   }
   return sum;
 }
@@ -161,6 +197,8 @@ constexpr ActivationLoops<T> loops{
     .swiglu_backward = swiglu_backward<T>,
     .weighted_swiglu_forward = weighted_swiglu_forward<T>,
     .weighted_swiglu_backward = weighted_swiglu_backward<T>,
+    .clamped_swiglu_forward = clamped_swiglu_forward<T>,
+    .clamped_swiglu_backward = clamped_swiglu_backward<T>,
     .gelu_exact_forward = gelu_exact_forward<T>,
     .gelu_exact_backward = gelu_exact_backward<T>,
     .gelu_tanh_forward = gelu_tanh_forward<T>,

@@ -22,7 +22,7 @@ inline float load(const bf16* p, int64_t i) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(p[i].bits) << 16);
 }
 
-// Returns the bits of `v` rounded to the nearest bf16 (ties to even); NaN stays NaN. Equals bf16::round, which has
+// Returns the bits of `v` rounded to the nearest bf16 (ties to even); NaN remains NaN. Equals bf16::round, which has
 // external linkage.
 inline uint16_t bf16_bits(float v) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v);
@@ -64,13 +64,13 @@ inline ScaledExp scaled_exp(float x) {
 // Returns 2^n for -127 < n < 128.
 inline float power_of_two(int32_t n) { return __builtin_bit_cast(float, static_cast<uint32_t>(n + 127) << 23); }
 
-// Returns x clamped to [low, high]; NaN stays NaN.
+// Returns x clamped to [low, high]; NaN remains NaN.
 inline float clamp_of(float x, float low, float high) {
   const float c = x < low ? low : x;
   return c > high ? high : c;
 }
 
-/// Returns e^x with an error of at most 2 ulp, also for denormal results. Infinite and NaN arguments give 0, inf and
+/// Returns e^x with an error of at most 2 ulp, also for subnormal results. Infinite and NaN arguments give 0, inf and
 /// NaN.
 inline float exp_of(float x) {
   const ScaledExp e = scaled_exp(clamp_of(x, -104.0f, 89.0f));  // two factors, because n is between -150 and 128

@@ -1,5 +1,6 @@
 #include "framework/kernels/cpu/simd/optimizer_loops.h"
 
+#include "framework/base/main_weight.h"
 #include "framework/base/random_rounding.h"
 #include "framework/kernels/cpu/simd/math.h"
 
@@ -56,6 +57,33 @@ void sgd(A* main, T* weights, const G* gradient, A rate, int64_t n) {
   }
 }
 
+uint32_t bits_of(float v) { return __builtin_bit_cast(uint32_t, v); }
+uint16_t bits_of(bf16 v) { return v.bits; }
+void set_bits(float& v, uint32_t bits) { v = __builtin_bit_cast(float, bits); }
+void set_bits(bf16& v, uint16_t bits) { v.bits = bits; }
+
+template <class M>
+void join(float* main, M* v, const bf16* weights, const bf16* rests, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    const auto moment = bits_of(v[i]);
+    main[i] = base::main_of(weights[i].bits, rests[i].bits, base::has_mark(moment));
+    set_bits(v[i], base::with_mark(moment, false));
+  }
+}
+
+template <class M>
+void split(const float* main, M* v, bf16* rests, int64_t n) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) {
+    rests[i].bits = base::rest_of(main[i]);
+    set_bits(v[i], base::with_mark(bits_of(v[i]), base::marked(main[i])));
+  }
+}
+
+template <class M>
+constexpr RestLoops<M> conversions{.join = join<M>, .split = split<M>};
+
 template <class T>
 constexpr OptimizerLoops<T> loops{
     .f32 = {.adamw = adamw<T, float, float>, .sgd = sgd<T, float, float>},
@@ -69,5 +97,6 @@ constexpr OptimizerLoops<T> loops{
 }  // namespace
 
 const ByDtype<OptimizerLoops> optimizer_loops{loops<float>, loops<bf16>, loops<double>};
+const ByDtype<RestLoops> rest_loops{conversions<float>, conversions<bf16>, {nullptr, nullptr}};
 
 }  // namespace hexad::kernels::cpu::HEXAD_ISA

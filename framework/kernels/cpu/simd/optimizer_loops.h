@@ -66,11 +66,23 @@ struct OptimizerLoops {
   }
 };
 
+/// Conversions between f32 main weights and their rests (framework/base/main_weight.h). M is the dtype of the second
+/// moments v. The sign of a second moment stores the mark of its weight.
+template <class M>
+struct RestLoops {
+  /// Computes main from weights, rests and marks, and clears the marks.
+  void (*join)(float* main, M* v, const base::bf16* weights, const base::bf16* rests, int64_t n);
+  /// Computes the rests and sets the marks.
+  void (*split)(const float* main, M* v, base::bf16* rests, int64_t n);
+};
+
 namespace v3 {
 extern const ByDtype<OptimizerLoops> optimizer_loops;
-}
+extern const ByDtype<RestLoops> rest_loops;  // none for f64
+}  // namespace v3
 namespace v4 {
 extern const ByDtype<OptimizerLoops> optimizer_loops;
-}
+extern const ByDtype<RestLoops> rest_loops;
+}  // namespace v4
 
 }  // namespace hexad::kernels::cpu

@@ -24,8 +24,8 @@ inline float e4m3_value(uint32_t code) {
   return float_of((magnitude == 0x7fu ? 0x7fc00000u : value) | ((code & 0x80u) << 24));
 }
 
-// As integers, the bits of non-negative floats are ordered like the floats. The bits of infinity and NaN are above all
-// others.
+// Non-negative floats have the same order as their bits, read as integers. The bits of infinity and NaN are larger than
+// those of all numbers.
 template <class T>
 uint32_t largest_bits(const T* x, int64_t n) {
   uint32_t largest = 0;

@@ -36,7 +36,7 @@ void check_call(const Call& c) {
   constexpr int64_t most = INT32_MAX / 2;  // an int must also hold positions beyond the end, in the last tile
   require(size > 0 && size <= most && heads <= most && s.queries <= most && s.keys <= most,
           "[attention] heads of size ", size, ", ", s.queries, " queries and ", s.keys,
-          " keys; expected sizes from 1 and at most ", most, " of each");
+          " keys; expected a size of at least 1, and at most ", most, " for each number");
   require_rows("q", c.q, c.q.dtype(), {s.sequences * s.queries, heads, size});
   require_rows("k", c.k, c.q.dtype(), {s.sequences * s.keys, key_heads, size});
   require_rows("v", c.v, c.q.dtype(), c.k.shape());

@@ -33,11 +33,14 @@ void merge_attention(Stream& stream, const Tensor& sum, const Tensor& sum_log_su
 struct DocumentBounds {
   const Tensor &first, &last;
 };
-/// Writes cuDNN's operands for packed documents, in the order of the tokens. lengths[D] (i32) receives the lengths of
-/// the documents in tokens. offsets[N, D + 1] (i64) receives, for each of N tensors (at most 9), the offsets in
-/// elements of the first token of each document and of the end of the last document. The tokens of tensor n are
-/// distances[n] elements apart. If there are fewer than D documents, empty documents follow. Documents beyond D are
-/// omitted.
+/// Writes cuDNN's operands for packed documents, in the order of the tokens:
+///
+///   lengths[D] (i32)          lengths of the documents, in tokens
+///   offsets[N, D + 1] (i64)   for each of N tensors (at most 9): offsets, in elements, of the first token of each
+///                             document, and of the end of the last document
+///
+/// The tokens of tensor n are distances[n] elements apart. If there are fewer than D documents, empty documents follow.
+/// Documents beyond D are omitted.
 void find_documents(Stream& stream, const Tensor& lengths, const Tensor& offsets, const DocumentBounds& bounds,
                     int64_t positions, std::span<const int64_t> distances);
 

@@ -21,7 +21,7 @@ using Id = AttentionOperand;
 /// cuDNN's handle and plans. The card owns one object of this type.
 struct Cudnn {
   CudnnHandle handle;
-  std::map<AttentionProblem, CudnnPlan> plans;  // also contains problems that cuDNN refused, to try no problem twice
+  std::map<AttentionProblem, CudnnPlan> plans;  // also contains refused problems, so that none is tried twice
 
   /// Returns the plan for `problem`, which is made at first use; null if cuDNN has no plan for it.
   const CudnnPlan* plan_for(const AttentionProblem& problem) {
@@ -29,9 +29,9 @@ struct Cudnn {
     if (at == plans.end()) at = plans.emplace(problem, CudnnPlan(problem, handle)).first;
     return at->second.refused().empty() ? &at->second : nullptr;
   }
-  /// Returns the number of documents of the plan for a batch of `documents` documents. It is the next power of two,
-  /// because one plan then serves many batches; the additional documents have no tokens. cuDNN handles such documents
-  /// correctly only from version 9.25 on. Older versions need a plan for each number of documents.
+  /// Returns the number of documents of the plan for a batch of `documents` documents. From version 9.25 on, it is the
+  /// next power of two, so that one plan serves many batches. The additional documents have no tokens. Older versions
+  /// of cuDNN do not handle such documents correctly, and need a plan for each number of documents.
   int64_t planned_documents(int64_t documents) const {
     return documents > 0 && handle.version() >= 92500
                ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(documents)))
@@ -44,7 +44,8 @@ struct Cudnn {
 constexpr int64_t most_documents = 1024;
 
 /// True if the call may suit cuDNN. The only masks allowed are counted documents and a causal mask aligned at the top
-/// left. Rows must begin at multiples of 16 bytes. cuDNN itself checks the other conditions.
+/// left. The kernels of this folder compute calls with a window. Rows must begin at multiples of 16 bytes. cuDNN itself
+/// checks the other conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -54,13 +55,13 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
   const bool everybody = !first.defined() && !last.defined();
   const bool counted = first.defined() && last.defined() && shape.documents > 0 && shape.documents <= most_documents;
   return q.dtype() == Dtype::bf16 && (everybody || counted) && shape.queries == shape.keys && shape.queries > 1 &&
-         shape.query_offset == 0 && std::isfinite(shape.scale) && q.dim(2) % 8 == 0 && on_16_bytes(q) &&
-         (on_16_bytes(others) && ...);
+         shape.query_offset == 0 && shape.window == 0 && std::isfinite(shape.scale) && q.dim(2) % 8 == 0 &&
+         on_16_bytes(q) && (on_16_bytes(others) && ...);
 }
 
 /// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). The
-/// estimate assumes that every document has all positions. The check saves the time in which cuDNN would refuse each
-/// number of documents.
+/// estimate assumes that every document has all positions. Without this check, cuDNN would spend time on refusing the
+/// problem for each number of documents.
 bool asks_too_much(const AttentionProblem& p) {
   return p.deterministic && p.documents * p.heads * p.positions * p.positions > CudnnPlan::most_workspace / 2;
 }

@@ -1,4 +1,4 @@
-// Attention as a graph of cuDNN. Only this file includes cuDNN's frontend, because it takes long to compile. NVIDIA's
+// Attention as a cuDNN graph. Only this file includes cuDNN's frontend, because it takes long to compile. NVIDIA's
 // guide: docs.nvidia.com/deeplearning/cudnn/frontend/latest/operations/Attention.html
 #include "framework/kernels/cuda/attention/cudnn_plan.h"
 
@@ -25,8 +25,8 @@ using Operand = std::shared_ptr<Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 using Id = AttentionOperand;
 
-/// Makes the graph of a problem. Each document is a sequence of cuDNN, of at most `positions` tokens. It begins at an
-/// offset that the card reads (a ragged tensor).
+/// Makes the graph of a problem. For cuDNN, each document is a sequence of at most `positions` tokens. The card reads
+/// the offset at which each document begins (a ragged tensor).
 class GraphMaker {
  public:
   GraphMaker(Graph& graph, const AttentionProblem& problem) : graph_(graph), p_(problem) {
@@ -122,7 +122,7 @@ std::string refusal(error_t built, const Graph& graph, int64_t& workspace) {
   if (built.is_bad()) return built.get_message();
   if (error_t asked = graph.get_workspace_size(workspace); asked.is_bad()) return asked.get_message();
   if (workspace <= CudnnPlan::most_workspace) return {};
-  return cat("a workspace of ", workspace, " bytes, expected at most ", CudnnPlan::most_workspace);
+  return cat("needs a workspace of ", workspace, " bytes; expected at most ", CudnnPlan::most_workspace);
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle)
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const DescribedCard& card) : made_(std::make_unique<Made>()) {
   const auto properties = std::make_shared<DeviceProperties>();
   error_t known = properties->deserialize({card.properties.begin(), card.properties.end()});
-  require(known.is_good(), "[attention] no description of a card: ", known.get_message());
+  require(known.is_good(), "[attention] cannot read the description of a card: ", known.get_message());
   made_->graph.set_device_properties(properties).set_sm_version(card.generation);
   GraphMaker(made_->graph, problem).make();
   refused_ = refusal(made_->graph.build({HeurMode_t::A}), made_->graph, workspace_);

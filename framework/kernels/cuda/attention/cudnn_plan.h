@@ -1,5 +1,5 @@
-// Problems of cuDNN's fused attention and plans for them. They are separate from the code that runs plans, because
-// plans can also be made, and refused, without a card.
+// Problems of cuDNN's fused attention, and plans for these problems. They are separate from the code that runs plans,
+// because plans can also be made, and refused, without a card.
 #pragma once
 
 #include <compare>
@@ -37,9 +37,9 @@ struct AttentionProblem {
 /// Operands that a plan reads and writes. The statistics (f32) are max + ln(sum) of the scaled scores. Their shape is
 /// [tokens, heads], as in AttentionKernels, or [sequences, heads, positions] in a backward pass without documents.
 enum class AttentionOperand : int64_t { q = 1, k, v, out, stats, dout, dq, dk, dv, query_lengths, key_lengths };
-/// Return the ids of an operand and of its offsets. With documents, each of the operands q to dv has offsets[documents
-/// + 1] (i64): the index of the element at which each document begins, and the end of all tokens. The lengths of
-/// documents are i32 [documents].
+/// Return the ids of an operand and of its offsets. With documents, each of the operands q to dv has
+/// offsets[documents + 1] (i64). They are the indices of the elements at which the documents begin, and of the end of
+/// the last document. The lengths of documents are i32 [documents].
 constexpr int64_t id_of(AttentionOperand operand) { return static_cast<int64_t>(operand); }
 constexpr int64_t id_of_offsets(AttentionOperand operand) { return 100 + id_of(operand); }
 /// Addresses of the operands, by id.
@@ -72,11 +72,10 @@ struct DescribedCard {
 
 class CudnnPlan {
  public:
-  /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more. Before version 9.25,
-  /// cuDNN's deterministic pass is slower and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096
-  /// tokens, they take 2.1 GB, even if each sequence is one document. A backward pass that is not deterministic gives
-  /// different results in each run; forward and backward then take 2.06 ms. PyTorch's deterministic flash attention
-  /// takes 5.2 ms.
+  /// Maximum bytes of workspace of a plan. Only a deterministic backward pass may need more. Before version 9.25, this
+  /// pass of cuDNN is slow and stores all B H S^2 gradients of scores in bf16. For 16 heads and 4 x 4096 tokens, they
+  /// take 2.1 GB, even if each sequence is one document. Without determinism, forward and backward take 2.06 ms, but
+  /// the results differ between runs. PyTorch's deterministic flash attention takes 5.2 ms.
   static constexpr int64_t most_workspace = int64_t{4} << 30;
 
   CudnnPlan(const AttentionProblem& problem, const CudnnHandle& handle);

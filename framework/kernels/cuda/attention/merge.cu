@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(threads) merge_kernel(Merge<A, D> m) {
   if (r >= m.rows) return;
   const int lane = static_cast<int>(threadIdx.x) % warp_size;
   const A so_far = m.log_sum_exp[r], other = m.block_log_sum_exp[r];
-  if (other == -std::numeric_limits<A>::infinity()) return;  // true if the row saw no key of the block
+  if (other == -std::numeric_limits<A>::infinity()) return;  // the row saw no key of the block
   const A top = so_far < other ? other : so_far;
   const A both = top + log(exp(so_far - top) + exp(other - top));
   const A keep = exp(so_far - both), take = exp(other - both);

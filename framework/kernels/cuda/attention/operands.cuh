@@ -1,4 +1,4 @@
-// Code that the attention kernels share: rows of heads, sizes, the work of a block, launches.
+// Code shared by the attention kernels: rows of heads, sizes, the work of a block, launches.
 #pragma once
 
 #include "framework/kernels/cuda/attention/calls.h"

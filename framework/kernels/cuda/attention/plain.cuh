@@ -45,7 +45,7 @@ __device__ __forceinline__ void stage(Staged<A, Columns>& staged, const HeadTile
   }
 }
 
-/// Computes sums[i][j] = <left row i, right row j>. The stage may be overwritten once all threads have passed a
+/// Computes sums[i][j] = <left row i, right row j>. Before the caller overwrites the stage, all threads must pass a
 /// barrier.
 template <class A, class D>
 __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const HeadTile<D>& left,

@@ -34,13 +34,13 @@ __device__ __forceinline__ void load_facts(RowFacts<A>& facts, const BackwardOpe
   facts.mean[r] = p.mean[(q.token + r) * p.sizes.heads + q.head];
 }
 
-/// A probability, and the gradient of the product <q, k> before it is scaled.
+/// The probability of a key, and the gradient of the unscaled product <q, k>.
 template <class A>
 struct Pair {
   A weight, gradient;
 };
-/// Returns the pair of a query and a key, given <q, k> as `score` and <dout, v> as `change`; zeros if the query does
-/// not see the key.
+/// Returns the Pair of a query and a key, given <q, k> as `score` and <dout, v> as `change`. If the query does not see
+/// the key, both numbers are zero.
 template <class A>
 __device__ __forceinline__ Pair<A> pair_of(const RowFacts<A>& facts, int row, int64_t key, A scale, A score, A change) {
   if (!sees(facts.ranges[row], key)) return {A(0), A(0)};

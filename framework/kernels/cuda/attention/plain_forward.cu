@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
     for (int c = part; c < tile_rows; c += 4)
       if (sees(seen, j + c) && scores[c] > largest) largest = scores[c];
     largest = row_max(largest);
-    base = largest == -infinity ? A(0) : largest;  // with only -inf and NaN so far, exp(-inf - base) must be zero
+    base = largest == -infinity ? A(0) : largest;  // if all scores are -inf or NaN, exp(-inf - base) is zero
     const A factor = exp(previous - base);
     A sum = 0;
     for (int c = part; c < tile_rows; c += 4) {

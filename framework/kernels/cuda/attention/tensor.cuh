@@ -43,7 +43,8 @@ __device__ __forceinline__ void copy_tile(SharedTile<Width, Height>& tile, const
   constexpr int pieces = SharedTile<Width, Height>::pieces, step = tensor_threads / pieces;
   static_assert(tensor_threads % pieces == 0 && step % 8 == 0 && Height % step == 0);
   const int first = static_cast<int>(threadIdx.x) / pieces, piece = static_cast<int>(threadIdx.x) % pieces;
-  const __nv_bfloat16* const some = from.rows.at(from.token, from.head);  // any valid address, for copies of no bytes
+  const __nv_bfloat16* const some =
+      from.rows.at(from.token, from.head);  // any valid address, for copies that read nothing
   const __nv_bfloat16* source = some + first * from.rows.token + piece * 8;
   const int last = piece * 8 < size ? from.count : 0;
   __nv_bfloat16* to = tile.at(first, piece);

@@ -10,7 +10,7 @@ namespace {
 
 struct Mask {
   const int *first, *last;
-  int64_t queries, keys, offset;
+  int64_t queries, keys, offset, window;
   bool causal;
 };
 
@@ -25,6 +25,7 @@ __global__ void find_visible(int2* rows, TileRange* tiles, Mask mask) {
     begin = mask.first != nullptr ? max(mask.first[row], 0) : 0;
     end = mask.last != nullptr ? min(static_cast<int64_t>(mask.last[row]), mask.keys) : mask.keys;
     if (mask.causal) end = min(end, i + mask.offset + 1);
+    if (mask.window > 0) begin = max(begin, i + mask.offset - mask.window + 1);
     if (end <= begin) begin = end = 0;
     rows[row] = make_int2(static_cast<int>(begin), static_cast<int>(end));
   }
@@ -49,7 +50,8 @@ Visibility::Visibility(Stream& stream, const Tensor& first, const Tensor& last, 
     : rows_(Tensor::empty({shape.sequences * shape.queries}, Dtype::i64, device)),
       tiles_(Tensor::empty({shape.sequences * tiles_of(shape.queries), 2}, Dtype::i64, device)) {
   static_assert(sizeof(int2) == sizeof(int64_t) && sizeof(TileRange) == 2 * sizeof(int64_t));
-  const Mask mask{bounds(first), bounds(last), shape.queries, shape.keys, shape.query_offset, shape.causal};
+  const Mask mask{bounds(first),      bounds(last), shape.queries, shape.keys,
+                  shape.query_offset, shape.window, shape.causal};
   const Visible v = view();
   launch("attention", find_visible, tiles_.dim(0), tile_rows, stream, const_cast<int2*>(v.rows),
          const_cast<TileRange*>(v.tiles), mask);

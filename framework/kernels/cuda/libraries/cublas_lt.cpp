@@ -1,6 +1,6 @@
-// Stubs of the cuBLASLt functions that the program calls. The first call of any of them loads the library. The library
-// is therefore needed only on machines with a card. The stubs have hidden visibility, because cuBLASLt must not call
-// them.
+// Stubs of the cuBLASLt functions that the program calls. The first call of a stub loads the library. The library is
+// therefore needed only on machines with a card. The stubs have hidden visibility, because cuBLASLt must call its own
+// functions, not the stubs.
 #include <cublasLt.h>
 
 #include "framework/device/cuda/shared_library.h"

@@ -1,5 +1,6 @@
-// Stubs of the cuDNN functions that the program calls. The first call of any of them loads the library. The library is
-// therefore needed only on machines with a card. The stubs have hidden visibility, because cuDNN must not call them.
+// Stubs of the cuDNN functions that the program calls. The first call of a stub loads the library. The library is
+// therefore needed only on machines with a card. The stubs have hidden visibility, because cuDNN must call its own
+// functions, not the stubs.
 #include <cudnn.h>
 
 #include "framework/device/cuda/shared_library.h"

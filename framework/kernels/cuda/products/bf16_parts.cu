@@ -27,7 +27,7 @@ struct Order {
 constexpr Order all{{0, 1, 2}}, of_left{{0, 0, 1}}, of_right{{0, 1, 0}};
 
 /// A matrix with four elements of a row per thread, and its parts. In the first part, element (r, c) is at r * row + c.
-/// Each further part begins `part` elements later.
+/// Each next part begins `part` elements later.
 struct Grid {
   int64_t items, items_per_row, row, part;
 
@@ -45,7 +45,7 @@ struct Bf16Parts {
 
 __device__ Bf16Parts bf16_parts_of(float w) {
   __nv_bfloat16 hi = __float2bfloat16_rn(w);
-  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // keeps finite numbers finite
+  if (isinf(to<float>(hi))) hi = __float2bfloat16_rz(w);  // rounds toward zero, so that finite numbers remain finite
   const float rest = isfinite(w) ? w - to<float>(hi) : 0.0f;
   const __nv_bfloat16 mid = __float2bfloat16_rn(rest);
   return {hi, mid, __float2bfloat16_rn(rest - to<float>(mid))};
@@ -136,8 +136,8 @@ void sum_of_parts(Stream& stream, const Matrix& out, const Matrix& in, Along alo
   });
 }
 
-/// True if splitting f32 operands of `n` rows or columns is worthwhile for a product with the bf16 matrix `m`, which is
-/// not split. The condition is that the parts take no more memory than `m` would take in f32.
+/// True if a product with the bf16 matrix `m` is probably faster after splitting f32 operands of `n` rows or columns.
+/// `m` is not split. The condition is that the parts take no more memory than `m` would take in f32.
 bool pays(const Matrix& m, int64_t n) {
   return m.rows * m.columns >= large && parts * n <= m.columns && m.stride % aligned == 0 &&
          reinterpret_cast<uintptr_t>(device_raw(m.tensor)) % 16 == 0;

@@ -8,13 +8,17 @@ namespace hexad::kernels::cuda {
 /// Computes out = left right, or adds the product to `out`, like multiply(). At least one factor must be f32. An f32
 /// factor w is split into bf16 parts hi + mid + lo = w, which is exact except for bits below 2^-134. Products of parts
 /// are exact in f32 and are summed in f32.
-///   bf16 and f32 factor: all three parts are used, so no bit of the factors is lost. Terms are summed as in bf16
-///   products. f32 factors, bf16 result: computes hi hi + hi mid + mid hi. This omits at most about 3 * 2^-16 of the
-///   sum of |left| |right|; rounding costs up to 2^-8 of the result.
-/// An element of the result is not finite if that of the f32 product is not finite. It may be NaN instead of infinity
-/// if an infinity is multiplied by a split factor. Returns false, without a launch, in three cases: the bf16 matrix is
-/// too small for a gain, the f32 factors are not small compared with this matrix, or cuBLASLt has no fast kernel for
-/// the sizes.
+///
+/// - One bf16 factor and one f32 factor: the product uses all three parts, so no bit of the factors is lost. Terms are
+///   summed as in bf16 products.
+/// - Two f32 factors and a bf16 result: computes hi hi + hi mid + mid hi. This omits at most about 3 * 2^-16 of the sum
+///   of |left| |right|. For comparison, the rounding to bf16 changes the result by up to 2^-8.
+///
+/// If an element of the f32 product is not finite, the same element of the result is not finite either. It may be NaN
+/// instead of infinity if an infinity is multiplied by a split factor.
+///
+/// Returns false, without a launch, in three cases: the bf16 matrix is too small for a gain, the f32 factors are not
+/// small compared with this matrix, or cuBLASLt has no fast kernel for the sizes.
 bool multiply_in_parts(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

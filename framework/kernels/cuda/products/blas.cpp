@@ -42,10 +42,12 @@ uint32_t alignment_of(const void* p) {
 /// The product out = left right is therefore out^T = right^T left^T for cuBLASLt:
 ///
 ///   our product                             | m, n, k     | A                     | B
-///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is right is the
-///     transpose of w[n, k]     |             | w, k x n: transposed  |
-///     left is the transpose of dy[k, m] | | | dy, m x k: transposed Therefore A is the right factor, and B is the left
-/// factor. cuBLASLt transposes a factor if and only if the product does.
+///   out[m, n] = left[m, k] right[k, n]      | n, m, k     | right, n x k: as is   | left, k x m: as is
+///     right is the transpose of w[n, k]     |             | w, k x n: transposed  |
+///     left is the transpose of dy[k, m]     |             |                       | dy, m x k: transposed
+///
+/// Therefore A is the right factor, and B is the left factor. cuBLASLt transposes a factor if and only if the product
+/// does.
 struct Problem {
   int64_t m, n, k, a_stride, b_stride, out_stride;
   Dtype in, out;
@@ -76,7 +78,7 @@ Problem problem_of(const Matrix& out, const Factor& left, const Factor& right, W
 }
 
 /// Returns the problem for which the kernel of problem `p` is chosen: `p` with its number of rows rounded up, if no
-/// stride changes. The choice must depend only on this problem, because another kernel may give other bits.
+/// stride changes. The choice must depend only on this problem, because another kernel may compute different bits.
 Problem chosen_for(Problem p) {
   if (!p.b_transposed) {
     p.n = rounded_rows(p.n);

@@ -14,7 +14,8 @@ struct Matrix {
   Tensor tensor;  // shares the ownership of the memory
   int64_t rows, columns, stride;
 };
-/// Returns the tensor as a matrix. Throws std::logic_error that names `op` and `name` if it is not a matrix.
+/// Returns the tensor as a matrix. Throws std::logic_error, with `op` and `name` in the message, if the tensor cannot
+/// be viewed as a matrix.
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t);
 
 /// A factor of a product: a stored matrix, or its transpose.

@@ -7,15 +7,17 @@
 
 namespace hexad::kernels::cuda {
 
-/// Returns the position of group e in the list of a pass. Tiles are assigned to the multiprocessors in turn, in the
-/// order of this list, regardless of their lengths.
-///   weight gradient           by descending number of rows; groups with equal rows keep their order. The sum of a tile
-///                             has as many terms as the group has rows. If long tiles came last, or several of them
-///                             went to one multiprocessor, the other multiprocessors would wait. forward, input
-///                             gradient   in the given order. There, rows determine only the number of tiles, and all
-///                             sums have the same length.
-/// `offsets` is [groups + 1]. The positions of all groups are a permutation. Takes `groups` steps for the weight
-/// gradient.
+/// Returns the position of group e in the list of groups of a pass. The multiprocessors take the tiles of the groups in
+/// turn, in the order of this list, regardless of the work of a tile.
+///
+/// - weight gradient: by descending number of rows. Groups with equal numbers of rows keep their order. The sums of a
+///   tile have as many terms as the group has rows. If long tiles came last, or if several of them went to one
+///   multiprocessor, the other multiprocessors would wait.
+/// - forward and input gradient: in the given order. Here, the number of rows determines only the number of tiles, and
+///   all sums have the same length.
+///
+/// `offsets` is [groups + 1]. The positions of all groups are a permutation. For the weight gradient, a call takes
+/// `groups` steps.
 constexpr int64_t place_of_group(GroupedPass pass, int64_t e, const int64_t* offsets, int64_t groups) {
   if (pass != GroupedPass::weight_gradient) return e;
   const int64_t rows = offsets[e + 1] - offsets[e];

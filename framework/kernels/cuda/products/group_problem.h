@@ -14,8 +14,8 @@ struct GroupProblem {
   int64_t a, b, d;
 };
 
-/// Returns the problem of group e, which has rows [begin, end) of x[R, width] and y[R, features], and w[E, features,
-/// width].
+/// Returns the problem of group e, which has rows [begin, end) of x[R, width] and y[R, features], and
+/// w[E, features, width].
 ///   forward          y = x w^T     a: x     b: w^T   d: y
 ///   input gradient   dx = dy w     a: dy    b: w     d: dx
 ///   weight gradient  dw = dy^T x   a: dy^T  b: x     d: dw

@@ -26,8 +26,9 @@ using base::ExitCode;
 using base::fail;
 using tensor::device_raw;
 
-/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes. Measured
-/// were 128 x 256 and 256 x 128 cooperative and 128 x 128 ping-pong, for 8K to 256K rows and 8 to 128 experts.
+/// The kernel of a pass with results of type Out. These tiles and clusters were the fastest in all passes. The measured
+/// kernels were cooperative with tiles of 128 x 256 and 256 x 128, and ping-pong with tiles of 128 x 128, for 8K to
+/// 256K rows and 8 to 128 experts.
 template <GroupedPass pass, class Out>
 struct GroupedGemm {
   using Element = cutlass::bfloat16_t;

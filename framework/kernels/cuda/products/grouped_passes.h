@@ -12,7 +12,7 @@ namespace hexad::kernels::cuda {
 namespace tensor_cores {
 /// True if the program has one kernel for all groups on this generation of cards (CUTLASS's kernel, for Hopper). On
 /// other generations, each group is a cuBLASLt product, for which the host must know the offsets of the rows. If the
-/// host does not have them, it reads them from the device. The read is counted as "grouped products: offsets".
+/// host does not have the offsets, it copies them from the device. This copy is counted as "grouped products: offsets".
 extern const bool in_one_kernel;
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,

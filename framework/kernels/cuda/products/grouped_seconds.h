@@ -1,5 +1,6 @@
 // Predicted time of a grouped product on an H100 for each implementation, from measured rates. grouped.cpp chooses the
-// faster implementation, like EPS-MoE, which switches between GroupGEMM and DenseGEMM by the load of the experts.
+// faster implementation, like EPS-MoE, which chooses between GroupGEMM and DenseGEMM depending on the load of the
+// experts.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ struct GroupedProduct {
 };
 
 /// Rates of an implementation: seconds = groups * start + operations / operations_per_second + bytes /
-/// bytes_per_second. They are fitted to times of tools/bench/products_of_experts.cpp on an H100 80GB HBM3
-/// (docs/reports/gpu-h100.md). A single rate is therefore not a physical limit of the card.
+/// bytes_per_second. The rates are fitted to times that tools/bench/products_of_experts.cpp measured on an H100 80GB
+/// HBM3 (docs/reports/gpu-h100.md). They are therefore not physical limits of the card.
 struct GroupedRates {
   double start = 0;  // seconds for each group that has rows
   double operations_per_second, bytes_per_second;
@@ -39,13 +40,13 @@ struct GroupedRates {
   }
 };
 
-/// Returns the seconds of a separate dense product for each expert, one after the other.
+/// Returns the predicted seconds of separate dense products, one for each expert.
 constexpr double seconds_one_by_one(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{5.36e-6, 751e12, 1e18}, of_weights{2.1e-6, 1240e12, 2.31e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);
 }
 
-/// Returns the seconds of CUTLASS's kernel for all experts together.
+/// Returns the predicted seconds of CUTLASS's kernel for all experts together.
 constexpr double seconds_in_one_kernel(const GroupedProduct& p) {
   constexpr GroupedRates of_rows{0, 739e12, 13.2e12}, of_weights{0, 845e12, 3.7e12};
   return (p.pass == GroupedPass::weight_gradient ? of_weights : of_rows).seconds(p);

@@ -11,7 +11,7 @@ constexpr int tile = 64, depth = 16, threads = 256;
 // Side of the square of threads, and side of the square of elements that each thread computes in a tile.
 constexpr int side = 16, each = tile / side;
 
-/// Layout of a factor's terms in a row (or column): adjacent, or a stride apart.
+/// Layout of the terms in a line (a row or column) of a factor: adjacent, or a stride apart.
 enum class Terms : uint8_t { adjacent, strided };
 
 /// Lines of a factor from `data` on: rows of the left factor, or columns of the right factor.
@@ -43,8 +43,8 @@ __device__ void load(A (&tiles)[depth][tile + 1], const Lines<D, terms>& from, i
   }
 }
 
-/// Writes the sum over `count` terms, in order, to out[i, j], or adds it, for the lines that exist. All threads must
-/// call it.
+/// Computes a tile of the product, for the lines that exist. Writes the sum over `count` terms, in order, to each
+/// out[i, j], or adds it to out[i, j]. All threads must call this function.
 template <class Out, class D, Terms l, Terms r>
 __device__ void multiply_tile(Out* out, int64_t out_stride, const Lines<D, l>& left, const Lines<D, r>& right,
                               int64_t count, bool add, Scratch<sum_t<D>>& scratch) {
@@ -101,9 +101,10 @@ struct RowProduct {
   bool add;
 };
 
-/// Computes out[rows, columns] = x[rows, terms] times the matrix of each row's group in w: [columns, terms] if its
-/// terms are adjacent, otherwise [terms, columns]. A block has 64 columns and 64 rows, regardless of the borders of
-/// groups. The block iterates over the groups of its rows, so the host need not know the rows of a group.
+/// Computes out[rows, columns]: each row of x[rows, terms] times the matrix of the row's group in w. A matrix is
+/// [columns, terms] if `w_terms` is adjacent, otherwise [terms, columns]. A block of threads computes 64 x 64 elements,
+/// which may belong to several groups. It iterates over these groups, so the host need not know how many rows a group
+/// has.
 template <class D, Terms w_terms>
 __global__ void __launch_bounds__(threads) rows_by_weights(D* out, const D* x, const D* w, RowProduct p) {
   __shared__ Scratch<sum_t<D>> scratch;

@@ -1,4 +1,5 @@
-// Cache of plans for products, and the rounding of numbers of rows, which lets products share a choice.
+// Cache of plans for products. Also rounds numbers of rows, so that products with similar numbers share the choice of a
+// kernel.
 #pragma once
 
 #include <algorithm>

@@ -43,7 +43,7 @@ struct Copy {
 
 struct KernelThread {
   Fiber* fiber = nullptr;       // null: not started, or finished
-  const Call* waits = nullptr;  // on the fiber's stack
+  const Call* waits = nullptr;  // points into the fiber's stack
   std::vector<Copy> copies;
 };
 
@@ -232,7 +232,7 @@ void Runner::wait(const Call& call) {
 bool Runner::meet_block(const Call& call, bool predicate) {
   if (at_barrier_.empty()) barrier_name_ = call.name;
   if (barrier_name_ != call.name && std::strcmp(barrier_name_, call.name) != 0)
-    fail(std::string("comes to ") + call.name + " while others wait at " + barrier_name_);
+    fail(std::string("reaches ") + call.name + " while other threads wait at " + barrier_name_);
   any_ = any_ || predicate;
   at_barrier_.push_back(current_);
   if (at_barrier_.size() < count_) {
@@ -260,8 +260,9 @@ const LaneValue* Runner::meet_warp(const Call& call, unsigned mask, const void* 
   const unsigned warp = current_ / lanes_of_warp, lane = current_ % lanes_of_warp;
   const unsigned lanes = std::min<unsigned>(lanes_of_warp, count_ - warp * lanes_of_warp);
   const unsigned there = lanes == lanes_of_warp ? ~0u : (1u << lanes) - 1;
-  if (!(mask & 1u << lane)) fail(std::string("calls ") + call.name + " with a mask that it is not in");
-  if (mask & ~there) fail(std::string("calls ") + call.name + " with a mask of lanes that the block does not have");
+  if (!(mask & 1u << lane))
+    fail(std::string("calls ") + call.name + " with a mask that does not include the calling lane");
+  if (mask & ~there) fail(std::string("calls ") + call.name + " with a mask that includes lanes outside of the block");
   WarpRendezvous& m = rendezvous(warp, mask);
   if (m.here == 0) m.name = call.name;
   if (m.name != call.name && std::strcmp(m.name, call.name) != 0)
@@ -321,7 +322,8 @@ void Runner::give_up() {
 }
 
 Runner& this_runner() {
-  if (!runner) throw std::logic_error("[cuda double] a thread of no kernel calls what only those may call");
+  if (!runner)
+    throw std::logic_error("[cuda double] a thread outside of a kernel calls a function that only kernels may call");
   return *runner;
 }
 

@@ -1,4 +1,4 @@
-// Position of a kernel's thread, under the names of the language. Every host thread has its own position.
+// Position of a kernel's thread, under the names of CUDA C++. Every host thread has its own position.
 #pragma once
 
 #include <vector_types.h>

@@ -25,7 +25,8 @@ class Execution {
   void run() {
     const int32_t* lengths = address<int32_t>(id_of(Id::query_lengths), p_.documents);
     if (address<int32_t>(id_of(Id::key_lengths), p_.documents) != lengths)
-      throw std::runtime_error("[double of cuDNN] queries and keys have lengths of their own");
+      throw std::runtime_error(
+          "[double of cuDNN] the lengths of queries and keys are in different tensors; expected one tensor");
     for (int64_t d = 0, token = 0; d < p_.documents; token += lengths[d++])
       if (lengths[d] > 0) attend({d, token, lengths[d]});
   }
@@ -44,7 +45,8 @@ class Execution {
   T* address(int64_t id, int64_t elements) const {
     T* const p = static_cast<T*>(operands_.at(id));
     if (!cuda_double::reaches(p, elements * static_cast<int64_t>(sizeof(T))))
-      throw std::runtime_error(base::cat("[double of cuDNN] operand ", id, " is no memory that the device reaches"));
+      throw std::runtime_error(
+          base::cat("[double of cuDNN] operand ", id, " is not memory that the device can access"));
     return p;
   }
   /// Calls act(element of the operand, element of a tensor [length, heads, size]) for all of a document's elements.

@@ -15,7 +15,7 @@
 #include "tests/support/cuda_double/kernels/block.h"
 #include "tests/support/cuda_double/kernels/coordinates.h"
 
-// The names below are those of the language.
+// The names below are those of CUDA C++.
 // NOLINTBEGIN
 
 #undef __shared__
@@ -54,7 +54,8 @@ class Values {
   Values(const Call& call, unsigned mask, const T& mine)
       : mask_(mask), all_(meet_warp(call, mask, &mine, sizeof mine)) {}
   T operator[](unsigned lane) const {
-    if (!(mask_ & 1u << lane)) fail_thread("reads the value of lane " + std::to_string(lane) + ", which gave none");
+    if (!(mask_ & 1u << lane))
+      fail_thread("reads the value of lane " + std::to_string(lane) + ", which is not in the mask");
     T value;
     std::memcpy(&value, all_[lane].bytes, sizeof value);
     return value;

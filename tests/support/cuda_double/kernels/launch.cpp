@@ -91,7 +91,7 @@ cudaError_t allow_shared(const void* kernel, size_t bytes) {
 void check_pointer(std::string_view kernel, const void* p) {
   if (!p || kind_of(p) != Memory::pageable) return;
   std::ostringstream out;
-  out << '[' << kernel << "] a kernel is given " << p << ", which is memory of the host; expected a device's or pinned";
+  out << '[' << kernel << "] the kernel's argument " << p << " is host memory; expected device memory or pinned memory";
   throw std::logic_error(out.str());
 }
 

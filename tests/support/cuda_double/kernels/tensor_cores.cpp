@@ -23,7 +23,7 @@ constexpr int64_t address_alignment = 16, width_alignment = 8;
 
 void require_aligned(const char* name, const void* p) {
   if (reinterpret_cast<uintptr_t>(p) % address_alignment != 0)
-    throw std::logic_error(std::string("[double of CUTLASS] ") + name + " is at no multiple of 16 bytes");
+    throw std::logic_error(std::string("[double of CUTLASS] ") + name + " does not begin at a multiple of 16 bytes");
 }
 
 float value(__nv_bfloat16 x) { return __bfloat162float(x); }

@@ -27,7 +27,7 @@ inline uint16_t element(const cuda_double::Values<Row>& rows, unsigned m, unsign
 inline cuda_double::Values<Row> rows_of_lanes(const __nv_bfloat16* memory, int row) {
   const __nv_bfloat16* const mine = memory + row;
   if (reinterpret_cast<uintptr_t>(mine) % sizeof(Row) != 0)
-    cuda_double::fail_thread("loads a row of a matrix from an address that is no multiple of 16");
+    cuda_double::fail_thread("loads a row of a matrix from an address that is not a multiple of 16");
   Row content;
   std::memcpy(&content, mine, sizeof content);
   return {{"ldmatrix", std::source_location::current()}, whole_warp, content};

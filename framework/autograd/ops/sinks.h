@@ -1,0 +1,35 @@
+// Sinks of attention (Xiao et al. 2023; gpt-oss), for ops that compute attention.
+#pragma once
+
+#include "framework/autograd/tape.h"
+
+namespace hexad::autograd {
+
+/// Sinks of some heads: one trainable logit for each head. In each softmax of the head, the logit is an additional
+/// entry without a value vector. A default-constructed object has no sinks, and its functions do nothing.
+///
+/// An op adds the sinks once, after it has computed the attention to all keys. The attention's own backward pass then
+/// needs no change, because it computes probabilities from the log-sum-exp, which contains the sinks.
+class AttentionSinks {
+ public:
+  AttentionSinks() = default;
+  /// Takes the sinks from `logits` [heads] in the accumulator dtype, which must outlive the tape.
+  explicit AttentionSinks(Parameter& logits) : logits_(&logits) {}
+  /// Returns the sinks of the heads from `head` on.
+  AttentionSinks from(int64_t head) const;
+
+  /// Multiplies out[T, H, C] by the share of the keys in the softmax, and adds the sinks to log_sum_exp[T, H].
+  void add(Stream& stream, const Tensor& out, const Tensor& log_sum_exp) const;
+  /// Computes the gradients for weights(), in the pullback of the op. `out` and `log_sum_exp` contain the sinks.
+  void backward(Backward& b, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp) const;
+  /// Returns the weight pullback of the op.
+  WeightPullback weights() const;
+
+ private:
+  Tensor of_heads(const Tensor& all, int64_t heads) const { return all.slice(0, first_, first_ + heads); }
+
+  Parameter* logits_ = nullptr;
+  int64_t first_ = 0;  // first head of the op
+};
+
+}  // namespace hexad::autograd

@@ -1,0 +1,30 @@
+// Division of a large manifest into files, so that a reader parses only the records of the tensors that it needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/io/manifest.h"
+
+namespace hexad::io {
+
+inline constexpr const char* manifest_name = "manifest.json";
+
+/// Name of a file in the folder of a checkpoint, and its text.
+struct ManifestFile {
+  std::string name, text;
+};
+
+/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If the tensors have more than
+/// `page_pieces` pieces, they are divided into pages. A page has at least one tensor, and further whole tensors as long
+/// as it has at most `page_pieces` pieces. Reports progress to `work` after each page.
+std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
+
+/// Parses the text of page `page` of a manifest. Throws Error(data) beginning with `where` if the text does not have
+/// the digest that the manifest states, or is inconsistent.
+std::vector<TensorRecord> page_from_json(const Manifest& manifest, size_t page, std::string_view text,
+                                         const std::string& where);
+
+}  // namespace hexad::io

@@ -1,0 +1,93 @@
+#include "framework/io/run_generation.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/error.h"
+#include "framework/io/file_lock.h"
+
+namespace hexad::io {
+
+using namespace base;
+
+namespace {
+
+constexpr std::chrono::milliseconds between_tries{20};
+
+/// Returns the number in the file, which is at least 1; 0 if there is no file. Each call opens the file again, because
+/// a network file system then asks its server.
+int64_t read_number(const std::string& path) {
+  std::ifstream in(path);
+  std::string text;
+  if (!std::getline(in, text)) {
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) && !error) return 0;
+    fail(ExitCode::resource, path, ": cannot be read", error ? cat(": ", error.message()) : "");
+  }
+  int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < 1)
+    fail(ExitCode::data, path, ": contains '", text.substr(0, 40),
+         "', expected an integer of at least 1; if no job uses this run directory, remove the file");
+  return number;
+}
+
+FileLock lock_within(const std::string& folder, std::chrono::milliseconds patience) {
+  const std::string path = folder + "/generation.lock";
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::exclusive, /*create=*/true);
+    if (lock) return std::move(*lock);
+    if (std::chrono::steady_clock::now() >= end)
+      fail(ExitCode::usage, path, ": held by another job for ", std::chrono::duration<double>(patience).count(),
+           " s, expected less than a second: the job is saving or starting in this run directory; wait until it has "
+           "ended");
+    std::this_thread::sleep_for(between_tries);
+  }
+}
+
+}  // namespace
+
+RunGeneration::RunGeneration(std::string run_directory, int64_t number)
+    : folder_(std::move(run_directory)), number_(number) {
+  require(number >= 1, "[run generation] number is ", number, "; expected at least 1");
+}
+
+RunGeneration RunGeneration::take(const std::string& run_directory, std::chrono::milliseconds patience) {
+  const FileLock lock = lock_within(run_directory, patience);
+  const std::string path = run_directory + "/generation";
+  const int64_t number = read_number(path) + 1;
+  write_file(path, cat(number, "\n"));
+  return {run_directory, number};
+}
+
+void RunGeneration::require_current() const {
+  const int64_t newest = read_number(path());
+  if (newest == number_) return;
+  const std::string found = newest > 0 ? cat("is ", newest) : "was removed";
+  fail(ExitCode::usage, path(), ": ", found, ", expected ", number_, ", the number of this job's start: another job ",
+       newest > 0 ? "has" : "may have",
+       " taken over the run directory; this job ends, because two jobs must not write to one run directory");
+}
+
+void RunGeneration::require_not_superseded() const {
+  try {
+    require_current();
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::usage) throw;
+  }
+}
+
+void RunGeneration::while_current(const std::function<void()>& write) const {
+  const FileLock lock = lock_within(folder_, std::chrono::seconds(20));
+  require_current();
+  write();
+}
+
+}  // namespace hexad::io

@@ -1,0 +1,50 @@
+// Base class of the self-attention layers. Attends to the whole micro-batch, which may be divided over cp ranks, or to
+// cached keys in generation.
+#pragma once
+
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+#include "layers/base/model_config.h"
+
+namespace hexad::layers {
+
+using autograd::Tape;
+using autograd::Value;
+using device::Stream;
+
+/// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
+/// attention sink. With model.window, a token attends to a sliding window.
+class SelfAttention {
+ public:
+  virtual ~SelfAttention() = default;
+  SelfAttention(const SelfAttention&) = delete;
+  SelfAttention& operator=(const SelfAttention&) = delete;
+
+  /// Returns the output [rows, D] of the layer for the normalised input x [rows, D].
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  /// Returns an empty cache of this layer for a sequence of up to `length` tokens.
+  virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
+
+ protected:
+  /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
+  SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
+
+  /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
+  Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
+  /// Returns the attention of the new tokens of one sequence to the keys and values of all its tokens so far. The new
+  /// tokens begin at position `begin`.
+  Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
+  /// Returns the attention [1, H, C] of the last token of a sequence, q[1, H, C], to `rows` [T, 1, C]. The rows are the
+  /// keys and the values of all heads. Gradients are not computed.
+  Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
+
+ private:
+  double scale_;
+  bool causal_, deterministic_;
+  const comm::ProcessGroup* context_;
+  cp::ContextKind context_kind_;
+  int64_t window_;  // see ModelConfig::window_of
+  autograd::AttentionSinks sinks_;
+};
+
+}  // namespace hexad::layers

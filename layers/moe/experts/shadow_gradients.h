@@ -1,0 +1,49 @@
+// Gradients of the weights of shadows in one backward pass.
+#pragma once
+
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "parallel/ep/hot_experts.h"
+
+namespace hexad::moe {
+
+using device::Stream;
+using tensor::Tensor;
+
+/// Gradients [H, ...] of the weights of this rank's shadows, one for each trainable parameter of the experts. Kernels
+/// add the contributions of this rank's rows. Then sum() sums the gradients over all ep ranks, and add_own() adds the
+/// sums of this rank's own experts to the parameters' gradients.
+class ShadowGradients {
+ public:
+  /// `parameters` are the parameters of the layer's experts, and must outlive this object.
+  ShadowGradients(const std::vector<autograd::Parameter*>& parameters, ep::HotExperts hot);
+
+  /// True if there are gradients, because at least one parameter is trainable.
+  bool any() const { return !entries_.empty(); }
+  /// Returns the bytes of all gradients.
+  int64_t bytes() const;
+  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`, and its write mode.
+  autograd::GradientTarget next_target(const autograd::Parameter& p);
+  /// Returns the gradient of trainable parameter `p` for a contribution that is always added.
+  Tensor to_add(const autograd::Parameter& p, Stream& stream);
+
+  /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Collective. `stream` waits for the sums.
+  void sum(Stream& stream, const comm::ProcessGroup& ranks);
+  /// Adds the sums of the experts of ep rank `rank`, which is this rank, to the gradients of the parameters. Call it on
+  /// the compute lane, after sum().
+  void add_own(Stream& stream, int rank) const;
+
+ private:
+  struct Entry {
+    autograd::Parameter* parameter;
+    Tensor gradient{};  // allocated at first use
+    bool written = false;
+  };
+  Entry& entry_of(const autograd::Parameter& p);
+
+  const ep::HotExperts hot_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace hexad::moe

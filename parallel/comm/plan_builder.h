@@ -1,0 +1,52 @@
+// Common parts of the plans of small and large groups: rounds of messages.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "parallel/comm/message_plan.h"
+
+namespace hexad::comm {
+
+/// Builds the plan of one operation. Plans of small groups (message_plan.cpp) and of large groups
+/// (large_group_plan.cpp) derive from it.
+class PlanBuilder {
+ public:
+  PlanBuilder(const Operation& op, int rank, int size, int64_t round_bytes);
+
+ protected:
+  /// True if the group is so large that a rank should not send small tensors to every other rank.
+  bool large() const;
+  static bool is_small(const Tensor& t);
+  /// True if this plan must copy the message of the rank to itself. For device tensors, CardMessageGroup has already
+  /// copied this message (card_messages.h).
+  bool copies_own() const { return op_.out.device().on_host(); }
+
+  /// Adds a round without its empty transfers. The peer knows the sizes and also omits them. Returns the round's index.
+  int add(Round round);
+  /// Adds a round that starts once all earlier rounds have finished.
+  void follow(Round round);
+  /// Exchanges the transfers in pieces of at most `piece` bytes. Element k of both lists belongs to step k. A round
+  /// contains the same piece of the transfers of some steps: as many as fit into a round, and at least direct_ranks.
+  /// Both ranks of a transfer have it in the same step, so they divide it in the same way. The rounds start once rounds
+  /// 0 to `after` have finished.
+  void exchange(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives, int64_t piece,
+                int after = -1);
+  /// Exchanges the transfers in pieces once all earlier rounds have finished.
+  void follow(const std::vector<Transfer>& sends, const std::vector<Transfer>& receives);
+
+  /// Allocates memory that the plan owns.
+  Tensor scratch_tensor(int64_t bytes);
+  /// Returns a function that reduces `sources` to `out` in their order.
+  std::function<void()> reduction(std::byte* out, std::vector<const void*> sources, int64_t count) const;
+  /// Returns the plan. It has at least one round.
+  MessagePlan finished();
+
+  const Operation& op_;
+  const int rank_, size_;
+  const int64_t piece_;       // maximum bytes of a message in a round with a message to every rank
+  const int64_t lone_piece_;  // maximum bytes of a message in a round with only one message
+  MessagePlan plan_;
+};
+
+}  // namespace hexad::comm

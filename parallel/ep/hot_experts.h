@@ -1,0 +1,83 @@
+// Experts whose rows stay on the ranks of their tokens, because every rank gets a copy of their weights.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "framework/tensor/tensor.h"
+#include "parallel/comm/process_group.h"
+
+namespace hexad::ep {
+
+using device::Stream;
+using tensor::Tensor;
+
+/// Hot experts. Every ep rank has a copy of each hot expert, a shadow, and computes it for the rank's own tokens
+/// (FasterMoE, He et al. 2022). A rank has its E / P own experts, followed by its H shadows in the order of list().
+/// Numbers count the experts of all ranks in this order, including shadows: numbers n with n / (E / P + H) = p belong
+/// to rank p. Plans are made for numbers, so they treat shadows as additional experts of each rank. Without hot
+/// experts, the number of an expert is its id.
+class HotExperts {
+ public:
+  HotExperts() = default;
+  /// `hot` are ids among `experts` experts, which are divided among `ranks` ranks in equal blocks. Throws
+  /// std::logic_error if an id is illegal or listed twice.
+  HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks);
+
+  bool any() const { return !hot_.empty(); }
+  /// Returns the hot experts in ascending order.
+  const std::vector<int64_t>& list() const { return hot_; }
+  int64_t count() const { return static_cast<int64_t>(hot_.size()); }
+  /// Returns the number of own experts of each rank; 0 without hot experts.
+  int64_t own() const { return any() ? experts_ / ranks_ : 0; }
+  /// Returns the count of numbers for `experts` experts.
+  int64_t numbers(int64_t experts) const { return experts + ranks_ * count(); }
+  /// Returns the number of `expert` for the slots of ep rank `rank`.
+  int64_t number(int64_t expert, int64_t rank) const;
+  /// Calls f(rank, begin, end) for each rank with hot experts. Entries [begin, end) of list() are experts of this rank.
+  template <class F>
+  void for_each_owner(const F& f) const {
+    for (int64_t begin = 0, end = 0; begin < count(); begin = end) {
+      const int64_t rank = hot_[begin] / own();
+      while (end < count() && hot_[end] / own() == rank) ++end;
+      f(static_cast<int>(rank), begin, end);
+    }
+  }
+
+  /// Converts counts of slots by chunk and number to counts by chunk and expert.
+  std::vector<int64_t> by_expert(std::vector<int64_t> of_numbers) const;
+  /// Converts counts of slots by expert, on ep rank `rank`, to counts by number.
+  std::vector<int64_t> by_number(std::span<const int64_t> of_experts, int64_t rank) const;
+
+  bool operator==(const HotExperts&) const = default;
+
+ private:
+  std::vector<int64_t> hot_;
+  int64_t experts_ = 0, ranks_ = 0;
+};
+
+/// Minimum load of a hot expert. Both limits apply.
+struct HotRule {
+  double least_load;       // as a multiple of the mean load
+  int64_t least_rows = 1;  // in rows
+};
+
+/// Returns the experts that have the minimum load. At most as many experts are hot as a rank has experts of its own, so
+/// that shadows need no more memory than the rank's own weights. If there are more, those with the highest loads are
+/// hot; of experts with equal loads, those with the lowest ids.
+HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule& rule);
+
+/// Returns the hot experts of the slots that all ranks of `sources` send. ids [T, K] (i32, on the host; -1: dropped)
+/// are the slots of this rank. Collective over `sources`: the ranks exchange the loads of all experts, so all of them
+/// get the same result. Throws std::logic_error if an id of this rank is illegal, and Error(communication) if the load
+/// that another rank sent is illegal.
+HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
+                                const comm::ProcessGroup& sources);
+
+/// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the tokens of the ep
+/// ranks `of` one after the other; each rank has the same number of tokens. -1 is not changed. The host reads the ids
+/// ("routing: ids").
+Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream);
+
+}  // namespace hexad::ep

@@ -1,0 +1,15 @@
+// Token rows that are joined over expert groups (joins_rows()): a row is sent in the first chunk with any of its slots,
+// and returns in the last one, as one sum over all chunks.
+#pragma once
+
+#include "parallel/ep/plan_indices.h"
+#include "parallel/ep/received_counts.h"
+
+namespace hexad::ep {
+
+/// Returns the indices of all chunks. Collective over ExpertGroups::sources(): the ranks exchange the experts of each
+/// row. Index tensors are on `device`.
+std::vector<ChunkIndices> join_rows(const SlotOrder& order, const ReceivedCounts& counts, const ExpertGroups& groups,
+                                    const PlanOptions& options, device::Device device);
+
+}  // namespace hexad::ep

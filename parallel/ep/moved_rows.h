@@ -1,0 +1,24 @@
+// Numbers of rows that one all-to-all moves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "parallel/comm/operation.h"
+#include "parallel/ep/node_steps.h"
+
+namespace hexad::ep {
+
+/// Numbers of rows of an all-to-all, in the direction of dispatch. The return sends the same rows in the opposite
+/// direction.
+struct MovedRows {
+  comm::Splits splits;             // numbers of rows to send to, and receive from, each rank of the all-to-all
+  std::optional<NodeSteps> steps;  // set if the all-to-all is hierarchical
+  std::vector<int64_t> shared{};   // [etp]: number of rows that each etp rank receives and the etp ranks gather
+};
+
+/// Returns the splits of the return. `there` are the splits of the dispatch.
+inline comm::Splits returning(const comm::Splits& there) { return {there.receive, there.send}; }
+
+}  // namespace hexad::ep

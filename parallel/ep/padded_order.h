@@ -1,0 +1,14 @@
+// Order of rows with padding, as DeepSpeed-MoE sends them; computed on the host.
+#pragma once
+
+#include "parallel/ep/slot_order.h"
+
+namespace hexad::ep {
+
+/// Returns the slot order of one rank, with padding. Each expert gets at least as many rows as the rank's share of its
+/// capacity: Ordering::capacity times the mean number of the rank's slots per expert. Rows without a slot are padding.
+/// They are copies of token 0. No token uses their results, and their gradients are zero. The ids must be on the host
+/// and valid. The tensors of the result are on the host.
+SlotOrder order_padded(const Tensor& ids, const Ordering& ordering);
+
+}  // namespace hexad::ep

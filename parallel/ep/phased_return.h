@@ -1,0 +1,72 @@
+// Return of rows in phases, after a dispatch in one all-to-all: Parm's SAA (section III-D). While the rows of one phase
+// return, tensor-parallel ranks can gather the rows of the previous phase.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "parallel/ep/moved_rows.h"
+#include "parallel/ep/row_ranges.h"
+
+namespace hexad::ep {
+
+/// Order in which rows return. Rank p fan + j of the all-to-all is rank p of an ep group with `ep` ranks, and rank j of
+/// the `fan` ranks that each return an addend of the same rows. The distance from the rank of a token to the rank of an
+/// expert is (d, i): d in the ring of the ep ranks, i in the ring of the `fan` ranks. Only this distance determines the
+/// phase of a row. Therefore, in each phase, every rank sends to the same number of ranks, and receives from this
+/// number. With n phases, the phase is:
+///   n <= ep      d mod n, so that every phase has about the same number of rows for other nodes
+///   n = ep fan   d fan + i: one rank in each phase (Parm, Fig. 5)
+/// A set contains the rows with the same phase or, if n = ep fan, with the same d. All addends of a set return in one
+/// phase, or in `fan` consecutive phases.
+class ReturnOrder {
+ public:
+  /// `phases` is the requested number of phases. Legal numbers are 1 to `ep`, and `ep` x `fan`; other requests get the
+  /// next lower legal number. If `ep` is 1, all rows return in one phase.
+  ReturnOrder(int ep, int fan, int phases);
+
+  int phases() const { return phases_; }
+  int sets() const { return phases_ < ep_ ? phases_ : ep_; }
+  /// Returns the set of the rows that ep rank `token` sends to ep rank `expert`. Sets are numbered in the order of
+  /// their return.
+  int set(int token, int expert) const { return (expert - token + ep_) % ep_ % sets(); }
+  /// Returns the phase in which rank `expert` of the all-to-all returns rows to rank `token`.
+  int phase(int token, int expert) const;
+  /// Returns the first phase of a set, and the number of phases of a set.
+  int first_phase(int set) const { return set * phases_of_set(); }
+  int phases_of_set() const { return phases_ > ep_ ? fan_ : 1; }
+
+ private:
+  int ep_, fan_, phases_;
+};
+
+/// Rows that return to this rank in one phase, and rows that this rank returns in it.
+struct ReturnPhase : MovedRows {
+  RowRanges leaving;  // rows to return, among the rows that arrived
+  RowRanges landing;  // rows that return, among the rows that this rank sent
+};
+
+/// Slot rows of this rank whose addends return in the phases [first_phase, end_phase).
+struct ReturnSet {
+  int first_phase, end_phase;
+  RowRanges slots;
+};
+
+/// Phases and sets of the rows of one rank. Both are empty if rows return in a single all-to-all.
+struct PhasedReturn {
+  std::vector<ReturnPhase> phases;
+  std::vector<ReturnSet> sets;
+};
+
+/// Arguments of phased_return(), for rank `rank` of the all-to-all.
+struct ReturnSite {
+  int rank, fan;                      // fan: as in ReturnOrder
+  const MovedRows& all;               // rows of all phases
+  std::span<const int> destinations;  // ranks of the all-to-all, in the order in which this rank sends to them
+  const comm::NodeGrid& grid;
+  RowsBetween between;  // numbers of rows that ranks send to each other; called only if all.steps is set
+};
+/// Returns the phases and sets of rank `site.rank`.
+PhasedReturn phased_return(const ReturnOrder& order, const ReturnSite& site);
+
+}  // namespace hexad::ep

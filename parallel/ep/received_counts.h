@@ -1,0 +1,100 @@
+// Counts of slots and rows that ranks exchange before a plan is made, and the order of grouped rows that follows from
+// them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallel/ep/offsets.h"
+#include "parallel/ep/plan_counts.h"
+
+namespace hexad::ep {
+
+/// Numbers of slots and rows, by sender (etp rank j and ep rank p) and chunk c. The local experts of a rank are its own
+/// experts, followed by its shadows.
+struct ReceivedCounts {
+  int64_t etp, ep, chunks, local;
+  int64_t here;                         // ep rank of this rank
+  std::vector<int64_t> slots;           // number of slots for each local expert of this rank
+  std::vector<int64_t> rows;            // number of rows for each ep rank
+  std::vector<int64_t> returning_rows;  // like `rows`, by the chunk in which rows return; empty if rows are not joined
+
+  /// Returns the number of slots that this sender has for local expert e in chunk c.
+  int64_t at(int64_t j, int64_t p, int64_t c, int64_t e) const { return slots[index(j, p, c) * local + e]; }
+  /// Returns the number of slots of this sender for each local expert in chunk c.
+  std::span<const int64_t> of(int64_t j, int64_t p, int64_t c) const {
+    return std::span(slots).subspan(index(j, p, c) * local, local);
+  }
+  int64_t rows_to(int64_t to, int64_t j, int64_t p, int64_t c) const { return rows[index(j, p, c) * ep + to]; }
+  int64_t rows_at(int64_t j, int64_t p, int64_t c) const { return rows_to(here, j, p, c); }
+  /// Returns these counts, but with rows counted by the chunk in which they return.
+  ReceivedCounts by_return() const {
+    ReceivedCounts counts = *this;
+    if (!returning_rows.empty()) counts.rows = returning_rows;
+    return counts;
+  }
+  /// Returns the number of slots in chunk c for all local experts, from all ranks.
+  int64_t in_chunk(int64_t c) const {
+    int64_t all = 0;
+    for (int64_t j = 0; j < etp; ++j)
+      for (int64_t p = 0; p < ep; ++p) all += sum_of(of(j, p, c));
+    return all;
+  }
+
+ private:
+  int64_t index(int64_t j, int64_t p, int64_t c) const { return (j * ep + p) * chunks + c; }
+};
+
+/// Exchanges the full matrix of counts, by expert, in tensors on `device`, which must be a host. Returns the numbers of
+/// slots that this rank receives, and of rows that every rank sends. Collective over ExpertGroups::sources().
+ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& groups, const PlanOptions& options,
+                               device::Device device);
+
+/// Calls f(etp rank, ep rank) for each sender, in the order of the received rows: sorted by etp rank after gathering,
+/// or by ep rank after EspExchange::direct.
+template <class F>
+void for_each_source(const ReceivedCounts& n, EspExchange esp_exchange, const F& f) {
+  const bool direct = esp_exchange == EspExchange::direct;
+  const int64_t outer = direct ? n.ep : n.etp, inner = direct ? n.etp : n.ep;
+  for (int64_t a = 0; a < outer; ++a)
+    for (int64_t b = 0; b < inner; ++b)
+      if (direct)
+        f(b, a);
+      else
+        f(a, b);
+}
+
+/// Index of the first grouped row of each combination of expert, etp rank, ep rank and chunk.
+class GroupedOrder {
+ public:
+  GroupedOrder(const ReceivedCounts& n, int64_t first_chunk, int64_t last_chunk)
+      : n_(n),
+        first_chunk_(first_chunk),
+        chunks_(last_chunk - first_chunk),
+        first_(static_cast<size_t>(n.etp * n.ep * chunks_ * n.local)) {
+    int64_t row = 0;
+    offsets.push_back(0);
+    for (int64_t e = 0; e < n.local; ++e) {
+      for (int64_t j = 0; j < n.etp; ++j)
+        for (int64_t p = 0; p < n.ep; ++p)
+          for (int64_t c = first_chunk; c < last_chunk; ++c) {
+            first_[index(j, p, c, e)] = row;
+            row += n.at(j, p, c, e);
+          }
+      offsets.push_back(row);
+    }
+  }
+  int64_t first(int64_t j, int64_t p, int64_t c, int64_t e) const { return first_[index(j, p, c, e)]; }
+  std::vector<int64_t> offsets;
+
+ private:
+  size_t index(int64_t j, int64_t p, int64_t c, int64_t e) const {
+    return static_cast<size_t>(((j * n_.ep + p) * chunks_ + c - first_chunk_) * n_.local + e);
+  }
+  const ReceivedCounts& n_;
+  int64_t first_chunk_, chunks_;  // the chunks whose rows are grouped together
+  std::vector<int64_t> first_;
+};
+
+}  // namespace hexad::ep

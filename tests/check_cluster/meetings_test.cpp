@@ -1,0 +1,82 @@
+#include "tools/check_cluster/meetings.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <utility>
+
+namespace hexad::check_cluster {
+namespace {
+
+TEST(Opponents, EveryPairMeetsOnceInDisjointPairs) {
+  for (int64_t count = 0; count <= 17; ++count) {
+    std::map<std::pair<int64_t, int64_t>, int> met;
+    for (int64_t round = 0; round < rounds_of(count); ++round)
+      for (int64_t player = 0; player < count; ++player) {
+        const auto other = opponent_of(round, player, count);
+        if (!other) continue;
+        ASSERT_NE(*other, player) << count << " players, round " << round;
+        ASSERT_LT(*other, count);
+        ASSERT_EQ(opponent_of(round, *other, count), player) << count << " players, round " << round;
+        ++met[{player, *other}];
+      }
+    EXPECT_EQ(static_cast<int64_t>(met.size()), count * (count - (count > 0 ? 1 : 0))) << count;
+    for (const auto& [pair, times] : met) EXPECT_EQ(times, 1);
+  }
+}
+
+// Returns the meetings of all ranks, after checks that they agree.
+std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank) {
+  const comm::NodeGrid grid(node_of_rank);
+  std::vector<std::vector<int>> all;
+  for (int rank = 0; rank < static_cast<int>(node_of_rank.size()); ++rank) all.push_back(meetings_of(grid, rank));
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    EXPECT_EQ(all[rank].size(), all[0].size());
+    for (size_t i = 0; i < all[rank].size(); ++i)
+      if (const int other = all[rank][i]; other >= 0) {
+        EXPECT_EQ(all[static_cast<size_t>(other)][i], static_cast<int>(rank));
+      }
+  }
+  return all;
+}
+
+TEST(Meetings, OneRankMeetsNobody) { EXPECT_TRUE(agreed_meetings({0})[0].empty()); }
+
+TEST(Meetings, RanksMeetAllRanksOfTheirNodeAndOneRankOfEachOtherNode) {
+  const auto all = agreed_meetings({0, 0, 1, 1, 2, 2});
+  std::set<int> met(all[2].begin(), all[2].end());
+  met.erase(-1);
+  EXPECT_EQ(met, (std::set<int>{0, 3, 4}));
+}
+
+TEST(Meetings, NoTwoPairsShareTheLinkOfANode) {
+  const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3};
+  const auto all = agreed_meetings(node_of_rank);
+  for (size_t round = 0; round < all[0].size(); ++round) {
+    std::map<int, int> crossing;
+    for (size_t rank = 0; rank < all.size(); ++rank)
+      if (const int other = all[rank][round];
+          other >= 0 && node_of_rank[static_cast<size_t>(other)] != node_of_rank[rank])
+        ++crossing[node_of_rank[rank]];
+    for (const auto& [node, pairs] : crossing) EXPECT_EQ(pairs, 1) << "node " << node << ", round " << round;
+  }
+}
+
+TEST(Meetings, RanksOfUnequalNodesMeet) {
+  const auto all = agreed_meetings({0, 1, 1, 1, 0, 2});
+  std::set<int> met(all[5].begin(), all[5].end());
+  met.erase(-1);
+  EXPECT_EQ(met, (std::set<int>{0, 1}));
+}
+
+TEST(Meetings, RanksOfManyNodesMeetASample) {
+  std::vector<int> node_of_rank;
+  for (int rank = 0; rank < 200; ++rank) node_of_rank.push_back(rank);
+  const auto all = agreed_meetings(node_of_rank);
+  EXPECT_EQ(static_cast<int64_t>(all[0].size()), most_nodes_of_all_pairs);
+  for (const auto& meetings : all) EXPECT_EQ(std::set<int>(meetings.begin(), meetings.end()).size(), meetings.size());
+}
+
+}  // namespace
+}  // namespace hexad::check_cluster

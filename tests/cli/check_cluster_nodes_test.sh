@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared. Skipped (77) if
+# network namespaces cannot be made.
+. "$(dirname "$0")/cli.sh"
+
+nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh
+
+test_slow_link_of_a_node_is_named() {
+  cat >slow_link.sh <<'S'
+case $(hostname) in *n2) tc qdisc change dev eth0 root tbf rate 20mbit burst 128kb latency 50ms || exit 9 ;; esac
+exec "$@"
+S
+  expect 0 "$nodes" --nodes 4 --ranks 1 --rate 200mbit bash "$PWD/slow_link.sh" "$HEXAD" check-cluster --seconds 20 \
+    --svg "$PWD/links.svg"
+  expect_text out '4 ranks on 4 nodes'
+  grep 'n2 sends slowly to all 3 other nodes' out >slow || failed 'the slow link is not named'
+  expect_text slow 'warning, link: node hx' 'times slower than other nodes'
+  expect_text links.svg 'bandwidth, from row to column' 'latency, from row to column'
+}
+
+test_folder_of_one_node_is_a_failure() {
+  cat >not_shared.sh <<'S'
+case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac
+exec "${@:2}"
+S
+  mkdir shared
+  expect 4 "$nodes" --nodes 2 --ranks 1 bash "$PWD/not_shared.sh" "$PWD/shared" \
+    "$HEXAD" check-cluster --seconds 2 --folder "$PWD/shared" --patience 2
+  expect_text out 'failure, folder: rank 1 (node hx' 'is not visible after 2 s' 'a run would end with exit code 4'
+}
+
+# The second node has its own folder, which is synchronised with the first node's folder every 3 s.
+test_stale_file_system_is_named() {
+  cat >stale.sh <<'S'
+shared=$1 real=$2
+shift 2
+case $(hostname) in *n1) ;; *) exec "$@" ;; esac
+mount --bind "$shared" "$real" && mount -t tmpfs tmpfs "$shared" || exit 9
+copy() { # FROM TO: replaces TO in one step if it differs
+  cmp -s "$1" "$2" || { cp "$1" "$2.sync" && mv "$2.sync" "$2"; }
+}
+synchronise() {
+  local folder file
+  for folder in "$real"/.hexad-check-*; do
+    [ -d "$folder" ] || continue
+    local mine=$shared/${folder##*/}
+    [ ! -f "$mine/rank-1" ] || copy "$mine/rank-1" "$folder/rank-1"
+    for file in "$folder"/rank-0; do [ ! -f "$file" ] || { mkdir -p "$mine"; copy "$file" "$mine/rank-0"; }; done
+  done
+}
+while :; do
+  synchronise
+  sleep 3
+done >"$real.log" 2>&1 </dev/null &
+loop=$!
+"$@"
+code=$?
+kill $loop
+exit $code
+S
+  mkdir shared real
+  expect 0 "$nodes" --nodes 2 --ranks 1 bash "$PWD/stale.sh" "$PWD/shared" "$PWD/real" \
+    "$HEXAD" check-cluster --seconds 2 --folder "$PWD/shared" --patience 20
+  expect_text out 'warning, folder: the file system is stale on rank 0 (node hx' 'new files appear after ' \
+    'warning, folder: rank 1 (node hx' 'got a lock (flock) that rank 0 (node hx'
+}
+
+"$nodes" --ranks 1 true >/dev/null
+[ $? -ne 77 ] || exit 77
+run_tests "$@"

@@ -1,0 +1,241 @@
+#!/usr/bin/env bash
+# tools/elastic.sh: runs that lose ranks and get them back, and a stale job that returns.
+. "$(dirname "$0")/cli.sh"
+
+elastic=$CLI_TESTS/../../tools/elastic.sh
+
+# Writes start.sh, which counts its starts in `starts` and records each start in `log`. Line N of the file `faults`
+# defines the fault of start N: HEXAD_FAULT, then the number of ranks that remain while start N runs.
+write_launcher() {
+  cat >start.sh <<S
+#!/usr/bin/env bash
+number=\$((\$(cat starts 2>/dev/null || echo 0) + 1))
+echo \$number >starts
+echo "\$number \$1" >>log
+read -r fault left <<<"\$(sed -n "\${number}p" faults)"
+[ -z "\$left" ] || echo "\$left" >left
+[ -z "\$fault" ] || [ "\$fault" == - ] || export HEXAD_FAULT=\$fault
+exec $(printf '%q ' "${launch[@]}") -np "\$@"
+S
+  chmod +x start.sh
+}
+
+test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
+  local job=(train.steps=40 parallel.ep=4)
+  expect 0 "$HEXAD" train tiny.yaml train.steps=40 run.dir=whole
+  write_launcher
+  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back.
+  # Start 3 loses a rank in step 36.
+  printf '%s\n' "kill@3,5 3" "slow@0,1,500 4" "kill@1,36 2" "- 2" >faults
+  echo 4 >left
+  expect 0 "$elastic" --available 'cat left' --every 1 2 4 ./start.sh '{ranks}' "$HEXAD" train tiny.yaml "${job[@]}"
+  expect_equal "$(tr '\n' ' ' <log)" "1 4 2 2 3 4 4 2 "
+  expect_text err "start 1: 4 of 4 ranks" "exit code 137 of start 1; 3 ranks are left: going on from step-00000004" \
+    "start 2: 2 of 4 ranks, parallel.ep=2" "4 ranks are available: the run saves, to continue on 4" "exit code 75 of start 2" \
+    "exit code 137 of start 3; 2 ranks are left: going on from step-00000034" "resumed from run/checkpoints/step-00000034"
+  expect_text out "step 40/40"
+  expect_same_losses whole run
+  expect 0 "$HEXAD" inspect run --verify
+}
+
+# The old job is suspended, and the new job does not see its lock, as after a network partition. The new job has ended
+# when the old job continues, so no lock protects the run directory.
+test_stale_job_that_returns_writes_nothing() {
+  local old=()
+  "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
+  launcher=$!
+  wait_until has_steps run 3
+  old=($(process_of 0) $(process_of 1))
+  kill -STOP "${old[@]}"
+  rm run/lock
+  expect 0 "$elastic" 1 2 "${launch[@]}" -np '{ranks}' "$HEXAD" train tiny.yaml
+  files_of_run >before
+  kill -CONT "${old[@]}"
+  code=0
+  wait "$launcher" || code=$?
+  expect_equal "$code" 2
+  expect_text old.err "run/generation: is 2, expected 1, the number of this job's start" \
+    "another job has taken over the run directory"
+  files_of_run >after
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
+  expect 0 "$HEXAD" inspect run --verify
+}
+files_of_run() { find run -type f ! -path 'run/log/*' ! -path 'run/tensorboard/*' -exec sha256sum {} + | sort; }
+
+test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
+  local old
+  "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >old.out 2>old.err &
+  old=$!
+  wait_until has_steps run 3
+  kill -STOP "$old"
+  rm run/lock
+  expect 0 "$HEXAD" train tiny.yaml
+  find run/checkpoints -type f -exec sha256sum {} + | sort >before
+  kill -USR1 "$old"
+  kill -CONT "$old"
+  code=0
+  wait "$old" || code=$?
+  expect_equal "$code" 2
+  find run/checkpoints -type f -exec sha256sum {} + | sort >after
+  cmp -s before after || failed "the stale job changed files: $(diff before after)"
+}
+
+# A launcher that only records its arguments and ends with the given code.
+fake() { # CODE
+  echo "echo \"\$*\" >>log; exit $1"
+}
+
+test_codes_that_a_new_start_would_repeat_end_the_script() {
+  local code_of_run
+  for code_of_run in 0 2 3 4 5 139; do
+    rm -f log
+    expect "$code_of_run" "$elastic" 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
+    expect_count 1 log "4 $HEXAD train tiny.yaml"
+  done
+}
+
+test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
+  local code_of_run
+  for code_of_run in 1 6 7 75 137 233 255; do
+    rm -f log
+    expect "$code_of_run" "$elastic" --tries 2 --every 1 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
+    expect_count 2 log "4 $HEXAD train tiny.yaml"
+    expect_text err "2 starts in a row without a new checkpoint"
+  done
+}
+
+test_unreachable_hosts_are_omitted() {
+  printf '%s\n' '# rack 1' 'a slots=2' 'b:2' '' >hosts
+  printf 'c max_slots=4 slots=2' >>hosts # without a newline at the end
+  printf '#!/usr/bin/env bash\ngrep -qx "$1" up\n' >reach.sh
+  chmod +x reach.sh
+  local host
+  for host in "a b c:4 2 a:2,b:2" "b c:4 2 b:2,c:2" "c:2 1 c:2"; do
+    tr ' ' '\n' <<<"${host%%:*}" >up
+    rm -f log
+    expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
+      "$HEXAD" train tiny.yaml
+    expect_text log "${host#*:} $HEXAD train tiny.yaml"
+  done
+}
+
+test_script_waits_for_the_fewest_ranks() {
+  local script
+  echo 1 >left
+  "$elastic" --available 'cat left' --every 1 2 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "1 ranks are left; waiting for at least 2 (MIN)" err
+  expect_nothing_at log
+  echo 4 >left
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
+  expect_text log "4 $HEXAD train tiny.yaml"
+  rm log
+  echo 3 >left
+  "$elastic" --available 'cat left' --every 1 3 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "3 ranks are left, with a layout of 2; waiting for at least 3 (MIN)" err
+  echo 4 >left
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
+  expect_text log "4 $HEXAD train tiny.yaml"
+  rm log
+  echo 0 >left
+  "$elastic" --available 'cat left' --every 1 2 4 bash -c "$(fake 0)" - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "0 ranks are left" err
+  kill -USR1 "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+  expect_nothing_at log
+}
+
+# The launcher of this test is killed by the signal, like mpirun before it has a handler.
+test_signal_before_the_launcher_has_started_ends_the_script() {
+  local script
+  "$elastic" 1 2 bash -c 'echo >started; sleep 20; :' - '{ranks}' "$HEXAD" train tiny.yaml >out 2>err &
+  script=$!
+  wait_until test -e started
+  kill -USR1 "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+  expect_text err "asked to end: exit code 75"
+}
+
+# A launcher that loses ranks, and a program without a layout for the ranks that remain.
+test_script_waits_for_ranks_with_a_layout() {
+  cat >program.sh <<'S'
+#!/usr/bin/env bash
+# train RECIPE, or validate RECIPE --world RANKS --nearest
+[ "$1" != train ] || exit "$(cat code)"
+[ "$4" == 4 ] || { echo "no layout of $4 ranks or fewer is legal" >&2; exit 2; }
+printf 'ranks 4\nrun_dir run\n'
+S
+  chmod +x program.sh
+  echo 3 >left
+  expect 2 "$elastic" --available 'cat left' --every 1 2 4 env RANKS='{ranks}' ./program.sh train tiny.yaml
+  expect_text err "no layout of 3 ranks or fewer is legal"
+  echo 4 >left
+  echo 7 >code
+  local script
+  "$elastic" --available 'cat left' --every 1 2 4 bash -c 'echo 3 >left; "$@"' - env RANKS='{ranks}' \
+    ./program.sh train tiny.yaml >out 2>err &
+  script=$!
+  wait_until grep -qsF "3 ranks are left; waiting for at least 2 (MIN)" err
+  echo 0 >code
+  echo 4 >left
+  wait "$script" || failed "the script ended with exit code $?, expected 0"
+  expect_text err "exit code 7 of start 1; 4 ranks are left: going on from the beginning"
+}
+
+test_signal_saves_the_run_and_ends_the_script() {
+  local script
+  "$elastic" 1 2 "${launch[@]}" -np '{ranks}' "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
+  script=$!
+  wait_until has_steps run 3
+  kill -TERM "$script"
+  code=0
+  wait "$script" || code=$?
+  expect_equal "$code" 75
+  expect_text err "asked to end: exit code 75" "saved: start the run again to continue"
+  expect 0 "$HEXAD" inspect run --verify
+}
+
+test_nearest_layout_is_printed_for_scripts() {
+  expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 4 --nearest
+  expect_equal "$(cat out)" $'ranks 4\nrun_dir run'
+  expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 3 --nearest
+  expect_equal "$(cat out)" $'ranks 2\nrun_dir run\nparallel.ep=2'
+  expect 2 "$HEXAD" validate tiny.yaml --nearest
+  expect 2 "$HEXAD" validate tiny.yaml --world 0 --nearest
+  expect_text err "--world is 0, expected at least 1 with --nearest"
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest --mesh
+  expect_text err "--nearest and --mesh are given"
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest model.heads=3
+  expect_text err "model.heads"
+}
+
+test_wrong_arguments_are_explained() {
+  expect 2 "$elastic"
+  expect_text err "tools/elastic.sh [OPTION...] MIN MAX COMMAND..."
+  expect 2 "$elastic" 4 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "MIN is 4, expected at most MAX (2)"
+  expect 2 "$elastic" few 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "MIN is 'few', expected a whole number from 1"
+  expect 2 "$elastic" 1 2 mpirun -np 2 "$HEXAD" train tiny.yaml
+  expect_text err "COMMAND contains no {ranks}"
+  expect 2 "$elastic" 1 2 mpirun -np '{ranks}' "$HEXAD" eval run
+  expect_text err "COMMAND does not end with: PROGRAM train RECIPE"
+  expect 2 "$elastic" 1 2 mpirun --host '{hosts}' -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "COMMAND contains {hosts}, expected --hostfile or a Slurm job"
+  expect 2 "$elastic" --available 'echo 2' 1 2 mpirun -N '{nodes}' -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "COMMAND contains {nodes}, but --available prints only a number"
+  expect 2 "$elastic" --every soon 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "--every is 'soon'"
+  expect 2 "$elastic" --evry 2 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml
+  expect_text err "unknown option '--evry'"
+  expect 2 "$elastic" 1 2 mpirun -np '{ranks}' "$HEXAD" train tiny.yaml model.hiden=3
+  expect_text err "hiden"
+}
+
+run_tests "$@"

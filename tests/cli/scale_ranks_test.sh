@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# `hexad scale`: points of a small recipe under mpirun, their tables, and continuation after an interruption.
+. "$(dirname "$0")/cli.sh"
+export OMPI_MCA_hwloc_base_binding_policy=none  # other tests run at the same time
+
+# Writes an experiment with four points: 1 and 2 ranks, each with two learning rates.
+make_experiment() { # [EXTRA_LINE...]
+  cat >e.yaml <<'Y'
+recipe: tiny.yaml
+dir: results
+set: [checkpoint.every=0, checkpoint.at_end=false]
+ranks: [1, 2]
+vary:
+  - {name: lr, key: optim.lr, values: [0.01, 0.02]}
+repeats: 2
+steps: 3
+warmup_steps: 1
+Y
+  printf '%s\n' "$@" >>e.yaml
+}
+has_metrics() { ls results/*/repeat-1/metrics.jsonl; }
+states() { cat results/*/repeat-*.json | grep -cF "\"state\": \"$1\""; }
+
+test_points_run_and_finished_points_never_run_again() {
+  make_experiment
+  expect 0 "$HEXAD" scale e.yaml
+  expect_text out '8 runs executed, 0 finished before, 0 failed' '| ranks | lr |' results/report.html
+  expect_equal "$(states finished)" 8
+  expect_file results/ranks-2_lr-0.02/repeat-2/metrics.jsonl
+  expect_file results/ranks-2_lr-0.02/repeat-2/recipe.yaml
+  expect_equal "$(wc -l <results/scale.csv)" 5
+  expect_text results/scale.csv point,ranks,axis_lr, exposed_share_dp
+  expect_text results/scale.json '"efficiency"' '"losses"'
+  expect_text results/report.html '<!DOCTYPE html>' '<svg '
+  expect_text results/table.md '| ranks | lr |'
+  cp results/scale.csv before.csv
+  expect 0 "$HEXAD" scale e.yaml --compare before.csv
+  expect_text out '0 runs executed, 8 finished before' '1.000'
+  cmp before.csv results/scale.csv || failed "the table changed although no point ran"
+  # A killed run starts again; the results of the other runs are kept.
+  sed -i 's/finished/started/' results/ranks-1_lr-0.01/repeat-1.json
+  expect 0 "$HEXAD" scale e.yaml
+  expect_text out '1 run executed, 7 finished before'
+}
+
+test_an_interrupted_experiment_continues() {
+  make_experiment
+  sed -i 's/^steps: 3/steps: 400/' e.yaml
+  "$HEXAD" scale e.yaml ranks=[1] >first 2>&1 &
+  local scale=$!
+  wait_until has_metrics >ignored 2>&1
+  kill -TERM $scale
+  wait $scale
+  expect_equal $? 143
+  expect_equal "$(states started)" 1
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_equal "$(states finished)" 4
+}
+
+test_a_dry_run_lists_points_and_runs_nothing() {
+  make_experiment
+  expect 0 "$HEXAD" scale e.yaml --dry-run
+  expect_text out ranks-1_lr-0.01 ranks-2_lr-0.02 '4 points, 2 runs each' 'no prediction of step times: the experiment has no cluster file'
+  expect_nothing_at results
+  expect 0 "$HEXAD" scale e.yaml --dry-run "cluster=$CLI_TESTS/../../recipes/clusters/two-nodes-200mbit.yaml"
+}
+
+test_problems_of_points_are_reported_together() {
+  make_experiment 'max_ranks: 2'
+  expect 2 "$HEXAD" scale e.yaml 'ranks=[2, 3, 4]' 'vary=[{name: ep, key: parallel.ep, values: [1, 5]}]'
+  expect_text err 'ranks.1 (3) is more than the 2 available ranks' 'ranks.2 (4) is more than' ranks-2_ep-5
+  expect_nothing_at results
+  make_experiment 'stps: 3'
+  expect 2 "$HEXAD" scale e.yaml
+  expect_text err 'e.yaml:10: stps is not a key'
+}
+
+test_points_beyond_the_memory_are_refused_unless_they_have_results() {
+  make_experiment
+  local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'
+  expect 2 "$HEXAD" scale e.yaml 'vary=[]' "$huge"
+  expect_text err 'e.yaml:4: ranks-1: ' 'e.yaml:4: ranks-2: '
+  expect_nothing_at results
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --dry-run
+  expect_text out '2 points, 2 runs each' TiB
+  expect 0 "$HEXAD" scale e.yaml 'vary=[]' "$huge" --report
+  expect_file results/scale.csv
+}
+
+test_a_folder_that_cannot_be_made_is_named() {
+  make_experiment
+  touch file
+  expect 4 "$HEXAD" scale e.yaml dir=file/results
+  expect_text err 'file/results: cannot be created'
+}
+
+test_foreign_and_half_written_folders_are_refused_by_name() {
+  make_experiment
+  mkdir results
+  touch results/mine
+  expect 2 "$HEXAD" scale e.yaml
+  expect_text err 'results has files, but no experiment.json'
+  expect_file results/mine
+  rm -r results
+  expect 0 "$HEXAD" scale e.yaml --report
+  expect 2 "$HEXAD" scale e.yaml --report seed=2
+  expect_text err 'results/experiment.json belongs to another experiment: seed: 1 -> 2'
+  printf 'point,step_seconds\na,1' >half.csv
+  expect 2 "$HEXAD" scale e.yaml --compare half.csv
+  expect_text err 'half.csv:2: the line does not end with a newline; the file is incomplete'
+  expect 2 "$HEXAD" scale e.yaml --dry-run --compare results/scale.csv
+  expect_text err '--compare is given with --dry-run'
+  expect 2 "$HEXAD" scale e.yaml --dry-run --report
+  expect_text err 'several of --dry-run'
+}
+
+test_a_failed_point_is_named_and_the_others_run() {
+  make_experiment
+  expect 2 "$HEXAD" scale e.yaml repeats=1 ranks=[1] 'launcher=sh -c'
+  expect_text out 'ranks-1_lr-0.01' 'failed: exit code' results/ranks-1_lr-0.01/repeat-1.txt
+}
+
+test_submit_writes_array_scripts_within_the_node_hours() {
+  make_experiment 'ranks_per_node: 1' 'minutes: 5'
+  expect 0 "$HEXAD" scale e.yaml --submit
+  expect_text out 'sbatch results/submit-1-nodes.sh' 'sbatch results/submit-2-nodes.sh'
+  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=11'
+  expect 0 "$HEXAD" scale e.yaml --submit minutes=6
+  expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
+  expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
+  bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
+  expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
+  expect_text out '2 runs executed'
+  expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other
+  expect_text err 'max_node_hours (0.5) is less than the'
+  expect_nothing_at other
+}
+
+run_tests "$@"

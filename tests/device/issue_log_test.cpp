@@ -1,0 +1,86 @@
+// Dependencies between the operations of a log.
+#include "framework/device/meta/issue_log.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/device/meta/meta_stream.h"
+
+namespace hexad::device {
+namespace {
+
+using Issues = std::vector<int32_t>;
+
+int32_t add_kernel(IssueLog& log, Lane lane) { return log.add("kernel", "", lane, MemoryWork{1}); }
+int32_t add_exchange(IssueLog& log, Lane lane) {
+  return log.add("comm", "all_to_all", lane, CommunicationWork{.group = 0, .sent = 1, .received = 1});
+}
+const Issues& after(const IssueLog& log, int32_t issue) { return log.issues()[issue].after; }
+
+TEST(IssueLog, LaneThatOnlyCommunicatesWaitsForTheLastKernelOfAnotherLane) {
+  IssueLog log(IssueLog::Host::launches);
+  for (int i = 0; i < 3; ++i) {
+    const int32_t kernel = add_kernel(log, Lane::compute);
+    log.wait(Lane::inter, kernel);
+    EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{kernel});
+  }
+}
+
+TEST(IssueLog, LaneThatOnlyCommunicatesKeepsItsWaits) {
+  IssueLog log(IssueLog::Host::launches);
+  const int32_t kernel = add_kernel(log, Lane::compute), copy = add_kernel(log, Lane::copy);
+  log.wait(Lane::inter, kernel), log.wait(Lane::inter, copy);
+  add_exchange(log, Lane::inter);
+  EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), (Issues{kernel, copy}));
+}
+
+TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
+  IssueLog log(IssueLog::Host::launches);
+  const int32_t one = add_exchange(log, Lane::inter), two = add_exchange(log, Lane::inter);
+  log.wait(Lane::compute, two), log.wait(Lane::compute, one), log.wait(Lane::compute, one);
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{one, two}));
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
+}
+
+TEST(IssueLog, HostWaitsApplyToAllLanes) {
+  IssueLog log(IssueLog::Host::launches);
+  const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);
+  log.wait_on_host(first), log.wait_on_host(last);
+  for (const Lane lane : {Lane::compute, Lane::intra}) EXPECT_EQ(after(log, add_kernel(log, lane)), Issues{last});
+  EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{last});
+}
+
+TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
+  const int32_t copy = add_kernel(log, Lane::inter), one = add_exchange(log, Lane::inter);
+  inter.wait(Event::at(log.mark(one)));
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
+  const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` includes `one`
+  compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
+}
+
+TEST(MetaStream, HostWaitsForAllThatAnEventRecorded) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log);
+  const int32_t exchange = add_exchange(log, Lane::intra);
+  inter.wait(Event::at(log.mark(exchange)));
+  inter.record().wait();
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{exchange});
+}
+
+TEST(IssueLog, OperationsDuringAPauseAreNotAwaited) {
+  IssueLog log(IssueLog::Host::launches);
+  int32_t paused = 0;
+  {
+    const IssueLog::Pause pause(&log);
+    paused = add_kernel(log, Lane::compute);
+  }
+  EXPECT_EQ(paused, -1);
+  log.wait(Lane::inter, paused), log.wait_on_host(paused);
+  EXPECT_EQ(after(log, add_exchange(log, Lane::inter)), Issues{});
+}
+
+}  // namespace
+}  // namespace hexad::device

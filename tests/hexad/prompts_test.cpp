@@ -1,0 +1,98 @@
+// Prompts of `hexad generate`.
+#include "tools/hexad/commands/prompts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/data/chat_record.h"
+#include "framework/data/encoding.h"
+#include "tests/training/test_folder.h"
+#include "tests/training/training.h"
+
+namespace hexad::app {
+
+using namespace base;
+namespace {
+
+// Returns the ids that `hexad prepare` writes for a whole conversation.
+std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt,
+                              const std::string& answer) {
+  nlohmann::json turns = nlohmann::json::array();
+  if (!prompt.system.empty()) turns.push_back({{"role", "system"}, {"content", prompt.system}});
+  turns.push_back({{"role", "user"}, {"content", prompt.text}});
+  turns.push_back({{"role", "assistant"}, {"content", answer}});
+  data::Document document;
+  EXPECT_EQ(data::write_conversation({{"messages", turns}}, form, document), "");
+  return data::encode_document(tokenizer, document, false).ids;
+}
+
+TEST(ChatPrompt, IsTheBeginningOfAPreparedConversation) {
+  const auto bytes = data::make_byte_tokenizer();
+  for (const data::ChatForm& form : data::chat_forms()) {
+    const Prompt prompt{.text = "why?", .system = form.find("system") ? "be short" : ""};
+    const std::vector<int32_t> ids = chat_prompt(*bytes, form, prompt);
+    const std::vector<int32_t> whole = prepared(*bytes, form, prompt, "so");
+    ASSERT_EQ(ids.front(), bytes->end_of_document())
+        << "without a token for the beginning, the prompt starts with the end of the previous document";
+    ASSERT_LT(ids.size(), whole.size());
+    EXPECT_TRUE(std::equal(ids.begin() + 1, ids.end(), whole.begin())) << form.name;
+    std::vector<int32_t> rest = bytes->encode("so");
+    const std::vector<int32_t> end = end_of_answer(*bytes, form);
+    rest.insert(rest.end(), end.begin(), end.end());
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids) - 1)) << form.name;
+  }
+}
+
+TEST(ChatPrompt, SystemTextNeedsItsRole) {
+  const auto bytes = data::make_byte_tokenizer();
+  const std::string message = tests::message_of(
+      ExitCode::usage, [&] { chat_prompt(*bytes, data::chat_form("gemma"), {.text = "why?", .system = "be short"}); });
+  EXPECT_EQ(message, "--system needs a form with the role system; --chat-form gemma has user, assistant");
+}
+
+TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
+  const auto bytes = data::make_byte_tokenizer();
+  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3"};
+  const std::string message =
+      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, data::chat_form("gemma"), prompt); });
+  EXPECT_EQ(message,
+            "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant");
+}
+
+TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
+  const tests::Scratch folder;
+  std::ofstream(folder / "one.json") << R"({"prompt": "p"})";
+  const auto prompts = read_prompts(folder / "one.json", "", false);
+  ASSERT_EQ(prompts.size(), 1u);
+  EXPECT_EQ(prompts[0].text, "p");
+  std::ofstream(folder / "list.json") << R"([{"prompt": "p"}, {"prompt": "q"}])";
+  const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "list.json", "", false); });
+  EXPECT_NE(message.find("list.json:1: expected an object with a text under \"prompt\""), message.npos) << message;
+}
+
+TEST(ReadPrompts, ReadsLinesAndObjects) {
+  const tests::Scratch folder;
+  std::ofstream(folder / "a.txt") << "\xef\xbb\xbf"  // a byte order mark
+                                  << "first\r\n\n  \nsecond one\n";
+  const auto lines = read_prompts(folder / "a.txt", "be short", true);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].text, "first");
+  EXPECT_EQ(lines[0].system, "be short");
+  EXPECT_EQ(lines[1].text, "second one");
+  EXPECT_TRUE(lines[1].place.ends_with("a.txt:4")) << lines[1].place;
+  std::ofstream(folder / "a.jsonl") << R"({"prompt": "p", "system": "s"})"
+                                    << "\n";
+  const auto objects = read_prompts(folder / "a.jsonl", "", true);
+  ASSERT_EQ(objects.size(), 1u);
+  EXPECT_EQ(objects[0].text, "p");
+  EXPECT_EQ(objects[0].system, "s");
+  const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "a.jsonl", "", false); });
+  EXPECT_NE(message.find("a.jsonl:1: \"system\" needs --chat-form"), message.npos) << message;
+}
+
+}  // namespace
+}  // namespace hexad::app

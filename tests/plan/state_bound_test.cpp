@@ -1,0 +1,96 @@
+// Bounds of a rank's state, compared with estimates of its memory.
+#include "tools/plan/state_bound.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/plan/two_nodes.h"
+#include "tests/training/training.h"
+#include "tools/plan/memory_estimate.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int64_t ranks = 16;
+
+const std::string yaml =
+    "model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 64, vocab: 1024,\n"
+    "        moe: {experts: 8, top_k: 2, expert_hidden: 512}}\n"
+    "batch: {global: 64, micro: 1}\n"
+    "train: {steps: 10, precision: bf16}\n"
+    "data: {synthetic: true}\n";
+
+// Bytes a rank would need for main weights of the routers, which are stored in f32 and have none: layers x experts x
+// hidden x 4 bytes, divided over all ranks.
+constexpr double main_weights_of_routers = 8. * 8 * 512 * 4 / ranks;
+
+Cluster without_offload() {
+  Cluster cluster = two_nodes();
+  cluster.machine->host_memory.reset();
+  return cluster;
+}
+
+StateBound bound_of(const Recipe& r, const Cluster& cluster) {
+  return {r, layers::parameter_counts(r.model, train::Extensions{}), cluster};
+}
+
+TEST(StateBound, IsBelowTheMemoryOfEveryLayout) {
+  for (const std::vector<std::string>& overrides : {std::vector<std::string>{"parallel.ep=8"},
+                                                    {"parallel={ep: 4, zero: 1}"},
+                                                    {"parallel={tp: 2, sp: true, ep: 2, zero: 1}"},
+                                                    {"parallel.zero=3"},
+                                                    {"parallel={zero: 3, ep: 4}"},
+                                                    {"optim.main_weights=rest"},
+                                                    {"optim.main_weights=rest", "optim.moment_dtype=bf16"},
+                                                    {"train.precision=f32", "parallel.zero=1"}}) {
+    const Recipe r = recipe_of(yaml, overrides, ranks);
+    const StateBound bound = bound_of(r, without_offload());
+    const MemoryEstimate m = estimate_memory(r, {}, ranks);
+    const double of_layout = bound.of_layout(r, ranks);
+    EXPECT_LE(of_layout, m.weights + m.gradients + m.optimizer) << testing::PrintToString(overrides);
+    if (r.parallel.zero < 3) {  // under ZeRO-3, the weights of some layers are gathered
+      EXPECT_GT(of_layout, 0.5 * (m.weights + m.gradients + m.optimizer)) << testing::PrintToString(overrides);
+    }
+    EXPECT_LE(bound.of_any_layout(ranks), of_layout) << testing::PrintToString(overrides);
+  }
+}
+
+TEST(StateBound, LeavesOutAnOptimizerThatMayBeOffloaded) {
+  const Recipe r = recipe_of(yaml, {}, ranks);
+  EXPECT_TRUE(bound_of(r, without_offload()).has_optimizer());
+  EXPECT_FALSE(bound_of(r, two_nodes()).has_optimizer());
+  // Weights and gradients take 6 of the 18 bytes of a bf16 parameter.
+  EXPECT_DOUBLE_EQ(3 * bound_of(r, two_nodes()).of_any_layout(ranks) - main_weights_of_routers,
+                   bound_of(r, without_offload()).of_any_layout(ranks));
+}
+
+TEST(StateBound, CountsOnlyWeightsIfParametersAreFrozen) {
+  const Recipe all = recipe_of(yaml, {}, ranks), some = recipe_of(yaml, {"optim.freeze=[embedding.weight]"}, ranks);
+  const StateBound bound = bound_of(some, without_offload());
+  EXPECT_FALSE(bound.has_gradients());
+  EXPECT_FALSE(bound.has_optimizer());
+  // Weights take 2 of the 18 bytes of a bf16 parameter.
+  EXPECT_DOUBLE_EQ(9 * bound.of_any_layout(ranks) - main_weights_of_routers,
+                   bound_of(all, without_offload()).of_any_layout(ranks));
+  const MemoryEstimate m = estimate_memory(some, {}, ranks);
+  EXPECT_LE(bound.of_layout(some, ranks), m.weights + m.gradients + m.optimizer);
+}
+
+TEST(LackOfState, NamesTheFewestRanksThatHoldTheState) {
+  const Recipe r = recipe_of(yaml, {}, ranks);
+  Cluster small = without_offload();
+  const double alone = bound_of(r, small).of_any_layout(1);
+  small.machine->memory = config::ByteSize(static_cast<int64_t>(alone / 4.5 / 0.94));
+  EXPECT_FALSE(lack_of_state(r, {}, small, 5));
+  const std::optional<StateLack> lack = lack_of_state(r, {}, small, 4);
+  ASSERT_TRUE(lack);
+  EXPECT_EQ(lack->fewest_ranks, 5);
+  EXPECT_DOUBLE_EQ(lack->bytes, alone / 4);
+  EXPECT_NEAR(lack->memory, alone / 4.5, 1e-6 * alone);
+  EXPECT_FALSE(lack_of_state(r, {}, Cluster{}, 1)) << "without a description, memory has no limit";
+}
+
+}  // namespace
+}  // namespace hexad::tests

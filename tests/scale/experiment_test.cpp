@@ -1,0 +1,85 @@
+#include "tools/scale/experiment.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/base/error.h"
+#include "framework/config/recipe_error.h"
+#include "tools/scale/points.h"
+
+namespace hexad::scale {
+namespace {
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_experiment(text, "e.yaml");
+  } catch (const config::RecipeError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(ScaleExperiment, FileIsReadWithDefaults) {
+  const Experiment e = parse_experiment(R"(recipe: ../a.yaml
+dir: runs/x
+ranks: [1, 2]
+scaling: weak
+vary:
+  - {name: ep, key: parallel.ep, values: [1, 2]}
+  - name: schedule
+    choices:
+      - {name: plain}
+      - {name: chunks, set: ["schedule.moe.chunk_by=tokens"], from_ranks: 2}
+)",
+                                        "recipes/scale/e.yaml");
+  EXPECT_EQ(e.config.scaling, Scaling::weak);
+  EXPECT_EQ(e.config.ranks, (std::vector<int64_t>{1, 2}));
+  ASSERT_EQ(e.config.vary.size(), 2u);
+  EXPECT_EQ(e.config.vary[0].values, (std::vector<std::string>{"1", "2"}));
+  EXPECT_FALSE(e.config.vary[1].choices[1].exists_on(1));
+  EXPECT_TRUE(e.config.vary[1].choices[1].exists_on(2));
+  EXPECT_EQ(e.config.steps_of_run(), 25);
+  EXPECT_EQ(e.beside("../a.yaml"), "recipes/a.yaml");
+}
+
+TEST(ScaleExperiment, UnreadableKeysAreListedTogether) {
+  const std::string text = refusal("recipe: a.yaml\ndir: runs/x\nranks: [0]\nrepeats: 0\nstep: 3\n");
+  for (const char* line : {"e.yaml:3: ranks.0 (0) must be at least 1", "e.yaml:4: repeats (0) must be at least 1",
+                           "e.yaml:5: step is not a key; did you mean steps?"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+}
+
+TEST(ScaleExperiment, ContradictionsAreListedTogether) {
+  const std::string text = refusal(R"(recipe: a.yaml
+dir: runs/x
+ranks: [2, 3, 2]
+scaling: weak
+cluster_set: [machine.nodes=2]
+set: [oops]
+vary:
+  - name: ranks
+    values: [1]
+  - name: e p
+    values: [1]
+    choices:
+      - {name: a, from_ranks: 4, to_ranks: 2}
+  - name: x
+)");
+  for (const char* line :
+       {"e.yaml:3: ranks.1 (3) must be divisible by the smallest number (2)", "contains a number twice",
+        "e.yaml:5: cluster_set", "e.yaml:6: set.0 (oops) must have the form key.path=value",
+        "e.yaml:8: vary.0.name (ranks) is the name of two axes",
+        "e.yaml:10: vary.1.name (\"e p\") must consist of letters, digits and underscores",
+        "has values and choices; expected one of them", "must be at least from_ranks (4)",
+        "has neither values nor choices; expected one of them"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\nis not in\n" << text;
+}
+
+TEST(ScaleExperiment, ShippedExperimentsHaveLegalPoints) {
+  for (const char* name : {"quickstart", "two-nodes"}) {
+    Experiment e = load_experiment(base::cat(HEXAD_SOURCE_DIR, "/recipes/scale/", name, ".yaml"));
+    EXPECT_EQ(load_points(e, points_of(e), train::Extensions(), 0).size(), 15u) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hexad::scale

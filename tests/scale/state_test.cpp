@@ -1,0 +1,121 @@
+#include "tools/scale/state.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "framework/base/error.h"
+#include "tests/telemetry/temporary_folder.h"
+
+namespace hexad::scale {
+namespace {
+
+namespace fs = std::filesystem;
+using telemetry::write_text;
+
+class ScaleState : public testing::Test {
+ protected:
+  ScaleState() : experiment_(with_repeats(2)), points_(2) {
+    points_[0].point.name = "a";
+    points_[1].point.name = "b";
+  }
+
+  Experiment with_repeats(int64_t repeats) const {
+    return parse_experiment(
+        base::cat("recipe: r.yaml\ndir: ", (folder_ / "x").string(), "\nranks: [1]\nrepeats: ", repeats, "\n"),
+        "e.yaml");
+  }
+  ExperimentFolder open() const { return ExperimentFolder(experiment_, points_); }
+  std::string refusal() const {
+    try {
+      open();
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return "accepted";
+  }
+  void expect_refusal(const std::string& part) const {
+    const std::string text = refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+  }
+
+  telemetry::TemporaryFolder folder_;
+  Experiment experiment_;
+  std::vector<LoadedPoint> points_;
+  const Execution first_{.point = 0, .repeat = 1}, second_{.point = 1, .repeat = 2};
+};
+
+TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
+  open().start(first_);
+  EXPECT_EQ(open().record(first_).state, RunState::started);
+  EXPECT_EQ(open().record(second_).state, RunState::waiting);
+  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory"});
+  const RunRecord record = open().record(second_);
+  EXPECT_EQ(record.state, RunState::failed);
+  EXPECT_EQ(record.exit_code, 4);
+  EXPECT_EQ(record.seconds, 2.5);
+  EXPECT_EQ(record.reason, "no memory");
+}
+
+TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {
+  const ExperimentFolder folder = open();
+  folder.start(first_);
+  fs::create_directories(folder.run_dir(first_));
+  write_text(fs::path(folder.run_dir(first_)) / "metrics.jsonl", "{");
+  folder.start(first_);
+  EXPECT_FALSE(fs::exists(folder.run_dir(first_)));
+}
+
+TEST_F(ScaleState, ForeignFoldersAreRefusedByName) {
+  fs::create_directories(folder_ / "x");
+  write_text(folder_ / "x/notes.txt", "mine");
+  expect_refusal((folder_ / "x").string() + " has files, but no experiment.json");
+}
+
+TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {
+  open();
+  experiment_ = with_repeats(3);
+  expect_refusal("experiment.json belongs to another experiment: repeats: 2 -> 3");
+  experiment_ = with_repeats(2);
+  points_[1].recipe.batch.global = 64;
+  expect_refusal("the recipe of a point has changed");
+}
+
+TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {
+  open();
+  experiment_.config.cluster = "c.yaml";
+  experiment_.config.minutes = 99;
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(ScaleState, AFolderThatCannotBeMadeIsNamed) {
+  write_text(folder_ / "x", "a file");
+  expect_refusal((folder_ / "x").string() + " is not a folder");
+  experiment_.config.dir = (folder_ / "x/y").string();
+  expect_refusal((folder_ / "x/y").string() + ": cannot be created");
+}
+
+TEST_F(ScaleState, HalfWrittenFilesAreRefusedByName) {
+  open().start(first_);
+  write_text(folder_ / "x/a/repeat-1.json", "{\"state\": \"fin");
+  EXPECT_NE(refusal().find("x/a/repeat-1.json is not a complete JSON object"), std::string::npos);
+  write_text(folder_ / "x/a/repeat-1.json", "{\"state\": 3}");
+  expect_refusal("x/a/repeat-1.json is not the record of a run");
+  write_text(folder_ / "x/experiment.json", "{");
+  expect_refusal("experiment.json is not a complete JSON object");
+}
+
+TEST_F(ScaleState, RunDirectoriesWithoutRecordAreRefusedByName) {
+  fs::create_directories(open().run_dir(second_));
+  expect_refusal("x/b/repeat-2 was not created by this experiment");
+}
+
+TEST_F(ScaleState, FinishedRunsWithoutMetricsAreRefusedByName) {
+  const ExperimentFolder folder = open();
+  folder.start(first_);
+  folder.end(first_, {.state = RunState::finished});
+  expect_refusal("x/a/repeat-1 has no metrics.jsonl");
+}
+
+}  // namespace
+}  // namespace hexad::scale

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Measures shadows of hot experts (schedule.moe.hot_experts: shadow), FasterMoE's answer to skewed routing. Uses one
+# layer on 2 nodes of 4 ranks each, with 2 experts per rank. Tokens choose experts with probabilities of Zipf's law.
+# Compares a step with and without shadows, whole and in chunks, by exponent and by number of tokens. Prints speedups,
+# measured and predicted, and the bytes that a rank sends. Exponent 0 has no hot experts: its speedup shows what the
+# decision costs.
+#
+#   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
+#                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30]
+#
+# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin (77:
+# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+layer=M=512,H=128 tokens='256 1024' exponents='0 0.8 1.2' inter=50mbit intra=400mbit rounds=3 profile_seconds=30
+while [ $# -gt 0 ]; do
+  case $1 in
+  --layer) layer=${2:?} ;;
+  --tokens) tokens=${2:?} ;;
+  --exponents) exponents=${2:?} ;;
+  --inter) inter=${2:?} ;;
+  --intra) intra=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --profile-seconds) profile_seconds=${2:?} ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need_bench moe_layer
+
+chunks=chunk_by=tokens,chunks=4
+args=(--schedule stay --schedule shadow:hot_experts=shadow --schedule "stay_chunks:$chunks"
+  --schedule "shadow_chunks:$chunks,hot_experts=shadow" --rounds "$rounds")
+for exponent in $exponents; do
+  for b in $tokens; do
+    args+=(--layer "$layer,B=$b,E=16,k=2,ep=8,model.moe.routing=zipf,model.moe.zipf_exponent=$exponent")
+  done
+done
+
+machine
+echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "rounds:    $rounds"
+testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
+profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
+"${testbed[@]}" "$bench" "${args[@]}" --profile "$scratch/cluster.yaml" >"$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/shadow.awk "$scratch/rows"
+print_rows "$scratch/rows"

@@ -1,0 +1,25 @@
+// Check of a cluster by all of its ranks (docs/check-cluster.md).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/comm/process_group.h"
+#include "tools/check_cluster/figures.h"
+
+namespace hexad::check_cluster {
+
+struct CheckOptions {
+  double seconds = 30;   // approximate time of the measurements
+  std::string folder{};  // shared folder to check; empty: none
+  double patience = 5;   // seconds after which another rank's file counts as missing
+  int threads = 1;       // threads of the kernels
+  std::string host{};    // name of this rank's node
+  int place = 0;         // index of this rank on its node, which selects its GPU
+};
+
+/// Measures the cluster. Returns the reports of all ranks on rank 0, and an empty list on the others. Collective over
+/// `world`; `seconds`, `folder` and `patience` must be the same on all ranks.
+std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const CheckOptions& options);
+
+}  // namespace hexad::check_cluster

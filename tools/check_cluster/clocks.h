@@ -1,0 +1,16 @@
+// Measurement of the offsets between the nodes' clocks.
+#pragma once
+
+#include "parallel/comm/process_group.h"
+#include "tools/check_cluster/figures.h"
+
+namespace hexad::check_cluster {
+
+/// Largest number of nodes whose clocks are compared, spread evenly over all nodes.
+inline constexpr int most_clocks = 256;
+
+/// Compares the clock of each node with that of rank 0's node. Sets `clock_offset` and `clock_error` on the first rank
+/// of each node that takes part. Collective over `world`.
+void measure_clocks(RankReport& report, const comm::ProcessGroup& world, device::Device device);
+
+}  // namespace hexad::check_cluster

@@ -1,0 +1,65 @@
+#include "tools/check_cluster/meetings.h"
+
+#include <algorithm>
+
+namespace hexad::check_cluster {
+
+int64_t rounds_of(int64_t count) {
+  if (count < 2) return 0;
+  return count % 2 == 0 ? count - 1 : count;
+}
+
+std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count) {
+  const int64_t rounds =
+      rounds_of(count);       // odd; with an even count, the last player has a fixed seat and the others rotate
+  const auto resting = [&] {  // the player that is paired with itself
+    const int64_t half = round % 2 == 0 ? round / 2 : (round + rounds) / 2;
+    return half % rounds;
+  }();
+  if (player == rounds) return resting;
+  if (player != resting) return (round + rounds - player) % rounds;
+  return count % 2 == 0 ? std::optional(rounds) : std::nullopt;
+}
+
+namespace {
+
+void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank) {
+  size_t most = 0;
+  for (int node = 0; node < grid.nodes(); ++node) most = std::max(most, grid.ranks(node).size());
+  int64_t rounds = 0;
+  for (int64_t count = 2; count <= static_cast<int64_t>(most); ++count) rounds = std::max(rounds, rounds_of(count));
+  const std::vector<int>& own = grid.ranks(grid.node(rank));
+  const auto count = static_cast<int64_t>(own.size());
+  for (int64_t round = 0; round < rounds; ++round) {
+    const auto met = round < rounds_of(count) ? opponent_of(round, grid.place(rank), count) : std::nullopt;
+    meetings.push_back(met ? own[static_cast<size_t>(*met)] : -1);
+  }
+}
+
+void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int rank, int place) {
+  std::vector<int> players;  // ranks at `place`, in the order of the nodes
+  for (int node = 0; node < grid.nodes(); ++node)
+    if (place < static_cast<int>(grid.ranks(node).size())) players.push_back(grid.rank(node, place));
+  const auto count = static_cast<int64_t>(players.size());
+  const auto own = std::find(players.begin(), players.end(), rank);
+  const int64_t rounds = rounds_of(count), played = std::min(rounds, most_nodes_of_all_pairs);
+  for (int64_t i = 0; i < played; ++i) {
+    std::optional<int64_t> met;
+    if (own != players.end()) met = opponent_of(i * rounds / played, own - players.begin(), count);
+    meetings.push_back(met ? players[static_cast<size_t>(*met)] : -1);
+  }
+}
+
+}  // namespace
+
+std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank) {
+  std::vector<int> meetings;
+  meet_inside(meetings, grid, rank);
+  size_t places = 1;
+  if (grid.nodes() <= most_nodes_of_all_pairs)
+    for (int node = 0; node < grid.nodes(); ++node) places = std::max(places, grid.ranks(node).size());
+  for (size_t place = 0; place < places; ++place) meet_across(meetings, grid, rank, static_cast<int>(place));
+  return meetings;
+}
+
+}  // namespace hexad::check_cluster

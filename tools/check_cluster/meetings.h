@@ -1,0 +1,27 @@
+// Order in which pairs of ranks exchange messages.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "parallel/comm/node_groups.h"
+
+namespace hexad::check_cluster {
+
+/// Largest number of nodes of which all pairs meet. On larger clusters, each node meets at most this number of other
+/// nodes.
+inline constexpr int64_t most_nodes_of_all_pairs = 64;
+
+/// Returns the number of rounds in which each of `count` players meets every other player once.
+int64_t rounds_of(int64_t count);
+/// Returns the player that `player` meets in `round`; none if `player` pauses. The pairs of a round are disjoint.
+std::optional<int64_t> opponent_of(int64_t round, int64_t player, int64_t count);
+
+/// Returns the rank that `rank` meets in each round, or -1 for rounds in which it pauses. All ranks have the same
+/// number of rounds. First, the ranks of each node meet each other. Then, ranks with the same index on two nodes meet.
+/// Each index has its own rounds, so that no two pairs share the link of a node. If there are more than
+/// most_nodes_of_all_pairs nodes, only the first ranks of the nodes meet, in a sample of the rounds.
+std::vector<int> meetings_of(const comm::NodeGrid& grid, int rank);
+
+}  // namespace hexad::check_cluster

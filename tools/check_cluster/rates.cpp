@@ -1,0 +1,63 @@
+#include "tools/check_cluster/rates.h"
+
+#include <array>
+#include <functional>
+
+#include "framework/base/clock.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/kernel_table.h"
+#include "tools/check_cluster/robust.h"
+
+namespace hexad::check_cluster {
+namespace {
+
+using base::Dtype;
+using base::now;
+using tensor::Tensor;
+
+constexpr int64_t width = 512, rows = 256;
+constexpr int64_t copied_floats = 4 << 20;  // 16 MiB, more than a core's share of the caches
+constexpr int batches = 3;
+
+// Returns the number of runs of `work` per second: the median of several batches. Each batch lasts several time slices.
+double runs_per_second(const comm::ProcessGroup& world, device::Device device, double batch_seconds,
+                       const std::function<void()>& work) {
+  work();
+  std::vector<double> durations;
+  for (int batch = 0; batch < batches; ++batch) {
+    world.barrier(device.context().compute()).wait();
+    const double began = now();
+    int runs = 0;
+    do {
+      work();
+      ++runs;
+    } while (now() - began < batch_seconds);
+    durations.push_back((now() - began) / runs);
+  }
+  return 1 / lower_median(std::move(durations));
+}
+
+}  // namespace
+
+void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds) {
+  kernels::cpu::set_thread_count(report.facts.threads);
+  const auto zeros = [&](base::Shape shape) { return Tensor::zeros(shape, Dtype::f32, device); };
+  const auto& k = kernels::kernels(device);
+  device::Stream& stream = device.context().compute();
+  const double batch_seconds = seconds / (2 * batches);
+  {
+    const Tensor x = zeros({rows, width}), y = zeros({rows, width}), weight = zeros({1, width, width});
+    const std::array<int64_t, 2> offsets{0, rows};
+    const double runs = runs_per_second(world, device, batch_seconds, [&] {
+      k.grouped_matmul.forward(stream, y, x, weight, kernels::GroupOffsets::on_host(offsets), kernels::Write::replace);
+      stream.synchronize();
+    });
+    report.product_rate = runs * 2 * static_cast<double>(rows * width * width);
+  }
+  const Tensor from = zeros({copied_floats}), to = zeros({copied_floats});
+  const double runs =
+      runs_per_second(world, device, batch_seconds, [&] { k.pointwise.copy(stream, to, from), stream.synchronize(); });
+  report.copy_rate = runs * 2 * 4 * static_cast<double>(copied_floats);
+}
+
+}  // namespace hexad::check_cluster

@@ -1,0 +1,34 @@
+// Outliers among measurements of equal parts, such as ranks or links (docs/check-cluster.md states the rule).
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace hexad::check_cluster {
+
+/// Returns the median; for an even number of values, the lower of the two middle values. `values` must not be empty.
+double lower_median(std::vector<double> values);
+
+/// Limits above which a value counts as slow.
+struct Rule {
+  double ratio;             // least ratio of the value to its reference
+  double least_excess = 0;  // least difference between the value and its reference
+};
+
+/// A slow value.
+struct Slow {
+  size_t index;      // index of the value
+  double reference;  // lower median of the other values
+  double times;      // ratio of the value to its reference
+};
+
+/// Returns the slow values among durations, in the order of their indices. A value is slow if all of these hold:
+/// - It is at least `rule.ratio` times the lower median of the other values.
+/// - It exceeds this median by at least `rule.least_excess`.
+/// - It exceeds this median by more than 4 x 1.4826 times the median absolute deviation of all values.
+///
+/// The lower median makes two values comparable: the larger one is compared with the smaller one.
+std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rule);
+
+}  // namespace hexad::check_cluster

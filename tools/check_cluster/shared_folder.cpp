@@ -1,0 +1,258 @@
+#include "tools/check_cluster/shared_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/clock.h"
+#include "parallel/comm/node_groups.h"
+#include "parallel/comm/text_collectives.h"
+
+namespace hexad::check_cluster {
+namespace {
+
+using base::cat;
+using base::now;
+namespace fs = std::filesystem;
+
+constexpr size_t file_bytes = 1 << 20;
+constexpr auto poll_pause = std::chrono::milliseconds(10);
+
+std::vector<int> participants_of(const comm::ProcessGroup& world) {
+  const comm::NodeGrid grid(world.node_of_rank());
+  std::vector<int> ranks;
+  for (int node = 0; node < grid.nodes(); ++node) ranks.push_back(grid.rank(node, 0));
+  if (ranks.size() == 1 && world.size() > 1) ranks.push_back(grid.rank(0, 1));
+  return ranks;
+}
+
+// Returns the other ranks whose files `rank` reads: those that follow `rank` in the list, cyclically.
+std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
+  const auto count = static_cast<std::ptrdiff_t>(participants.size());
+  const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();
+  std::vector<int> peers;
+  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i)
+    peers.push_back(participants[static_cast<size_t>((own + i) % count)]);
+  return peers;
+}
+
+std::string contents_of(int rank, int version) {
+  const std::string line = cat("rank ", rank, ", version ", version, '\n');
+  std::string text;
+  while (text.size() < file_bytes) text += line;
+  return text;
+}
+
+// Returns the contents of a file; none if it cannot be read. On a network file system, a file cannot be read for a
+// moment after another node has replaced it (ESTALE).
+std::optional<std::string> contents_at(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return std::nullopt;
+  std::string text(file_bytes + 128, '\0');  // longer than every result of contents_of()
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return std::nullopt;
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+[[noreturn]] void fail_file(const fs::path& path, const char* what) {
+  base::fail(base::ExitCode::resource, path.string(), ": cannot be ", what, ": ", std::strerror(errno));
+}
+
+void write_and_sync(const fs::path& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) fail_file(path, "created");
+  size_t written = 0;
+  ssize_t count = 0;
+  while (written < text.size() && (count = ::write(fd, text.data() + written, text.size() - written)) > 0)
+    written += static_cast<size_t>(count);
+  const bool done = written == text.size() && ::fsync(fd) == 0;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  if (!done) fail_file(path, "written and flushed");
+}
+
+/// The check on one rank. Barriers of the world separate its steps. All ranks call the same number of barriers.
+class FolderCheck {
+ public:
+  FolderCheck(FolderFigure& figure, const fs::path& folder, int rank, std::vector<int> peers, double patience)
+      : figure_(figure), folder_(folder), rank_(rank), peers_(std::move(peers)), patience_(patience) {}
+  ~FolderCheck() {
+    if (lock_ >= 0) ::close(lock_);
+  }
+  FolderCheck(const FolderCheck&) = delete;
+  FolderCheck& operator=(const FolderCheck&) = delete;
+
+  void write() {
+    attempt([&] {
+      const double began = now();
+      std::error_code error;
+      while (!fs::is_directory(folder_, error)) {
+        if (now() - began > patience_)
+          base::fail(base::ExitCode::resource, folder_.string(), ": was created by rank 0, but is not visible after ",
+                     patience_, " s");
+        std::this_thread::sleep_for(poll_pause);
+      }
+      figure_.free_bytes = static_cast<int64_t>(fs::space(folder_).available);
+      const fs::path path = file_of(rank_), temporary = path.string() + ".new";
+      const double opened = now();
+      write_and_sync(temporary, contents_of(rank_, 1));
+      const double synced = now();
+      fs::rename(temporary, path);
+      base::sync_folder(folder_.string());
+      figure_.write_seconds = synced - opened;
+      figure_.rename_seconds = now() - synced;
+    });
+  }
+
+  void read_new_files() {
+    attempt([&] {
+      const double began = now();
+      for (const int peer : peers_) {
+        const std::string wanted = contents_of(peer, 1);
+        const auto late = wait_for([&] { return contents_at(file_of(peer)) == wanted; }, began);
+        if (late)
+          figure_.late_seconds = std::max(figure_.late_seconds, *late);
+        else
+          figure_.missing.push_back(peer);
+      }
+    });
+  }
+
+  void replace() {
+    attempt([&] { base::write_file(file_of(rank_).string(), contents_of(rank_, 2)); });
+  }
+
+  void read_replaced_files() {
+    attempt([&] {
+      const double began = now();
+      for (const int peer : peers_) {
+        if (std::find(figure_.missing.begin(), figure_.missing.end(), peer) != figure_.missing.end()) continue;
+        const std::string old = contents_of(peer, 1), wanted = contents_of(peer, 2);
+        std::optional<std::string> found;
+        const auto replaced = [&] {
+          found = contents_at(file_of(peer));
+          return found && *found != old;
+        };
+        const auto late = wait_for(replaced, began);
+        if (!found)
+          base::fail(base::ExitCode::resource, file_of(peer).string(), ": cannot be read for ", patience_,
+                     " s after rank ", peer, " has replaced it");
+        if (!late)
+          figure_.stale.push_back(peer);
+        else if (*found != wanted)
+          figure_.torn.push_back(peer);
+        else
+          figure_.stale_seconds = std::max(figure_.stale_seconds, *late);
+      }
+    });
+  }
+
+  void hold_lock() {
+    attempt([&] {
+      open_lock();
+      if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) figure_.lock_error = std::strerror(errno);
+    });
+  }
+
+  void try_lock() {
+    attempt([&] {
+      open_lock();
+      if (::flock(lock_, LOCK_EX | LOCK_NB) == 0)
+        figure_.lock_ignored = true;
+      else if (errno != EWOULDBLOCK)
+        figure_.lock_error = std::strerror(errno);
+    });
+  }
+
+ private:
+  fs::path file_of(int rank) const { return folder_ / cat("rank-", rank); }
+
+  void open_lock() {
+    lock_ = ::open((folder_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (lock_ < 0) fail_file(folder_ / "lock", "opened");
+  }
+
+  // Runs a step, unless an earlier step has failed.
+  void attempt(const std::function<void()>& step) {
+    if (!figure_.error.empty()) return;
+    try {
+      step();
+    } catch (const std::exception& e) {
+      figure_.error = e.what();
+    }
+  }
+
+  // Returns the seconds since `began` at which `there` becomes true, or 0 if it is true at once. Returns none if it
+  // remains false for `patience_` seconds.
+  std::optional<double> wait_for(const std::function<bool()>& there, double began) const {
+    if (there()) return 0;
+    while (now() - began < patience_) {
+      std::this_thread::sleep_for(poll_pause);
+      if (there()) return now() - began;
+    }
+    return std::nullopt;
+  }
+
+  FolderFigure& figure_;
+  fs::path folder_;
+  int rank_;
+  std::vector<int> peers_;
+  double patience_;
+  int lock_ = -1;
+};
+
+}  // namespace
+
+void check_folder(RankReport& report, const comm::ProcessGroup& world, device::Device device, const std::string& folder,
+                  double patience) {
+  const std::vector<int> participants = participants_of(world);
+  const int rank = world.rank();
+  const bool first = rank == 0;
+  const bool joins = std::find(participants.begin(), participants.end(), rank) != participants.end();
+  std::string made;  // rank 0: path of the new folder; empty if it cannot be created
+  if (first) {
+    made = (fs::path(folder) / ".hexad-check-XXXXXX").string();
+    if (::mkdtemp(made.data()) == nullptr) {
+      report.folder.emplace().error = cat(folder, ": cannot create a folder in it: ", std::strerror(errno));
+      made.clear();
+    }
+  }
+  const fs::path path = comm::broadcast_text(made, 0, world, device);
+  if (path.empty()) return;
+  if (joins) report.folder.emplace();
+  const auto meet = [&] { world.barrier(device.context().compute()).wait(); };
+  {
+    FolderFigure unused;
+    FolderCheck check(joins ? *report.folder : unused, path, rank, peers_of(participants, rank), patience);
+    if (joins) check.write();
+    meet();
+    if (joins) check.read_new_files();
+    meet();
+    if (joins) check.replace();
+    meet();
+    if (joins) check.read_replaced_files();
+    if (first) check.hold_lock();
+    meet();
+    if (joins && !first) check.try_lock();
+    meet();
+  }
+  meet();
+  std::error_code ignored;  // failing to remove the folder has no effect on runs
+  if (first) fs::remove_all(path, ignored);
+}
+
+}  // namespace hexad::check_cluster

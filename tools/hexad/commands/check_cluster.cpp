@@ -1,0 +1,113 @@
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "framework/base/atomic_file.h"
+#include "framework/device/context.h"
+#include "tools/check_cluster/check.h"
+#include "tools/check_cluster/figures_json.h"
+#include "tools/check_cluster/findings.h"
+#include "tools/check_cluster/links_svg.h"
+#include "tools/check_cluster/report.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/commands/user_file.h"
+#include "tools/hexad/usage.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/machine.h"
+
+namespace hexad::app {
+namespace {
+
+using base::ExitCode;
+using namespace check_cluster;
+
+struct Options {
+  double seconds = CheckOptions{}.seconds, patience = CheckOptions{}.patience, memory_gib = 0;
+  int threads = 0;
+  std::string folder, svg, device = "cpu";
+  bool json = false;
+};
+
+constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
+constexpr double watchdog_seconds = 60;                     // time after which a hang is reported
+
+CheckOptions check_options(const Options& o, const comm::World& world) {
+  CheckOptions c;
+  c.seconds = o.seconds;
+  c.folder = o.folder;
+  c.patience = o.patience;
+  const auto share = static_cast<int>(train::find_cores(world).of_rank);
+  c.threads = o.threads > 0 ? o.threads : share;
+  c.host = world.node_name();
+  if (c.host.empty()) c.host = train::host_name();
+  c.place = world.local_rank();
+  return c;
+}
+
+ExitCode check(const Options& o, const comm::World& world) {
+  const bool first = world.rank() == 0;
+  std::optional<base::AtomicFile> svg;  // opened now, so that a missing folder is reported before the measurement
+  if (first && !o.svg.empty()) {
+    require_replaceable(o.svg, "<svg", "picture");
+    svg.emplace(o.svg);
+  }
+  const std::vector<RankReport> ranks = measure_cluster(world.group(), check_options(o, world));
+  ExitCode code = ExitCode::done;
+  if (first) {
+    const Expectations expected{.card = o.device == "cuda", .memory_bytes = o.memory_gib * (1 << 30)};
+    const std::vector<Finding> findings = judge(ranks, expected);
+    code = exit_code_of(findings);
+    if (o.json)
+      fmt::print("{}\n", results_json(ranks, findings));
+    else
+      fmt::print("{}\n{}", figures_table(ranks), findings_list(findings));
+    std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
+    if (svg) {
+      const std::string picture = links_svg(ranks);
+      svg->append(picture.data(), picture.size());
+      svg->commit();
+    }
+  }
+  device::DeviceContext host;
+  return static_cast<ExitCode>(
+      static_cast<int>(world.group().all_reduce_value(static_cast<int>(code), comm::Reduce::max, host)));
+}
+
+}  // namespace
+
+void add_check_cluster(const Program& program) {
+  const Command command = program.root.add_command(
+      "check-cluster", "Find slow ranks, links and disks, and faults that would end a run; under mpirun or srun");
+  auto options = std::make_shared<Options>();
+  command
+      .add_option("--folder", &options->folder,
+                  "folder that all nodes share, such as the folder of the runs; default: none")
+      .path();
+  command.add_option("--svg", &options->svg, "SVG file to write: bandwidth and latency between all pairs").path();
+  command.add_flag("--json", options->json, "print all figures and findings as JSON");
+  command.add_option("--seconds", &options->seconds, "approximate seconds of the measurements, excluding the folder")
+      .legal(number(least_seconds, most_seconds));
+  command
+      .add_option("--patience", &options->patience,
+                  "seconds after which a file that another node has written counts as missing")
+      .legal(number(least_seconds, most_seconds));
+  command.add_option("--threads", &options->threads, "threads of a rank's kernels; 0: its share of the node's cores")
+      .legal(whole_number(0, 4096));
+  command.add_option("--device", &options->device, "device of the planned runs; cuda: every rank needs a GPU")
+      .legal(one_of({"cpu", "cuda"}));
+  command
+      .add_option("--memory", &options->memory_gib,
+                  "GiB of memory that each rank of the planned runs needs (with --device cuda: GPU memory); 0: unknown")
+      .legal(number(0));
+  command.run([options] {
+    comm::CommEngine::Options engine;
+    // A rank may wait for a file for options->patience, while all other ranks wait for this rank.
+    engine.guards.watchdog_seconds = watchdog_seconds + options->patience;
+    return on_all_ranks([&](comm::World& world) { return check(*options, world); }, engine);
+  });
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,69 @@
+#include "tools/hexad/commands/eval_choices.h"
+
+#include <cmath>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
+#include "framework/base/units.h"
+
+namespace hexad::app {
+
+using namespace base;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+Json numbers(const std::vector<double>& values) {
+  Json list = Json::array();
+  for (const double v : values) list.push_back(std::isfinite(v) ? Json(v) : Json(nullptr));
+  return list;
+}
+
+}  // namespace
+
+void print_choices(const ChoiceEvaluation& e, bool json) {
+  const auto items = static_cast<int64_t>(e.items.size());
+  const double rate = static_cast<double>(e.scores.tokens) / e.seconds;
+  if (json) {
+    fmt::print("{}\n", text_of({{"run", e.run},
+                                {"step", e.step},
+                                {"choices", e.file},
+                                {"layout", e.layout},
+                                {"items", items},
+                                {"acc", e.scores.acc},
+                                {"acc_norm", e.scores.acc_norm},
+                                {"tokens", e.scores.tokens},
+                                {"seconds", e.seconds},
+                                {"tokens_per_second", std::isfinite(rate) ? Json(rate) : Json(nullptr)}},
+                               2));
+    return;
+  }
+  fmt::print("step {}: acc {:.4f}, acc_norm {:.4f} ({} of {})\n", e.step, e.scores.acc, e.scores.acc_norm,
+             counted(items, "item"), e.file);
+  fmt::print("forward only: {}\n", human_count(rate) + " tokens/s");
+}
+
+void write_choice_items(const ChoiceEvaluation& e, const std::string& path) {
+  std::string lines;
+  for (size_t i = 0; i < e.items.size(); ++i) {
+    const train::ChoiceItem& item = e.items[i];
+    const train::ChoiceAnswer& answer = e.scores.answers[i];
+    lines += text_of({{"line", item.line},
+                      {"gold", item.gold},
+                      {"chosen", answer.chosen},
+                      {"chosen_norm", answer.chosen_norm},
+                      {"log_likelihoods", numbers(answer.log_likelihoods)}},
+                     -1) +
+             "\n";
+  }
+  write_file(path, lines);
+}
+
+}  // namespace hexad::app

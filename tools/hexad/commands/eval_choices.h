@@ -1,0 +1,27 @@
+// Output of `hexad eval --choices`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/train/model/choices.h"
+
+namespace hexad::app {
+
+/// Results of a run's model on a file of multiple-choice questions.
+struct ChoiceEvaluation {
+  std::string run{}, file{}, layout{};
+  int64_t step = 0;
+  double seconds = 0;
+  std::vector<train::ChoiceItem> items{};
+  train::ChoiceScores scores{};
+};
+
+/// Prints acc and acc_norm, as text or as one JSON object.
+void print_choices(const ChoiceEvaluation& evaluation, bool json);
+/// Writes a JSON object for each item to `path`: line, gold, choices of the model, and log-likelihoods. Throws
+/// Error(resource) if the file cannot be written.
+void write_choice_items(const ChoiceEvaluation& evaluation, const std::string& path);
+
+}  // namespace hexad::app

@@ -1,0 +1,39 @@
+#include "tools/hexad/commands/nearest.h"
+
+#include <iterator>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "framework/base/counted.h"
+#include "tools/plan/memory_report.h"
+#include "tools/plan/nearest_layout.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/renamed_keys.h"
+
+namespace hexad::app {
+
+base::ExitCode print_nearest_layout(const std::string& path, config::Document document, int64_t ranks,
+                                    const train::Extensions& extensions) {
+  for (const std::string& line : train::rename_keys(document)) train::say(line);
+  train::Recipe recipe = train::load_recipe(document, extensions, 0);
+  if (!recipe.stages.empty())
+    base::fail(base::ExitCode::usage, path, ": --nearest is given, but the recipe has ",
+               base::counted(std::ssize(recipe.stages), "stage"),
+               ", each with its own layout; expected a recipe without stages");
+  train::complete(recipe, 1);
+  const auto fits = [&](const train::Recipe& candidate, int64_t world) {
+    return candidate.memory.limit() == 0 || plan::MemoryReport(candidate, extensions, world).problem().empty();
+  };
+  const auto nearest = plan::nearest_layout(document, recipe, extensions, ranks, fits);
+  if (!nearest)
+    base::fail(base::ExitCode::usage, path, ": no layout of ", ranks, " ranks or fewer is legal",
+               recipe.memory.limit() > 0 ? " and fits memory.limit_bytes" : "",
+               "; `hexad plan` lists the rules that refuse layouts");
+  fmt::print("ranks {}\nrun_dir {}\n", nearest->ranks, recipe.run.dir);
+  for (const auto& [key, value] : nearest->changes) fmt::print("{}={}\n", key, value);
+  return base::ExitCode::done;
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,118 @@
+#include "tools/hexad/commands/prompts.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+#include "framework/data/encoding.h"
+#include "framework/data/file.h"
+#include "framework/data/jsonl.h"
+#include "framework/data/text_check.h"
+#include "tools/train/model/generation.h"
+
+namespace hexad::app {
+
+using namespace base;
+namespace {
+
+using Json = nlohmann::json;
+
+std::string string_under(const Json& object, const char* key, const std::string& place) {
+  const Json& value = object.at(key);
+  if (!value.is_string()) fail(ExitCode::data, place, ": \"", key, "\" is ", value.type_name(), ", expected a string");
+  return value.get<std::string>();
+}
+
+Prompt prompt_of_json(std::string_view line, const std::string& system, bool chat, const std::string& place) {
+  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("prompt"))
+    fail(ExitCode::data, place, ": expected an object with a text under \"prompt\"");
+  Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
+  if (!object.contains("system")) return prompt;
+  if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form");
+  prompt.system = string_under(object, "system", place);
+  return prompt;
+}
+
+void append(data::Document& out, std::string_view text, bool mark) {
+  if (text.empty()) return;
+  out.text += text;
+  out.parts.push_back({.end = out.text.size(), .mark = mark});
+}
+
+void append_turn(data::Document& out, const data::ChatRole& role, std::string_view text) {
+  append(out, role.before, true);
+  append(out, text, false);
+  append(out, role.end, true);
+  append(out, role.after, true);
+}
+
+void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
+  const int64_t longest = train::longest_prompt(context);
+  if (tokens <= longest) return;
+  const ExitCode code = prompt.place.empty() ? ExitCode::usage : ExitCode::data;
+  fail(code, prompt.place.empty() ? "" : prompt.place + ": ", "the prompt has ", tokens, " tokens; expected at most ",
+       longest, ", because the model's context (model.context) is ", context);
+}
+
+}  // namespace
+
+std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat) {
+  const std::string file = data::read_file(path);
+  const std::string_view contents = data::without_byte_order_mark(file);
+  // A .json file also has an object on each line. Otherwise, the JSON itself would become the text of a prompt.
+  const bool json = data::form_of(path, contents, {}) == data::TextForm::json_lines || data::form_needs_contents(path);
+  std::vector<Prompt> prompts;
+  int64_t number = 0;
+  for (size_t begin = 0; begin < contents.size();) {
+    const size_t end = std::min(contents.find('\n', begin), contents.size());
+    std::string_view line = contents.substr(begin, end - begin);
+    begin = end + 1, ++number;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == line.npos) continue;
+    const std::string place = cat(path, ":", number);
+    prompts.push_back(json ? prompt_of_json(line, system, chat, place)
+                           : Prompt{.text = std::string(line), .system = system, .place = place});
+  }
+  if (prompts.empty()) fail(ExitCode::data, "'", path, "' has no prompt; expected one on each line");
+  return prompts;
+}
+
+std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt) {
+  data::Document chat;
+  append(chat, form.begin, true);
+  if (!prompt.system.empty()) {
+    const data::ChatRole* system = form.find("system");
+    if (!system && prompt.place.empty())
+      fail(ExitCode::usage, "--system needs a form with the role system; --chat-form ", form.name, " has ",
+           form.role_names());
+    if (!system)
+      fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; --chat-form ", form.name,
+           " has ", form.role_names());
+    append_turn(chat, *system, prompt.system);
+  }
+  append_turn(chat, *form.find("user"), prompt.text);
+  append(chat, form.find("assistant")->before, true);
+  std::vector<int32_t> ids = data::encode_document(tokenizer, chat, false).ids;
+  ids.pop_back();  // removes the end of the document, because the answer follows
+  if (!tokenizer.beginning_of_document()) ids.insert(ids.begin(), tokenizer.end_of_document());
+  return ids;
+}
+
+std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ChatForm& form) {
+  return tokenizer.encode_with_special(form.find("assistant")->end);
+}
+
+std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ChatForm* form,
+                                                 const std::vector<Prompt>& prompts, int64_t context) {
+  std::vector<std::vector<int32_t>> all;
+  for (const Prompt& prompt : prompts) {
+    all.push_back(form ? chat_prompt(tokenizer, *form, prompt) : train::prompt_of(tokenizer, prompt.text));
+    if (form || !prompt.place.empty()) require_fits(prompt, std::ssize(all.back()), context);
+  }
+  return all;
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,37 @@
+// Prompts of `hexad generate`: texts to continue, or questions to a chat model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/data/chat_form.h"
+#include "framework/data/tokenizer.h"
+
+namespace hexad::app {
+
+struct Prompt {
+  std::string text{};
+  std::string system{};  // instructions before a question; only with a chat form
+  std::string place{};   // FILE:LINE of the prompt; empty if it was given on the command line
+};
+
+/// Reads a file with one prompt per line, and skips blank lines. If the name ends in .jsonl, .ndjson or .json, each
+/// line is an object with "prompt" and, if `chat` is true, optionally "system". The argument `system` is the default of
+/// "system". Throws Error(data) with file and line if a line is invalid, or if there is no prompt.
+std::vector<Prompt> read_prompts(const std::string& path, const std::string& system, bool chat);
+
+/// Returns the ids of a question in a chat form, up to the mark before the answer. Each part is encoded separately,
+/// like in `hexad prepare`. If the prompt has a system text but the form has no system role, throws Error(data) for a
+/// prompt from a file, otherwise Error(usage).
+std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt);
+
+/// Returns the ids of the mark that ends an answer; empty if the form has no such mark.
+std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ChatForm& form);
+
+/// Returns the ids of each prompt, formatted with `form` unless it is null. Questions and prompts from a file must not
+/// be longer than the model's context allows. Throws Error(data) for a prompt from a file, otherwise Error(usage).
+std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ChatForm* form,
+                                                 const std::vector<Prompt>& prompts, int64_t context);
+
+}  // namespace hexad::app

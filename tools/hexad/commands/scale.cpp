@@ -1,0 +1,176 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
+#include "framework/base/path_problem.h"
+#include "framework/base/units.h"
+#include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/ranks.h"
+#include "tools/hexad/usage.h"
+#include "tools/scale/csv_comparison.h"
+#include "tools/scale/experiment_run.h"
+#include "tools/scale/slurm_array.h"
+#include "tools/train/process/job_launcher.h"
+#include "tools/train/process/machine.h"
+
+namespace hexad::app {
+
+using namespace scale;
+using base::ExitCode;
+using base::fail;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Options {
+  std::string experiment, compare;
+  std::vector<std::string> overrides;
+  int64_t point = -1;
+  bool dry_run = false, submit = false, report = false;
+};
+
+// An experiment whose points are legal and fit in memory.
+struct Ready {
+  Experiment experiment;
+  std::vector<LoadedPoint> points;
+  std::vector<PointForecast> forecasts;
+  int64_t ranks_per_node = 0;
+};
+
+Ready ready(const Options& options, const train::Extensions& extensions) {
+  Ready r{.experiment = load_experiment(options.experiment, options.overrides), .points = {}, .forecasts = {}};
+  const ExperimentConfig& config = r.experiment.config;
+  std::vector<Point> points = points_of(r.experiment);
+  const Clusters clusters(r.experiment, points);
+  r.ranks_per_node = clusters.ranks_per_node(config);
+  r.points = load_points(r.experiment, std::move(points), extensions, clusters.most_ranks(config));
+  if (options.point >= std::ssize(r.points))
+    fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
+  for (int64_t i = 0; i < std::ssize(r.points); ++i) {
+    const LoadedPoint& point = r.points[static_cast<size_t>(i)];
+    const bool wanted = options.point < 0 || i == options.point;
+    r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
+  }
+  if (options.report) return r;  // the runs may have been executed on other machines
+  // --dry-run and --submit may be given on another machine, such as a cluster's login node.
+  const bool runs_here =
+      config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
+  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
+  return r;
+}
+
+// Returns the absolute path of this program, for child processes and scripts.
+std::string own_path() { return fs::read_symlink("/proc/self/exe").string(); }
+
+StepSecondsByPoint read_other(const std::string& path) {
+  if (const std::string problem = base::file_problem(path); !problem.empty())
+    fail(ExitCode::usage, "--compare (", path, "): ", problem, "; expected a scale.csv of another experiment");
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return steps_in_csv(text.str(), path);
+}
+
+ExitCode submit(const Ready& r, const Options& options) {
+  const ExperimentConfig& config = r.experiment.config;
+  double hours = 0;
+  std::vector<int64_t> ranks;
+  for (const LoadedPoint& point : r.points) {
+    ranks.push_back(point.point.ranks);
+    hours += most_node_hours(config, point.point.ranks, r.ranks_per_node);
+  }
+  if (config.max_node_hours > 0 && hours > config.max_node_hours)
+    fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
+         config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
+         " node-hours that the points may take at most, by the key minutes (", config.minutes,
+         "); expected fewer points, repeats or minutes");
+  const ExperimentFolder folder(r.experiment, r.points);
+  for (const SlurmArray& array : arrays_of(ranks, r.ranks_per_node)) {
+    const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
+    base::write_file(file,
+                     slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
+    fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
+  }
+  std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
+  for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
+  fmt::print("at most {} node-hours; afterwards: {} --report\n", base::with_digits(hours, 3), report);
+  return ExitCode::done;
+}
+
+// Returns the exit code of the command for the outcomes of its runs.
+ExitCode code_of(const RunCounts& counts) {
+  if (counts.preempted) return ExitCode::preempted;
+  if (counts.failed == 0) return ExitCode::done;
+  for (const ExitCode code : {ExitCode::usage, ExitCode::data, ExitCode::resource, ExitCode::numeric,
+                              ExitCode::communication, ExitCode::peer_lost})
+    if (counts.first_failure == static_cast<int>(code)) return code;
+  return ExitCode::peer_lost;  // the first failure was a signal, or has an exit code of the launcher
+}
+
+void say_line(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+ExitCode run(const Options& options, const train::Extensions& extensions) {
+  if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
+          static_cast<int>(options.point >= 0) >
+      1)
+    fail(ExitCode::usage, "several of --dry-run, --submit, --report and --point are given; expected one of them");
+  if (!options.compare.empty() && (options.dry_run || options.submit || options.point >= 0))
+    fail(ExitCode::usage,
+         "--compare is given with --dry-run, --submit or --point, which have no results to compare; expected --report "
+         "or none of them");
+  StepSecondsByPoint other;
+  if (!options.compare.empty()) other = read_other(options.compare);
+  const Ready r = ready(options, extensions);
+  if (options.dry_run) {
+    fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
+    return ExitCode::done;
+  }
+  if (options.submit) return submit(r, options);
+  const ExperimentFolder folder(r.experiment, r.points);
+  RunCounts counts;
+  if (!options.report) {
+    RunRequest request{.program = own_path(), .only_point = {}, .say = say_line};
+    if (options.point >= 0) request.only_point = options.point;
+    counts = run_points(r.experiment, r.points, folder, request);
+    fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",
+               base::counted(counts.executed, "run"), counts.finished_before, counts.failed, counts.busy);
+  }
+  if (options.point >= 0) return code_of(counts);
+  const Results results = results_of(r.experiment, r.points, r.forecasts, folder);
+  write_results(results, folder);
+  fmt::print("\n{}\n", markdown_of(results));
+  if (!options.compare.empty()) fmt::print("{}\n", comparison_text(results, other, options.compare));
+  fmt::print("{}\n", (folder.path() / "report.html").string());
+  return code_of(counts);
+}
+
+}  // namespace
+
+void add_scale(const Program& program) {
+  const Command command = program.root.add_command(
+      "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) and compare with predictions");
+  auto options = std::make_shared<Options>();
+  command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)").required();
+  command.add_option("overrides", &options->overrides, "key=value, applied to the experiment");
+  command.add_flag("--dry-run", options->dry_run, "list the points with predicted time, memory and cost; run nothing");
+  command.add_flag("--submit", options->submit, "write sbatch scripts of array jobs instead of running the points");
+  command.add_flag("--report", options->report, "write the results of the finished runs; run nothing");
+  command
+      .add_option("--point", &options->point,
+                  "run only this point, counted from 0; -1: all points. Array jobs use this option")
+      .legal(whole_number(-1));
+  command.add_option("--compare", &options->compare, "scale.csv of another experiment, to compare with this one")
+      .path();
+  command.run(on_one_rank(command, [options, extensions = program.extensions] { return run(*options, extensions); }));
+}
+
+}  // namespace hexad::app

@@ -1,0 +1,96 @@
+#include "tools/hexad/commands/trained_run.h"
+
+#include <algorithm>
+
+#include "framework/data/dataset_paths.h"
+#include "framework/data/digest.h"
+#include "framework/data/file.h"
+#include "framework/kernels/cpu/parallel.h"
+#include "parallel/comm/text_collectives.h"
+#include "tools/plan/memory_check.h"
+#include "tools/train/checkpoint/chosen_schedule.h"
+#include "tools/train/process/cores.h"
+#include "tools/train/process/say.h"
+#include "tools/train/recipe/complete.h"
+#include "tools/train/recipe/traffic_options.h"
+
+namespace hexad::app {
+
+using namespace base;
+using namespace train;
+
+namespace {
+
+// Completes the recipe. Increases batch.global if it is too small for all data-parallel ranks, because the recipe's
+// rules require this even if the model is not trained.
+void make_ready(Recipe& recipe, int64_t cores, int64_t world) {
+  complete(recipe, cores);
+  const ParallelConfig& p = recipe.parallel;
+  const int64_t dp = std::max<int64_t>(1, world / (p.pp * p.cp * p.tp));
+  recipe.batch.global = std::max(recipe.batch.global, recipe.batch.micro * dp);
+}
+
+// Returns the step of the checkpoint that rank 0 finds, on all ranks. If each rank searched, a rank could find a
+// checkpoint that a run has just saved, and the ranks would combine weights of two steps.
+std::string step_for_all_ranks(const RunRequest& request, const comm::World& world) {
+  if (world.size() == 1) return request.step;
+  const auto phase = world.file_work().announce("reading " + request.path);
+  std::string step;
+  if (world.rank() == 0) step = cat(open_saved_checkpoint(request.path, request.step, world.file_work()).step());
+  device::DeviceContext host;
+  return comm::broadcast_text(step, 0, world.group(), host);
+}
+
+}  // namespace
+
+TrainedRun open_trained_run(const RunRequest& request, TrainedUse use, const Extensions& extensions,
+                            comm::World& world) {
+  const int64_t cores = find_cores(world).of_rank;
+  const auto memory_use = use == TrainedUse::generation ? plan::ModelUse::generation : plan::ModelUse::evaluation;
+  const auto fits = [&](const Recipe& candidate) {
+    Recipe recipe = candidate;
+    make_ready(recipe, cores, world.size());
+    // The lengths of the prompts are not known yet, so one sequence of the whole context is assumed.
+    const int64_t cached = use == TrainedUse::generation ? recipe.model.context : 0;
+    const plan::MemoryFit fit = plan::memory_fit(recipe, extensions, world, memory_use, cached);
+    return fit.verdict != plan::MemoryFit::Verdict::too_much;
+  };
+  const std::string step = step_for_all_ranks(request, world);
+  auto [run, layout] =
+      open_on_ranks({request.path, request.overrides, step, request.world}, use, extensions, fits, world.file_work());
+  const std::string schedule = take_chosen_schedule(run);
+  make_ready(run.recipe, cores, world.size());
+  world.set_guards(guards_of(run.recipe.distributed));
+  order_traffic(world, run.recipe.distributed);
+  kernels::cpu::set_thread_count(static_cast<int>(*run.recipe.train.threads));
+  if (world.rank() == 0 && !layout.empty()) say(cat("layout on ", world.size(), " ranks: ", layout));
+  if (world.rank() == 0 && !schedule.empty()) say(cat("schedule.moe: using the run's choice, ", schedule));
+  return {std::move(run.recipe), std::move(run.checkpoint), std::move(layout)};
+}
+
+std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::string& run,
+                                              const std::string& purpose) {
+  if (recipe.data.registered())
+    fail(ExitCode::usage, "'", run, "' was trained on the source ", recipe.data.source_name(),
+         ", which has no tokenizer, so it cannot ", purpose);
+  const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
+  return data::load_tokenizer(data::tokenizer_path(folder));
+}
+
+void require_same_file(const comm::World& world, const std::string& path) {
+  device::DeviceContext host;
+  const auto mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low);
+  const std::vector<int64_t> all = world.group().all_gather_values(std::span(&mine, 1), host);
+  for (size_t r = 1; r < all.size(); ++r)
+    if (all[r] != all.front())
+      fail(ExitCode::data, "'", path, "' differs between rank 0 and rank ", r,
+           "; expected the same contents on all ranks");
+}
+
+void require_decoder(const Recipe& recipe, const std::string& run, const std::string& purpose) {
+  if (recipe.model.kind == layers::ModelKind::encoder)
+    fail(ExitCode::usage, "'", run, "' is a run of an encoder, which does not ", purpose,
+         "; expected model.kind: decoder");
+}
+
+}  // namespace hexad::app

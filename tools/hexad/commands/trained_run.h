@@ -1,0 +1,38 @@
+// Opens trained models on the ranks of a job, for `generate` and `eval`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/data/tokenizer.h"
+#include "parallel/comm/world.h"
+#include "tools/train/checkpoint/open_on_ranks.h"
+
+namespace hexad::app {
+
+struct TrainedRun {
+  train::Recipe recipe;  // completed by complete()
+  io::Checkpoint checkpoint;
+  std::string layout;  // text for the user; empty on a single rank
+};
+
+/// Opens a run in a layout for the ranks of `world` (see open_on_ranks()). All ranks open the checkpoint that rank 0
+/// finds. Sets the guards and priorities of `world`, and the number of kernel threads. If there are several ranks, rank
+/// 0 prints the layout. Collective.
+TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse use,
+                            const train::Extensions& extensions, comm::World& world);
+
+/// Returns the tokenizer of the run's data. Throws Error(usage) if the model's tokens have no text. `purpose` completes
+/// the message "..., so it cannot PURPOSE".
+std::unique_ptr<data::Tokenizer> tokenizer_of(const train::Recipe& recipe, const std::string& run,
+                                              const std::string& purpose);
+
+/// Throws Error(data), the same on all ranks, unless all ranks read the same contents from the file `path`. Collective.
+void require_same_file(const comm::World& world, const std::string& path);
+
+/// Throws Error(usage) unless the run's model is a decoder. `purpose` completes the message "..., which does not
+/// PURPOSE".
+void require_decoder(const train::Recipe& recipe, const std::string& run, const std::string& purpose);
+
+}  // namespace hexad::app

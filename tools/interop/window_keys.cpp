@@ -1,0 +1,64 @@
+#include "tools/interop/window_keys.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace hexad::interop {
+
+using namespace base;
+
+namespace {
+
+constexpr const char* key = "layer_types";
+constexpr const char* full = "full_attention";
+constexpr const char* sliding = "sliding_attention";
+
+bool is_full(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
+
+/// Returns a list with true for each block that has full attention.
+std::vector<bool> blocks_with_full_attention(const Json& config, int64_t layers, const std::string& where) {
+  std::vector<bool> blocks;
+  const auto types = config.find(key);
+  if (types == config.end() || types->is_null()) {
+    for (int64_t l = 0; l < layers; ++l) blocks.push_back(is_full(l, 2));
+    return blocks;
+  }
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != layers)
+    fail(ExitCode::data, where, ": ", key, " is ", types->dump().substr(0, 80), ", expected an array of ", layers,
+         " entries");
+  for (const Json& type : *types) {
+    if (type != full && type != sliding)
+      fail(ExitCode::data, where, ": ", key, " has ", type.dump().substr(0, 80), ", expected ", full, " or ", sliding);
+    blocks.push_back(type == full);
+  }
+  return blocks;
+}
+
+}  // namespace
+
+void read_windows(const Json& config, ModelKeys& keys, const std::string& where) {
+  const int64_t layers = keys.integer("model.layers");
+  const std::vector<bool> wanted = blocks_with_full_attention(config, layers, where);
+  const auto first = std::ranges::find(wanted, true) - wanted.begin();
+  const int64_t every = first == layers ? 0 : first + 1;
+  for (int64_t l = 0; l < layers; ++l)
+    if (wanted[static_cast<size_t>(l)] != is_full(l, every))
+      fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
+           " that are not every n-th block for any n, expected every n-th block");
+  const auto window = config.find("sliding_window");
+  if (every != 1 && window != config.end() && window->is_null())
+    fail(ExitCode::data, where, ": sliding_window is null, expected a number of tokens, because ", key, " has ",
+         sliding);
+  if (every == 1) keys.set("model.window", nullptr, where);
+  keys.set("model.full_attention_every", every == 1 ? 0 : every, where);
+}
+
+void write_windows(OrderedJson& config, const ModelKeys& keys) {
+  const bool windows = !keys["model.window"].is_null();
+  OrderedJson types = OrderedJson::array();
+  for (int64_t l = 0; l < keys.integer("model.layers"); ++l)
+    types.push_back(!windows || is_full(l, keys.integer("model.full_attention_every")) ? full : sliding);
+  config[key] = std::move(types);
+}
+
+}  // namespace hexad::interop

@@ -1,0 +1,18 @@
+// The config key layer_types, which determines which blocks have sliding windows.
+#pragma once
+
+#include <string>
+
+#include "tools/interop/layer_pattern.h"
+
+namespace hexad::interop {
+
+/// Sets model.full_attention_every, and sets model.window to none if no block has a window. model.layers and
+/// model.window must already be set. If `config` has no layer_types, every second block has full attention, starting
+/// with the second block (gpt-oss). Throws Error(data) beginning with `where` if no value of model.full_attention_every
+/// describes `config`.
+void read_windows(const Json& config, ModelKeys& keys, const std::string& where);
+/// Writes the pattern of windows in `keys` to `config`.
+void write_windows(OrderedJson& config, const ModelKeys& keys);
+
+}  // namespace hexad::interop

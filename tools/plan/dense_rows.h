@@ -1,0 +1,27 @@
+// Load from which on dense GEMMs of experts are faster than a grouped GEMM, as measured by `hexad profile`.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tools/plan/cluster.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+/// Threshold for schedule.moe.dense_rows if dense GEMMs are slower at every measured load.
+inline constexpr int64_t never_dense = int64_t{1} << 40;
+
+/// Returns the smallest number of rows per expert from which on one call for each expert is at least 2% faster than one
+/// call for all experts, at every larger measured number. Compares forward products. Uses the measured shape whose
+/// weight is nearest to `inputs` x `outputs`, as a ratio. Returns `never_dense` if there is no such number, and none if
+/// the cluster has no dense and grouped measurements of the same shape.
+std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
+
+/// Sets schedule.moe.dense_rows: auto to measured_dense_rows() of schedule.profile, in every stage with gemms: by_load.
+/// The shape is a rank's share of an expert: hidden x expert_hidden / etp. Without a profile, or without such
+/// measurements, it remains `auto`. Returns a line for the log, or an empty text if nothing was set.
+std::string take_dense_rows(train::Recipe& recipe);
+
+}  // namespace hexad::plan

@@ -1,0 +1,114 @@
+#include "tools/plan/measured_kernels.h"
+
+#include <array>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "framework/base/error.h"
+#include "tools/plan/measured_curve.h"
+
+namespace hexad::plan {
+namespace {
+
+double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
+
+// Classes of all kernel families except the pointwise ones.
+constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>({
+    {"swiglu", KernelClass::activation},    {"clamped_swiglu", KernelClass::activation},
+    {"gelu", KernelClass::activation},      {"row_gate", KernelClass::activation},
+    {"attention", KernelClass::activation},  // merges of blocks, which compute exponentials
+    {"sink", KernelClass::activation},       // attention sinks, which also compute exponentials
+    {"rms_norm", KernelClass::norm},        {"split_norm", KernelClass::norm},
+    {"layer_norm", KernelClass::norm},      {"permute", KernelClass::permute},
+    {"wire", KernelClass::permute},         {"embedding", KernelClass::permute},
+    {"router", KernelClass::router},        {"router_loss", KernelClass::router},
+    {"capacity", KernelClass::router},      {"slots", KernelClass::router},
+    {"index", KernelClass::router},         {"cross_entropy", KernelClass::loss},
+    {"split_softmax", KernelClass::loss},   {"optimizer", KernelClass::optimizer},
+});
+
+}  // namespace
+
+double attention_flops(AttentionPass pass, double width, double positions) {
+  return (pass == AttentionPass::forward ? 2 : 5) * width * positions * positions;
+}
+
+std::optional<Element> element_of(base::Dtype dtype) {
+  if (dtype == base::Dtype::f32) return Element::f32;
+  if (dtype == base::Dtype::bf16) return Element::bf16;
+  return {};
+}
+
+KernelClass class_of(std::string_view family, std::string_view name) {
+  if (name == "squared_norm") return KernelClass::norm;  // a sum of squares, without an update
+  for (const auto& [known, of] : classes)
+    if (known == family) return of;
+  return KernelClass::pointwise;
+}
+
+bool follows_precision(KernelClass of) {
+  return of != KernelClass::router && of != KernelClass::loss && of != KernelClass::optimizer;
+}
+
+KernelCurves::KernelCurves(const Cluster& cluster) {
+  for (const MeasuredAttention& a : cluster.attention) {
+    const auto width = static_cast<double>(a.heads * a.head_size);
+    std::vector<Curve::Point> rates;
+    for (const auto& [positions, seconds] : a.points.points)
+      rates.push_back({positions, attention_flops(a.pass, width, positions) / seconds});
+    attention_.push_back({a, rates.size() > 1 ? Curve(rates) : Curve(rates.front().y)});
+  }
+  for (const MeasuredKernels& k : cluster.kernels) kernels_.push_back({k.of, k.element, steady_curve(k.points)});
+}
+
+std::optional<double> KernelCurves::attention(const Attention& a) const {
+  const AttentionRate* best = nullptr;
+  std::tuple<double, bool, double> least;
+  for (const AttentionRate& curve : attention_) {
+    if (curve.of.element != element_of(a.dtype)) continue;
+    const std::tuple cost{octaves(static_cast<double>(curve.of.head_size), a.head_dim), curve.of.pass != a.pass,
+                          octaves(static_cast<double>(curve.of.heads), a.heads)};
+    if (!best || cost < least) best = &curve, least = cost;
+  }
+  if (!best) return {};
+  return a.flops / speed(best->rate, a.sequence);
+}
+
+const KernelCurves::KernelTime* KernelCurves::find(KernelClass of, std::optional<Element> element) const {
+  const KernelTime* other = nullptr;
+  for (const KernelTime& curve : kernels_) {
+    if (curve.of != of) continue;
+    if (curve.element == element) return &curve;
+    if (!other) other = &curve;
+  }
+  return other;
+}
+
+std::optional<double> KernelCurves::kernel(KernelClass of, base::Dtype dtype, double bytes) const {
+  const KernelTime* curve = find(of, element_of(dtype));
+  if (!curve) return {};
+  return curve->seconds.seconds(bytes);
+}
+
+bool KernelCurves::has_attention(Element element) const {
+  for (const AttentionRate& curve : attention_)
+    if (curve.of.element == element) return true;
+  return false;
+}
+
+std::vector<std::string> KernelCurves::assumptions() const {
+  std::vector<std::string> texts;
+  if (!has_kernels()) return texts;
+  for (const auto& [of, name] : enum_names(KernelClass{})) {
+    const KernelTime* f32 = find(of, Element::f32);
+    const KernelTime* bf16 = find(of, Element::bf16);
+    if (!f32)
+      texts.push_back(base::cat("kernels of class ", name, ": priced like a copy of half their bytes"));
+    else if (f32 == bf16 && follows_precision(of))
+      texts.push_back(base::cat("kernels of class ", name, ": the same bytes/s in f32 and bf16"));
+  }
+  return texts;
+}
+
+}  // namespace hexad::plan

@@ -1,0 +1,76 @@
+// Seconds of attention and of small kernels, interpolated from the measured curves of a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/base/dtype.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// One pass of an attention kernel.
+struct Attention {
+  base::Dtype dtype = base::Dtype::bf16;
+  AttentionPass pass = AttentionPass::forward;
+  // FLOPs of unmasked scores: half of all scores if causal; backward has 2.5 times the FLOPs of forward.
+  double flops = 0;
+  double sequence = 0, head_dim = 128;
+  double heads = 1;  // total number of heads of all sequences
+};
+
+/// Returns the FLOPs of causal attention in one sequence. `width` is the number of heads times the head size. As in
+/// Attention::flops, backward computes the scores again.
+double attention_flops(AttentionPass pass, double width, double positions);
+
+/// Returns the measured element of a dtype; none for other dtypes.
+std::optional<Element> element_of(base::Dtype dtype);
+
+/// Returns the class of kernel `name` of `family` (KernelTable). Kernels of unknown families are pointwise.
+KernelClass class_of(std::string_view family, std::string_view name);
+
+/// True if kernels of the class work on activations, whose element type follows train.precision. Other kernels work in
+/// f32.
+bool follows_precision(KernelClass of);
+
+/// Prices attention and small kernels by measured curves.
+class KernelCurves {
+ public:
+  explicit KernelCurves(const Cluster& cluster);
+
+  /// Returns the seconds of attention; none if attention was not measured for its dtype. Chooses the curve with the
+  /// nearest head size (as a ratio); of several such curves, one of the same pass; of these, the one with the nearest
+  /// number of heads. The curve gives FLOP/s as a function of positions: linear between points, constant above the last
+  /// point. Below the first point, the rate is proportional to the positions.
+  std::optional<double> attention(const Attention& attention) const;
+
+  /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If
+  /// only the other element type was measured, uses its curve.
+  std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
+
+  bool has_attention(Element element) const;
+  /// True if any class was measured.
+  bool has_kernels() const { return !kernels_.empty(); }
+
+  /// Returns one text for each curve that is missing although other curves of its kind were measured.
+  std::vector<std::string> assumptions() const;
+
+ private:
+  struct AttentionRate {
+    MeasuredAttention of;
+    Curve rate;  // FLOP/s over positions
+  };
+  struct KernelTime {
+    KernelClass of;
+    Element element;
+    schedule::TimeCurve seconds;
+  };
+  const KernelTime* find(KernelClass of, std::optional<Element> element) const;
+
+  std::vector<AttentionRate> attention_;
+  std::vector<KernelTime> kernels_;
+};
+
+}  // namespace hexad::plan

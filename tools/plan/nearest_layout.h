@@ -1,0 +1,41 @@
+// Search for the legal layout nearest to a recipe's own, for a run that continues on fewer or more ranks.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/config/document.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+struct NearestLayout {
+  int64_t ranks;
+  train::Recipe recipe;
+  /// Key and new value of each key that changed, in the order of the recipe. Empty if the recipe is legal on these
+  /// ranks without changes.
+  std::vector<std::pair<std::string, std::string>> changes;
+};
+
+/// Function that returns true if a recipe fits the memory of each of `ranks` ranks.
+using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks)>;
+
+/// Returns the layout on at most `most_ranks` ranks that is legal (LayoutRules), fits, and is nearest to the recipe's
+/// layout. The distance is a sum of logarithms of ratios: of tp, pp and cp to those of the recipe, and of the number of
+/// ranks to `most_ranks`. A few ranks may therefore remain idle if using them would need another tp, pp or cp. More
+/// than half of the ranks are used if any such layout exists. Of equally near layouts, returns the one with the nearest
+/// tp, then pp, cp, etp and ep.
+/// pp, cp, etp and ep.
+///
+/// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
+/// rounding. Placements and the pipeline (parallel.order, cp_expansion; kind, split and overlap) are reset to their
+/// defaults only if a layout has no legal ep and etp otherwise. Returns nullopt if no number of ranks has a layout.
+/// `recipe` is the completed recipe of `document`, and has one stage.
+std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
+                                            const train::Extensions& extensions, int64_t most_ranks,
+                                            const FitsMemory& fits);
+
+}  // namespace hexad::plan

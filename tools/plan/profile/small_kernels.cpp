@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "framework/autograd/ops/ops.h"
+#include "framework/base/units.h"
+#include "framework/kernels/kernel_table.h"
+#include "tools/plan/measured_kernels.h"
+#include "tools/plan/profile/parts.h"
+
+namespace hexad::plan {
+namespace {
+
+using base::Dtype;
+using kernels::KernelTable;
+using tensor::Tensor;
+
+// A kernel and the number of bytes that it reads and writes, counted as on the meta device.
+struct SmallKernel {
+  int64_t bytes = 0;
+  std::function<void(const KernelTable&, device::Stream&)> run;
+};
+
+// Makes kernels that work on zeros. Their speed does not depend on the values.
+class SmallKernels {
+ public:
+  SmallKernels(Element element, device::Device device)
+      : dtype_(element == Element::bf16 ? Dtype::bf16 : Dtype::f32), device_(device) {}
+
+  // Returns a kernel of about `bytes` bytes that represents its class.
+  SmallKernel make(KernelClass of, int64_t bytes) {
+    switch (of) {
+      case KernelClass::pointwise: {
+        const Tensor out = matrix(bytes, 3), a = zeros(out.shape()), b = zeros(out.shape());
+        return {bytes_of({out, a, b}), [=](const KernelTable& k, device::Stream& s) { k.pointwise.add(s, out, a, b); }};
+      }
+      case KernelClass::activation: {
+        const Tensor out = matrix(bytes, 3), gate = zeros(out.shape()), up = zeros(out.shape());
+        return {bytes_of({out, gate, up}),
+                [=](const KernelTable& k, device::Stream& s) { k.swiglu.forward(s, out, gate, up, {}); }};
+      }
+      case KernelClass::norm: {
+        const Tensor out = matrix(bytes, 2), x = zeros(out.shape()), gain = zeros({width}),
+                     inverse_rms = zeros({out.dim(0)}, Dtype::f32);
+        return {bytes_of({out, x, gain, inverse_rms}), [=](const KernelTable& k, device::Stream& s) {
+                  k.rms_norm.forward(s, out, {}, inverse_rms, x, {}, gain, 1e-6);
+                }};
+      }
+      case KernelClass::permute: {
+        const Tensor out = matrix(bytes, 2), x = zeros(out.shape());
+        std::vector<int64_t> order;  // adjacent rows of the result are far apart in the source
+        for (int64_t r = 0; r < out.dim(0); ++r) order.push_back(r * 97 % out.dim(0));
+        const Tensor index = Tensor::from<int64_t>(order, {out.dim(0)}, device_);
+        return {bytes_of({out, x, index}),
+                [=](const KernelTable& k, device::Stream& s) { k.permute.gather(s, out, x, index, {}); }};
+      }
+      case KernelClass::router: {
+        const int64_t tokens = std::max<int64_t>(1, bytes / (4 * (2 * experts + 2 * top_k)));
+        const Tensor logits = zeros({tokens, experts}, Dtype::f32), scores = zeros({tokens, experts}, Dtype::f32),
+                     ids = zeros({tokens, top_k}, Dtype::i32), weights = zeros({tokens, top_k}, Dtype::f32);
+        return {bytes_of({logits, scores, ids, weights}), [=](const KernelTable& k, device::Stream& s) {
+                  k.router.forward(s, scores, ids, weights, logits, {}, {.top_k = top_k});
+                }};
+      }
+      case KernelClass::loss: {
+        const Tensor logits = zeros({std::max<int64_t>(1, bytes / (8 * width)), width}, Dtype::f32),
+                     dlogits = zeros(logits.shape(), Dtype::f32), losses = zeros({logits.dim(0)}, Dtype::f32),
+                     targets = zeros({logits.dim(0)}, Dtype::i32);
+        return {bytes_of({logits, dlogits, losses, targets}), [=](const KernelTable& k, device::Stream& s) {
+                  k.cross_entropy.forward(s, losses, dlogits, logits, targets, 1.0);
+                }};
+      }
+      case KernelClass::optimizer: {
+        const int64_t n = std::max<int64_t>(1, bytes / 28);  // reads and writes three tensors, and reads a fourth one
+        const Tensor main = zeros({n}, Dtype::f32), m = zeros({n}, Dtype::f32), v = zeros({n}, Dtype::f32),
+                     gradient = zeros({n}, Dtype::f32);
+        return {
+            2 * bytes_of({main, m, v}) + gradient.bytes(), [=](const KernelTable& k, device::Stream& s) {
+              const kernels::AdamwSlice slice{main, m, v, main, gradient, 0.1};
+              k.optimizer.adamw(s, {&slice, 1}, {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 1}, {});
+            }};
+      }
+    }
+    base::fail_invariant("[profile] an unknown class of kernels");
+  }
+
+ private:
+  static constexpr int64_t width = 512;              // columns of matrices
+  static constexpr int64_t experts = 16, top_k = 2;  // sizes of the router
+
+  Tensor zeros(base::Shape shape, Dtype dtype) const { return Tensor::zeros(std::move(shape), dtype, device_); }
+  Tensor zeros(base::Shape shape) const { return zeros(std::move(shape), dtype_); }
+  // Returns one of `tensors` equal matrices whose total size is `bytes`.
+  Tensor matrix(int64_t bytes, int64_t tensors) const {
+    return zeros({std::max<int64_t>(1, bytes / (tensors * width * base::size_of(dtype_))), width});
+  }
+  static int64_t bytes_of(std::initializer_list<Tensor> tensors) {
+    int64_t bytes = 0;
+    for (const Tensor& t : tensors) bytes += t.bytes();
+    return bytes;
+  }
+
+  Dtype dtype_;
+  device::Device device_;
+};
+
+// Returns the host's seconds for an operation in addition to its kernel: memory for the result, and the tape. Measures
+// operations on a tape, forward and backward, on a tiny tensor, and subtracts the time of their kernels alone.
+double operation_seconds(const Timer& timer, double seconds) {
+  constexpr int chain = 32;  // operations on the tape
+  const auto gelu = kernels::GeluKind::exact;
+  device::Stream& stream = timer.device().context().compute();
+  const Tensor x = Tensor::zeros({1, 16}, Dtype::f32, timer.device()), out = Tensor::like(x), dout = Tensor::like(x);
+  kernels::kernels(timer.device()).pointwise.fill(stream, dout, 0);
+  const std::unique_ptr<autograd::SavePolicy> policy = autograd::keep_policy();
+  const double on_tape = timer.median({1,
+                                       [&] {
+                                         autograd::Tape tape(stream, *policy);
+                                         autograd::Value value = tape.leaf(x);
+                                         for (int i = 0; i < chain; ++i) value = autograd::gelu(tape, value, gelu);
+                                         autograd::backward(tape, value, dout);
+                                         stream.synchronize();
+                                       },
+                                       kernel_batch},
+                                      seconds / 2);
+  const double alone = timer.median({1,
+                                     [&] {
+                                       const auto& k = kernels::kernels(timer.device()).gelu;
+                                       for (int i = 0; i < chain; ++i) k.forward(stream, out, x, gelu);
+                                       for (int i = 0; i < chain; ++i) k.backward(stream, out, dout, x, gelu);
+                                       stream.synchronize();
+                                     },
+                                     kernel_batch},
+                                    seconds / 2);
+  return std::clamp(rounded((on_tape - alone) / (2 * chain)), 0.0, longest_operation);
+}
+
+}  // namespace
+
+void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
+                           const Progress& progress) {
+  constexpr auto classes = enum_names(KernelClass{});
+  constexpr auto elements = enum_names(Element{});
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 4 << 10; bytes <= options.largest_bytes; bytes *= 4) sizes.push_back(bytes);
+  const Budget budget(timer, seconds);
+  size_t open = 1;  // number of remaining measurements, including that of the host
+  for (const auto& [of, name] : classes) open += follows_precision(of) ? elements.size() : 1;
+  for (const auto& [element, element_name] : elements)
+    for (const auto& [of, name] : classes) {
+      if (element != Element::f32 && !follows_precision(of)) continue;
+      SmallKernels kernels_of(element, timer.device());
+      const auto prepare = [&, c = of](int64_t bytes) -> Timer::Work {
+        const SmallKernel kernel = kernels_of.make(c, bytes);
+        return {static_cast<double>(kernel.bytes),
+                [run = kernel.run, device = timer.device()] {
+                  device::Stream& stream = device.context().compute();
+                  run(kernels::kernels(device), stream), stream.synchronize();
+                },
+                kernel_batch};
+      };
+      const Curve curve = timer.curve(sizes, budget.left() / static_cast<double>(open--), prepare);
+      cluster.kernels.push_back({of, element, curve});
+      const Curve::Point& last = curve.points.back();
+      progress(fmt::format("{} kernels in {}: {} at {}", name, element_name,
+                           base::human_quantity(last.x / last.y, "B/s"), base::human_bytes(last.x)));
+    }
+  cluster.operation = operation_seconds(timer, budget.left());
+  progress(fmt::format("host: {:.2f} us per operation", 1e6 * *cluster.operation));
+}
+
+}  // namespace hexad::plan

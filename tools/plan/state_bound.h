@@ -1,0 +1,63 @@
+// Lower bounds of the memory that a rank needs for weights, gradients and the optimizer's state. No step has to be
+// recorded for these bounds.
+#pragma once
+
+#include <optional>
+
+#include "layers/model_size.h"
+#include "tools/plan/cluster.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::plan {
+
+/// Returns the bytes of a rank's memory that are available to tensors. The rest is for the runtime's context, libraries
+/// and communication buffers. Infinite if the cluster is not described.
+double tensor_memory(const Cluster& cluster);
+/// Returns the bytes of host memory for a rank's offloaded tensors. Returns 0, which rules out offload, if the
+/// description does not give these bytes. Infinite if the cluster is not described.
+double offload_memory(const Cluster& cluster);
+
+/// Lower bounds of the memory of a rank's state: weights, gradients, and the optimizer's main weights and states. The
+/// optimizer's part counts only if it must be in the rank's memory: the recipe does not offload it, and the cluster
+/// rules out offload. If any parameters are frozen (optim.freeze), only weights count.
+class StateBound {
+ public:
+  StateBound(const train::Recipe& recipe, const layers::ModelSize& size, const Cluster& cluster);
+
+  /// Returns a lower bound of the bytes of a rank under the recipe's layout on `world` ranks.
+  double of_layout(const train::Recipe& recipe, int64_t world) const;
+  /// Returns a lower bound, for all layouts on `world` ranks, of the bytes of the rank that needs the most. Together,
+  /// the ranks hold the whole state at least once.
+  double of_any_layout(int64_t world) const;
+  /// Returns the fewest ranks for which of_any_layout() is at most `bytes`.
+  int64_t fewest_ranks(double bytes) const;
+  /// True if the bounds include gradients.
+  bool has_gradients() const { return gradients_ > 0; }
+  /// True if the bounds include the optimizer's part.
+  bool has_optimizer() const { return states_ + main_weights_ > 0; }
+
+ private:
+  // Returns the bytes of the whole state.
+  double whole() const {
+    return (weights_ + gradients_ + states_ + main_weights_) * (dense_ + experts_) - main_weights_ * accumulators_;
+  }
+
+  double dense_, experts_;  // numbers of parameters
+  double accumulators_;     // number of the dense parameters that need no main weights
+  // Bytes of a parameter; 0 for parts that do not count.
+  double weights_, gradients_, states_ = 0, main_weights_ = 0;
+};
+
+/// Reason why no layout can fit.
+struct StateLack {
+  double bytes, memory;  // least bytes of a rank's state; limit of a rank's tensors
+  bool has_gradients;    // true if `bytes` include the gradients
+  bool has_optimizer;    // true if `bytes` include the optimizer's main weights and states
+  int64_t fewest_ranks;  // fewest ranks on which the state fits if it is divided evenly
+};
+/// Returns the reason why no layout of the recipe can fit on `world` ranks of the cluster, whatever the sequence
+/// length; none if the state alone fits.
+std::optional<StateLack> lack_of_state(const train::Recipe& recipe, const train::Extensions& extensions,
+                                       const Cluster& cluster, int64_t world);
+
+}  // namespace hexad::plan

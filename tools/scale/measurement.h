@@ -1,0 +1,45 @@
+// Measured steps of the points of an experiment.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/telemetry/metrics.h"
+
+namespace hexad::scale {
+
+/// Parts of a step in seconds. The parts add up to the whole step.
+struct StepParts {
+  double work = 0;       // own work: computation, data, files; mean over ranks
+  double imbalance = 0;  // waiting for the rank that works longest
+  // Other waiting in communication, by class of traffic; pp includes the bubble.
+  std::map<std::string, double> waiting{};
+
+  double total() const;
+};
+
+/// Steps of all finished runs of a point. NaN if nothing was measured.
+struct PointMeasurement {
+  int64_t runs = 0, steps = 0;  // finished runs, and their steps after the warm-up
+  double step_seconds = 0;      // median of the runs' medians
+  double least = 0, most = 0;   // smallest and largest median of a run
+  double p10 = 0, p90 = 0;      // quantiles over all steps
+  double tokens_per_second = 0;
+  double work = 0;               // FLOPs of the model in a step, without recomputation
+  double peak_memory_bytes = 0;  // of the rank that needs the most
+  double loss = 0;               // after the last step of the first run
+  StepParts parts{};             // parts of the step of step_seconds
+};
+
+/// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The time of
+/// waiting for the slowest rank is the difference between the longest and the mean own work of a rank, but at most the
+/// time for which ranks waited.
+StepParts parts_of(const telemetry::StepMetrics& step);
+
+/// Summarizes the steps after the first `warmup_steps` of the runs of a point. Requires at least one run, each with
+/// such a step.
+PointMeasurement measurement_of(const std::vector<std::vector<telemetry::StepMetrics>>& runs, int64_t warmup_steps);
+
+}  // namespace hexad::scale

@@ -1,0 +1,69 @@
+// Predicted time, memory and cost of the points of an experiment.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/plan/cluster.h"
+#include "tools/scale/points.h"
+
+namespace hexad::scale {
+
+/// Prediction of a point. Times are in seconds.
+struct PointForecast {
+  std::optional<double> step_seconds{};           // none without a cluster file, or if the step cannot be predicted
+  double least = 0, most = 0;                     // interval of step_seconds
+  std::map<std::string, double> exposed_share{};  // by class of traffic; mean over pipeline stages
+  double memory_bytes = 0;                        // tensors of the rank that needs the most; 0: unknown
+  double memory_limit = 0;                        // memory of a rank for tensors; 0: unknown
+  std::string trouble{};                          // reason why there is no prediction
+
+  bool fits() const { return memory_limit <= 0 || memory_bytes <= memory_limit; }
+};
+
+/// Cluster files of an experiment. Points may have different files.
+class Clusters {
+ public:
+  /// Reads the cluster file of every point. Adds a problem to the experiment for each file that cannot be read.
+  Clusters(Experiment& experiment, const std::vector<Point>& points);
+
+  /// Returns the cluster of the point; nullptr if the experiment has none.
+  const plan::Cluster* of(const Point& point) const;
+  /// Return the number of available ranks, and the number of ranks on a node; 0 if unknown.
+  int64_t most_ranks(const ExperimentConfig& config) const;
+  int64_t ranks_per_node(const ExperimentConfig& config) const;
+
+ private:
+  std::map<std::string, plan::Cluster> clusters_;
+};
+
+/// Predicts a point. A point whose step cannot be predicted has only `trouble`, and its memory if that is known. The
+/// memory estimate needs no cluster file, so `cluster` may be nullptr.
+PointForecast forecast_point(const LoadedPoint& point, const plan::Cluster* cluster,
+                             const train::Extensions& extensions);
+
+/// Rejects points that cannot fit: adds a problem to the experiment for each of these points and throws
+/// config::RecipeError. If `runs_here`, also compares points that need a single node with the memory of this machine.
+void require_memory(Experiment& experiment, const std::vector<LoadedPoint>& points,
+                    const std::vector<PointForecast>& forecasts, const train::Extensions& extensions, bool runs_here,
+                    int64_t ranks_per_node);
+
+/// Returns the number of nodes of a run; 1 if the number of ranks on a node is unknown.
+int64_t nodes_of(int64_t ranks, int64_t ranks_per_node);
+/// Returns the predicted node-hours of all repeats of a point; none without a prediction. Does not count the start and
+/// end of a run.
+std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast, int64_t ranks,
+                                           int64_t ranks_per_node);
+/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes one minute for the
+/// start.
+int64_t most_minutes(const ExperimentConfig& config);
+/// Returns the limit, in node-hours, of all repeats of a point, by the key minutes.
+double most_node_hours(const ExperimentConfig& config, int64_t ranks, int64_t ranks_per_node);
+
+/// Returns the table that --dry-run prints.
+std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,
+                          const std::vector<PointForecast>& forecasts, int64_t ranks_per_node);
+
+}  // namespace hexad::scale

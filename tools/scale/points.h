@@ -1,0 +1,51 @@
+// Points of an experiment: every existing combination of ranks and values, with its recipe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/scale/experiment.h"
+#include "tools/train/recipe/extensions.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::scale {
+
+struct Point {
+  std::string name;  // name of its folder, such as "ranks-4_ep-2"
+  int64_t ranks = 1;
+  std::vector<std::string> values{};        // names of the values, in the order of ExperimentConfig::vary
+  std::vector<std::string> overrides{};     // overrides of the recipe, without those of a single run
+  std::string cluster{};                    // path of the cluster file; empty: none
+  std::vector<std::string> cluster_set{};   // overrides of the cluster file
+  std::string launcher{};                   // launcher given by the experiment; empty: the default
+  std::map<std::string, std::string> at{};  // position of each override in the experiment file, by the key that it sets
+};
+
+/// Returns the points; ranks vary slowest. Does not read recipes. Replaces the variables $ranks and $NAME of each axis.
+/// Adds a problem to the experiment for points with the same name.
+std::vector<Point> points_of(Experiment& experiment);
+
+/// Replaces each $NAME in `text` by its value. If several names match, uses the longest one. Leaves other text
+/// unchanged.
+std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
+
+/// Returns the overrides that set the steps and the run directory of a point's run.
+std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point,
+                                          const std::string& run_dir);
+
+/// A point whose recipe has been read.
+struct LoadedPoint {
+  Point point;
+  train::Recipe recipe;
+};
+
+/// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
+/// experiment for each point that is illegal, equals an earlier point, or needs more than `most_ranks` ranks (0: any
+/// number). Throws config::RecipeError with all problems if there are any.
+std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
+                                     const train::Extensions& extensions, int64_t most_ranks);
+
+}  // namespace hexad::scale

@@ -1,0 +1,224 @@
+#include "tools/scale/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "framework/base/units.h"
+
+namespace hexad::scale {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : std::string(); }
+std::string cell(const std::optional<double>& value) { return value ? cell(*value) : std::string(); }
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+
+double at_or_zero(const std::map<std::string, double>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? 0 : found->second;
+}
+
+// Cells of a measured row, in the order of measured_columns().
+std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<std::string>& classes) {
+  const PointMeasurement& m = *row.measured;
+  std::vector<std::string> out{std::to_string(m.runs),
+                               std::to_string(m.steps),
+                               cell(m.step_seconds),
+                               cell(m.least),
+                               cell(m.most),
+                               cell(m.p10),
+                               cell(m.p90),
+                               cell(m.tokens_per_second),
+                               cell(m.work),
+                               cell(row.speedup),
+                               cell(row.efficiency),
+                               cell(m.peak_memory_bytes),
+                               cell(m.loss),
+                               cell(m.parts.work),
+                               cell(m.parts.imbalance)};
+  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name)));
+  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
+  return out;
+}
+
+std::vector<std::string> measured_columns(const std::vector<std::string>& classes) {
+  std::vector<std::string> out{"runs",
+                               "steps",
+                               "step_seconds",
+                               "step_seconds_least",
+                               "step_seconds_most",
+                               "step_seconds_p10",
+                               "step_seconds_p90",
+                               "tokens_per_second",
+                               "work_flop",
+                               "speedup",
+                               "efficiency",
+                               "peak_memory_bytes",
+                               "loss",
+                               "work_seconds",
+                               "imbalance_seconds"};
+  for (const std::string& name : classes) out.push_back(name + "_seconds");
+  for (const std::string& name : classes) out.push_back(fmt::format("exposed_share_{}", name));
+  return out;
+}
+
+Json object_of(const Losses& losses) {
+  Json waiting = Json::object();
+  for (const auto& [name, seconds] : losses.waiting) waiting[name] = number(seconds);
+  return {{"ideal_seconds", number(losses.ideal)},
+          {"work_seconds", number(losses.work)},
+          {"imbalance_seconds", number(losses.imbalance)},
+          {"waiting_seconds", waiting}};
+}
+
+Json object_of(const PointMeasurement& m) {
+  Json waiting = Json::object();
+  for (const auto& [name, seconds] : m.parts.waiting) waiting[name] = number(seconds);
+  return {{"runs", m.runs},
+          {"steps", m.steps},
+          {"step_seconds", number(m.step_seconds)},
+          {"step_seconds_of_runs", {number(m.least), number(m.most)}},
+          {"step_seconds_p10", number(m.p10)},
+          {"step_seconds_p90", number(m.p90)},
+          {"tokens_per_second", number(m.tokens_per_second)},
+          {"work_flop", number(m.work)},
+          {"peak_memory_bytes", number(m.peak_memory_bytes)},
+          {"loss", number(m.loss)},
+          {"work_seconds", number(m.parts.work)},
+          {"imbalance_seconds", number(m.parts.imbalance)},
+          {"waiting_seconds", waiting}};
+}
+
+Json object_of(const PointForecast& f) {
+  Json json = Json::object();
+  json["step_seconds"] = number(f.step_seconds);
+  if (f.step_seconds) json["step_seconds_interval"] = {number(f.least), number(f.most)};
+  json["exposed_share_by_class"] = f.exposed_share.empty() ? Json::object() : Json(f.exposed_share);
+  json["memory_bytes"] = f.memory_bytes > 0 ? Json(f.memory_bytes) : Json(nullptr);
+  json["trouble"] = f.trouble.empty() ? Json(nullptr) : Json(f.trouble);
+  return json;
+}
+
+}  // namespace
+
+double Losses::total() const {
+  double sum = ideal + work + imbalance;
+  for (const auto& [name, seconds] : waiting) sum += seconds;
+  return sum;
+}
+
+Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, double growth) {
+  const double share = point.work / first.work / growth;  // work of a rank, relative to that of the first point
+  Losses losses{.ideal = first.step_seconds * share,
+                .work = point.parts.work - first.parts.work * share,
+                .imbalance = point.parts.imbalance - first.parts.imbalance * share};
+  for (const auto& [name, seconds] : first.parts.waiting) losses.waiting[name] -= seconds * share;
+  for (const auto& [name, seconds] : point.parts.waiting) losses.waiting[name] += seconds;
+  return losses;
+}
+
+void compare_with_first(Results& results) {
+  for (ResultRow& row : results.rows) {
+    const ResultRow* first = &row;
+    for (const ResultRow& other : results.rows)
+      if (other.values == row.values && other.ranks < first->ranks) first = &other;
+    if (!row.measured || !first->measured) continue;
+    const PointMeasurement& point = *row.measured;
+    const PointMeasurement& start = *first->measured;
+    const double growth = static_cast<double>(row.ranks) / static_cast<double>(first->ranks);
+    if (!(start.work > 0) || !(point.step_seconds > 0)) continue;
+    row.speedup = (point.work / point.step_seconds) / (start.work / start.step_seconds);
+    row.efficiency = *row.speedup / growth;
+    row.losses = losses_of(point, start, growth);
+  }
+}
+
+std::vector<std::string> classes_of(const Results& results) {
+  std::set<std::string> names;
+  for (const ResultRow& row : results.rows)
+    if (row.measured)
+      for (const auto& [name, seconds] : row.measured->parts.waiting) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+std::string csv_of(const Results& results) {
+  const std::vector<std::string> classes = classes_of(results), columns = measured_columns(classes);
+  std::vector<std::string> header{"point", "ranks"};
+  for (const std::string& axis : results.axes) header.push_back(fmt::format("axis_{}", axis));
+  for (const char* name : {"predicted_step_seconds", "predicted_least", "predicted_most", "predicted_memory_bytes"})
+    header.emplace_back(name);
+  header.insert(header.end(), columns.begin(), columns.end());
+  std::string out = fmt::format("{}\n", fmt::join(header, ","));
+  for (const ResultRow& row : results.rows) {
+    const PointForecast& f = row.forecast;
+    std::vector<std::string> cells{cell(row.point), std::to_string(row.ranks)};
+    for (const std::string& value : row.values) cells.push_back(cell(value));
+    cells.push_back(cell(f.step_seconds));
+    cells.push_back(f.step_seconds ? cell(f.least) : std::string());
+    cells.push_back(f.step_seconds ? cell(f.most) : std::string());
+    cells.push_back(f.memory_bytes > 0 ? cell(f.memory_bytes) : std::string());
+    std::vector<std::string> measured(columns.size());
+    if (row.measured) measured = measured_cells(row, classes);
+    cells.insert(cells.end(), measured.begin(), measured.end());
+    out += fmt::format("{}\n", fmt::join(cells, ","));
+  }
+  return out;
+}
+
+std::string json_of(const Results& results) {
+  Json rows = Json::array();
+  for (const ResultRow& row : results.rows) {
+    Json values = Json::object();
+    for (size_t a = 0; a < results.axes.size(); ++a) values[results.axes[a]] = row.values[a];
+    rows.push_back({{"point", row.point},
+                    {"ranks", row.ranks},
+                    {"values", values},
+                    {"predicted", object_of(row.forecast)},
+                    {"measured", row.measured ? object_of(*row.measured) : Json(nullptr)},
+                    {"speedup", number(row.speedup)},
+                    {"efficiency", number(row.efficiency)},
+                    {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
+  }
+  const Json json{{"experiment", results.title}, {"axes", results.axes}, {"points", rows}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string markdown_of(const Results& results) {
+  std::string out = "| ranks";
+  for (const std::string& axis : results.axes) out += fmt::format(" | {}", axis);
+  out += " | step | runs | predicted | speed-up | efficiency | waiting | memory |\n|---:";
+  for (size_t a = 0; a < results.axes.size(); ++a) out += "|---";
+  out += "|---:|---|---:|---:|---:|---:|---:|\n";
+  for (const ResultRow& row : results.rows) {
+    out += fmt::format("| {}", row.ranks);
+    for (const std::string& value : row.values) out += fmt::format(" | {}", value);
+    const std::string predicted = row.forecast.step_seconds ? base::precise_duration(*row.forecast.step_seconds) : "";
+    if (!row.measured) {
+      out += fmt::format(" | | | {} | | | | |\n", predicted);
+      continue;
+    }
+    const PointMeasurement& m = *row.measured;
+    out += fmt::format(" | {} | {} to {} | {} | {} | {} | {} | {} |\n", base::precise_duration(m.step_seconds),
+                       base::precise_duration(m.least), base::precise_duration(m.most), predicted,
+                       row.speedup ? base::with_digits(*row.speedup, 3) : "",
+                       row.efficiency ? base::human_percent(*row.efficiency) : "",
+                       base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
+  }
+  return out;
+}
+
+}  // namespace hexad::scale

@@ -1,0 +1,58 @@
+// Results of an experiment: measured points, their predictions, speed-ups and losses.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/scale/measurement.h"
+#include "tools/scale/point_forecast.h"
+
+namespace hexad::scale {
+
+/// Seconds by which a step takes longer than in the ideal case, by reason. The ideal time is that of the smallest
+/// number of ranks, divided by the growth of the ranks and multiplied by the growth of the work. `ideal` and the losses
+/// add up to the step. A loss is negative if the point is better than the ideal in this respect.
+struct Losses {
+  double ideal = 0;
+  double work = 0;       // smaller products, work repeated on several ranks, contention for the machine
+  double imbalance = 0;  // waiting for the rank that works longest
+  std::map<std::string, double> waiting{};  // communication by class of traffic; pp includes the bubble
+
+  double total() const;
+};
+
+struct ResultRow {
+  std::string point;
+  int64_t ranks = 0;
+  std::vector<std::string> values{};  // values of the axes
+  PointForecast forecast{};
+  std::optional<PointMeasurement> measured{};  // none: no run is finished
+  // Relative to the row with the same values and the fewest ranks; none if that row is not measured.
+  std::optional<double> speedup{}, efficiency{};
+  std::optional<Losses> losses{};
+};
+
+struct Results {
+  std::string title;                // path of the experiment
+  std::vector<std::string> axes{};  // names of the axes
+  std::vector<ResultRow> rows{};
+};
+
+/// Returns the losses of `point` relative to `first`. `growth` is the ratio of their numbers of ranks.
+Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, double growth);
+
+/// Sets speed-ups, efficiencies and losses of all rows. Speed is the work of the model per second.
+void compare_with_first(Results& results);
+
+/// Returns the classes of traffic that occur in any row.
+std::vector<std::string> classes_of(const Results& results);
+
+/// Return the table as CSV (RFC 4180 with '\n'), as JSON, and as Markdown for a paper. Unknown values are empty or
+/// null.
+std::string csv_of(const Results& results);
+std::string json_of(const Results& results);
+std::string markdown_of(const Results& results);
+
+}  // namespace hexad::scale

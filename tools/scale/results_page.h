@@ -1,0 +1,19 @@
+// Page with the results of an experiment: tables and pictures in one file that needs no network and no scripts.
+#pragma once
+
+#include <string>
+
+#include "tools/scale/results.h"
+
+namespace hexad::scale {
+
+/// Returns the HTML page: measured and predicted step times as a picture, the table of points, the exposed shares by
+/// class of traffic, the parts and losses of each step, and the table in Markdown.
+std::string results_page(const Results& results);
+
+/// Returns an SVG of the step times over the ranks. If all points have the same number of ranks, the x axis is the
+/// first axis with several values. Lines connect points whose other values are equal. Bars show the smallest and
+/// largest median of a run. Dashed lines show the prediction.
+std::string step_time_picture(const Results& results);
+
+}  // namespace hexad::scale

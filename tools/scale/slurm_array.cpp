@@ -1,0 +1,61 @@
+#include "tools/scale/slurm_array.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "framework/base/counted.h"
+#include "tools/scale/point_forecast.h"
+#include "tools/train/process/machine.h"
+
+namespace hexad::scale {
+
+std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node) {
+  std::map<int64_t, SlurmArray> by_nodes;
+  for (size_t i = 0; i < ranks_of_points.size(); ++i) {
+    const int64_t nodes = nodes_of(ranks_of_points[i], ranks_per_node);
+    SlurmArray& array = by_nodes[nodes];
+    array.nodes = nodes;
+    array.ranks_per_node = std::max(array.ranks_per_node, (ranks_of_points[i] - 1) / nodes + 1);
+    array.points.push_back(static_cast<int64_t>(i));
+  }
+  std::vector<SlurmArray> out;
+  for (auto& [nodes, array] : by_nodes) out.push_back(std::move(array));
+  return out;
+}
+
+std::string ranges_text(const std::vector<int64_t>& indices) {
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < indices.size(); begin = end) {
+    for (end = begin + 1; end < indices.size() && indices[end] == indices[end - 1] + 1;) ++end;
+    out += fmt::format("{}{}", out.empty() ? "" : ",", indices[begin]);
+    if (end - begin > 1) out += fmt::format("-{}", indices[end - 1]);
+  }
+  return out;
+}
+
+std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,
+                         const std::vector<std::string>& overrides, const std::string& working_directory) {
+  const std::filesystem::path folder = std::filesystem::absolute(experiment.config.dir).lexically_normal();
+  std::string command = fmt::format("{} scale {}", train::shell_word(program), train::shell_word(experiment.path));
+  for (const std::string& text : overrides) command += fmt::format(" {}", train::shell_word(text));
+  return fmt::format(
+      "#!/bin/bash\n"
+      "# Runs the points of {} that need {}. Submit this script with sbatch.\n"
+      "#SBATCH --job-name=hexad-scale\n"
+      "#SBATCH --array={}\n"
+      "#SBATCH --nodes={}\n"
+      "#SBATCH --ntasks-per-node={}\n"
+      "#SBATCH --time={}\n"
+      "#SBATCH --requeue --open-mode=append\n"
+      "#SBATCH --output={}\n"
+      "cd {} || exit 4\n"
+      "exec {} --point \"$SLURM_ARRAY_TASK_ID\"\n",
+      experiment.path, base::counted(array.nodes, "node"), ranges_text(array.points), array.nodes, array.ranks_per_node,
+      most_minutes(experiment.config), train::shell_word((folder / "slurm-%A_%a.txt").string()),
+      train::shell_word(working_directory), command);
+}
+
+}  // namespace hexad::scale

@@ -1,0 +1,28 @@
+// Slurm array jobs that run the points of an experiment.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/scale/experiment.h"
+
+namespace hexad::scale {
+
+/// Parameters of an array job, which runs the points with the same number of nodes.
+struct SlurmArray {
+  int64_t nodes = 1, ranks_per_node = 1;
+  std::vector<int64_t> points;  // ascending indices
+};
+
+/// Groups points by their number of nodes. The points are given by their numbers of ranks. If `ranks_per_node` is 0,
+/// all ranks of a point are on one node.
+std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node);
+
+/// Returns the sbatch script of an array. `program` and the overrides are words of its command.
+std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,
+                         const std::vector<std::string>& overrides, const std::string& working_directory);
+
+/// Returns indices as a list of ranges, for --array: "0-2,5".
+std::string ranges_text(const std::vector<int64_t>& indices);
+
+}  // namespace hexad::scale

@@ -1,0 +1,76 @@
+// Folder of an experiment. An interrupted experiment continues from it.
+//
+//   DIR/experiment.json                the experiment and the recipes of its points
+//   DIR/POINT/repeat-1/                run directory
+//   DIR/POINT/repeat-1.json            state of this run
+//   DIR/POINT/repeat-1.txt             output of this run
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/scale/order.h"
+#include "tools/scale/points.h"
+
+namespace hexad::scale {
+
+/// State of a run.
+///   - waiting: not started
+///   - started: running, or killed
+///   - failed: ended with an exit code other than 0
+///   - finished: ended with exit code 0
+enum class RunState : uint8_t { waiting, started, failed, finished };
+constexpr auto enum_names(RunState) {
+  return std::to_array<std::pair<RunState, std::string_view>>({{RunState::waiting, "waiting"},
+                                                               {RunState::started, "started"},
+                                                               {RunState::failed, "failed"},
+                                                               {RunState::finished, "finished"}});
+}
+
+struct RunRecord {
+  RunState state = RunState::waiting;
+  int exit_code = 0;
+  double seconds = 0;    // duration from start to end
+  std::string reason{};  // reason of a failure
+};
+
+class ExperimentFolder {
+ public:
+  /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
+  /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
+  /// start. `points` must outlive the object.
+  ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
+
+  std::string run_dir(const Execution& run) const { return base_of(run); }
+  std::string output_of(const Execution& run) const { return base_of(run) + ".txt"; }
+  std::string lock_of(const Execution& run) const { return base_of(run) + ".lock"; }
+
+  RunRecord record(const Execution& run) const;
+  /// Records that a run starts. Removes the run directory of an earlier start that did not finish.
+  void start(const Execution& run) const;
+  void end(const Execution& run, const RunRecord& record) const;
+
+  const std::filesystem::path& path() const { return dir_; }
+
+ private:
+  std::string base_of(const Execution& run) const;
+  void require_same(const std::string& file, const std::string& contents) const;
+  void require_own_runs() const;
+
+  const Experiment& experiment_;
+  const std::vector<LoadedPoint>& points_;
+  std::filesystem::path dir_;
+};
+
+/// Creates the folder and its parents. Throws Error that names the folder if it cannot be created.
+void make_folder(const std::filesystem::path& folder);
+
+/// Returns the text of experiment.json. In this text, keys that do not affect any run, such as `cluster` and `minutes`,
+/// have their defaults.
+std::string identity_of(const ExperimentConfig& config, const std::vector<LoadedPoint>& points);
+
+}  // namespace hexad::scale
