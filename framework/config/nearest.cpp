@@ -46,9 +46,10 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
+  /// True if the rule mentions integer keys, whose values can be tried.
+  bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if there is no suggestion.
   std::string values_for(const Problems::Problem& p) {
-    if (p.missing) return "";
     const std::string text = text_of(p);
     const std::vector<std::string> keys = keys_of(p, text);
     for (const Touched touched : {Touched::command_line, Touched::file, Touched::never})
@@ -187,7 +188,7 @@ void suggest_nearest(const Document& document, Problems& problems,
   std::vector<std::string> lines;
   for (const Problems::Problem& p : problems.list()) {
     std::string line = p.line;
-    if (!p.rule.empty() && done++ < most_rules) {
+    if (!p.rule.empty() && search.can_try(p) && done++ < most_rules) {
       line.resize(std::min(line.find(suggestion), line.size()));
       if (const std::string values = search.values_for(p); !values.empty()) line += "; nearest: " + values;
     }

@@ -6,6 +6,7 @@
 #include "framework/io/json.h"
 #include "framework/io/manifest.h"
 #include "framework/io/manifest_json.h"
+#include "framework/io/manifest_pages.h"
 
 namespace hexad::io {
 
@@ -79,6 +80,9 @@ ShardPart part_from_json(const std::string& text) {
   return part;
 }
 
+// Number of merged tensors after which progress is reported.
+constexpr size_t tensors_per_report = 1024;
+
 }  // namespace
 
 std::string part_to_json(const ShardPart& part) {
@@ -111,8 +115,8 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts, co
   }
   for (auto& [key, tensor] : merged) {
     require_tiling(tensor);
-    work.moved(tensor.name);
     manifest.tensors.push_back(std::move(tensor));
+    if (manifest.tensors.size() % tensors_per_report == 0) work.moved(manifest_name);
   }
   return manifest;
 }

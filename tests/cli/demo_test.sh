@@ -12,7 +12,7 @@ test_demo_is_skipped_without_root() {
   printf '#!/bin/sh\necho 1000\n' >tools/id
   chmod +x tools/id
   expect 77 env PATH="$PWD/tools" "$demo"
-  expect_text err 'skipped: network namespaces need root' 'demo.sh: skipped: tools/testbed/two_nodes.sh'
+  expect_text err 'skipped: network namespaces need root' 'demo.sh: skipped: it needs tools/testbed/two_nodes.sh'
 }
 
 test_demo_takes_no_options() {

@@ -108,7 +108,7 @@ STAND_IN
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
-  expect_text out "200mbit between the nodes; on links that cost nothing a step of fastmoe takes" "auto/fastest"
+  expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
 }
 
 run_tests "$@"

@@ -101,7 +101,7 @@ test_plan_names_its_assumptions() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/mpmoe-adira.yaml" --ranks 8 --json
   expect_text out '"layouts": [' '"step_seconds": ' '"step_seconds_interval": [' '"memory_bytes": ' '"memory_bytes_by_routing": {' \
-    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as on one H100"
+    '"bound_by": "' '"gain_seconds": {' '"gain_factor": 1.1' '"routing": "even"' '"refused": {' '"assumed": [' "as measured on one H100"
 }
 
 test_illegal_number_of_ranks_is_refused_with_the_nearest_legal_ones() {

@@ -27,8 +27,8 @@ test_predictions_are_hashed_and_kept() {
 }
 
 test_parm_refuses_more_layers_than_it_can_draw() {
-  expect 2 "$scripts/papers/parm.sh" --layers 811
-  expect_text err "--layers 811: must be at most 810"
+  expect 2 "$scripts/papers/parm.sh" --layers 1621
+  expect_text err "--layers 1621: must be at most 1620"
 }
 
 test_errors_of_predicted_steps_are_summarised() {

@@ -118,11 +118,11 @@ TEST_F(CudnnPlans, SupportManyDocuments) {
 TEST_F(CudnnPlans, SupportDeterministicBackwardIfItsWorkspaceIsSmall) {
   expect_plan(backward(problem(16, 4, 128), true), 2200);
   expect_plan(backward(documents(problem(16, 4, 128), 4), true), 2400);
-  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes, expected at most 4294967296"),
+  EXPECT_NE(refusal(backward(documents(problem(16, 4, 128), 64), true)).find("bytes; expected at most 4294967296"),
             std::string::npos);
   AttentionProblem longer = problem(16, 4, 128);
   longer.positions = 8192;
-  EXPECT_NE(refusal(backward(longer, true)).find("bytes, expected at most 4294967296"), std::string::npos);
+  EXPECT_NE(refusal(backward(longer, true)).find("bytes; expected at most 4294967296"), std::string::npos);
 }
 
 TEST_F(CudnnPlans, RefuseUnsupportedHeads) {
