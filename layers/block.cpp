@@ -59,9 +59,7 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
   if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
-  std::vector<Value> addends{residual};
-  if (mlp_) addends.push_back((*mlp_)(t, normed, pass));
-  const auto [y, aux_losses] = (*moe_)(t, normed, pass, std::move(addends));
+  const auto [y, aux_losses] = (*moe_)(t, normed, pass, {residual}, mlp_.get());
   return {y, aux_losses};
 }
 

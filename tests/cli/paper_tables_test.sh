@@ -105,6 +105,14 @@ STAND_IN
   expect_text err "has rows of other settings: layers 60, seed 1"
 }
 
+test_cost_of_cutting_compares_with_one_chunk() {
+  row() { printf 'M=512,B=256\t1\t%s\tforward\t%s\t%s\t1\t1\t%s\t0\t1\t1\t1\n' "$1" "$2" "$2" "$3"; }
+  { row pn1 2.0 2.0 && row pn2 1.6 1.5 && row cut2 2.5 2.4 && row pn5 1.5 - && row cut5 3.0 -; } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk \
+    -f tools/bench/papers/eps_devices.awk -f tools/bench/papers/eps_cutting.awk
+  expect_text out "  2        1.250        1.200        0.800  M=512,B=256" "  5        1.500            -        0.750  M=512,B=256"
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk

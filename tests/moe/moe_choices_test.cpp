@@ -138,6 +138,44 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
 }
 
+TEST(MoeChoices, SequenceNeedsChunksAndIsNotTried) {
+  MoeSchedule s;
+  s.overlap = Overlap::none;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].key, "overlap");
+  EXPECT_EQ(refusals({}, s)[0].what, "needs chunks: set schedule.moe.chunk_by, or overlap: sequential");
+  s.chunk_by = ChunkBy::tokens, s.chunks = 2;
+  EXPECT_TRUE(refusals({}, s).empty());
+  s.memory_reuse = ReuseStrategy::s4;
+  EXPECT_TRUE(refusals({}, s).empty());
+  EXPECT_FALSE(s.uses_lanes());
+
+  MoeScheduleConfig c;
+  c.overlap.reset();
+  for (const MoeSchedule& tried : combinations(c, {.tp = 2, .ep = 2})) EXPECT_FALSE(tried.in_sequence());
+}
+
+TEST(MoeChoices, MemoryReuseIsRefusedWithAReason) {
+  const auto reason = [](const ScheduleSite& site, auto set) -> std::string {
+    MoeSchedule s;
+    s.memory_reuse = ReuseStrategy::s4;
+    set(s);
+    for (const Refusal& refusal : refusals(site, s))
+      if (refusal.key == "memory_reuse") return refusal.what;
+    return "";
+  };
+  const ScheduleSite site{.tp = 2, .etp = 2, .ep = 2, .experts = 8};
+  for (const Duplicates d : {Duplicates::drop, Duplicates::pause_after_gate, Duplicates::replicated})
+    EXPECT_EQ(reason(site, [&](MoeSchedule& s) { s.duplicates = d; }), "");
+  EXPECT_EQ(reason({.tp = 2}, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }), "");
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }).find("etp ranks gather"),
+            std::string::npos);
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.chunk_by = ChunkBy::experts, s.chunks = 2; }).find("when its chunk"),
+            std::string::npos);
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.overlap = Overlap::a2a_allgather, s.chunks = 2; }).find("together"),
+            std::string::npos);
+}
+
 TEST(MoeChoices, ShadowsRefuseWhatDoesNotCountThem) {
   MoeSchedule s;
   s.hot_load = 2;

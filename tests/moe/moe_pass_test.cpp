@@ -72,7 +72,14 @@ TEST(MoePass, PlacesJointChunksOnTheLaneOfTheirOverlap) {
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
   EchoOnOneRank o3({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
   EXPECT_EQ(o3.pass.letters(),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | compute: P0 P1 C(D0,D1)");
+}
+
+TEST(MoePass, TasksInSequenceWaitForTheTaskBefore) {
+  EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}}, Overlap::none);
+  t.pass.add_weight_gradients();
+  EXPECT_EQ(t.pass.letters(),
+            "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1(S0) C0(S0,S1) W0(C0,R0) C1(S1,W0) W1(C1,R1)");
 }
 
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {

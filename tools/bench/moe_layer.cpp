@@ -10,7 +10,8 @@
 // schedule runs one pass that is not counted.
 // --forward: evaluates without backward.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
-// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone.
+// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
+// include the dense MLP, which is then a task of the layer.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
@@ -379,7 +380,7 @@ class Bench {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == strategy && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
+      if (s.memory_reuse == strategy && !s.in_sequence() && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;

@@ -14,11 +14,12 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens (schedule.moe.shared). It is either a task of the pass, which
-/// runs while rows are in flight, or it runs alone before or after the pass.
+/// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
+/// (schedule.moe.shared). It is either a task of the pass, which runs while rows are in flight, or it runs alone before
+/// or after the pass.
 struct SharedWork {
   std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
-  double flops = 0;                          // FLOPs of one matrix product
+  double flops = 0;                          // mean FLOPs of a matrix product
   schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
 };
 

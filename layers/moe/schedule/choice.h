@@ -42,6 +42,7 @@ struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;
   int64_t experts = 0, shared_experts = 0;
+  bool dense_residual = false;
   bool has_capacity = false;  // true if model.moe.capacity_factor is set
   bool recomputes_blocks = false;
   bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups

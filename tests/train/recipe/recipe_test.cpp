@@ -287,6 +287,9 @@ TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5",
                     why = "leaves threads to chunks in flight, but no chunks are";
   EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
+  const std::string in_sequence =
+      problem({share, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2", "schedule.moe.overlap=none"});
+  EXPECT_NE(in_sequence.find(why), std::string::npos) << in_sequence;
   for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
     EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
@@ -472,12 +475,13 @@ TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
 
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
-            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
-            "model.moe.shared_experts is 0; legal here: after");
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts or a "
+            "dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual is false; legal here: after");
   const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.dense_residual=true"}));
 }
 
 TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {

@@ -16,8 +16,10 @@ namespace {
 // Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Shares of results and gradients are gathered in one collective or, with several chunks, by messages for each chunk.
-  return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
+  // Shares of results and gradients are gathered in one collective or, with several chunks and without memory reuse, by
+  // messages for each chunk.
+  const bool by_chunk = s.gates_all() && s.chunks > 1 && s.memory_reuse == moe::ReuseStrategy::none;
+  return by_chunk ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
 // Properties of this rank's layers that determine which groups the layers use.
