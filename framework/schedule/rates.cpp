@@ -116,9 +116,11 @@ double Rates::seconds(const TaskSpec& task) const {
   ByGemmPass<int64_t> products = cost.products;
   if (products == ByGemmPass<int64_t>{}) products.front() = 1;
   const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
-  for (size_t pass = 0; pass < products.size(); ++pass)
+  for (size_t pass = 0; pass < products.size(); ++pass) {
+    const TimeCurve& curve = cost.dense && !dense[pass].points.empty() ? dense[pass] : compute[pass];
     if (products[pass] > 0)
-      sum += static_cast<double>(products[pass]) * local_seconds(task, compute[pass], cost.flops / all, "computes");
+      sum += static_cast<double>(products[pass]) * local_seconds(task, curve, cost.flops / all, "computes");
+  }
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
   return sum;
 }
@@ -126,6 +128,8 @@ double Rates::seconds(const TaskSpec& task) const {
 void Rates::check() const {
   for (const auto& [pass, name] : enum_names(GemmPass{}))
     check_curve(compute[base::ordinal(pass)], base::cat(name, " products"));
+  for (const auto& [pass, name] : enum_names(GemmPass{}))
+    check_curve(dense[base::ordinal(pass)], base::cat("dense ", name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);

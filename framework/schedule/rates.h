@@ -49,6 +49,7 @@ class LaneSet {
 
 struct Rates {
   ByGemmPass<TimeCurve> compute{};  // time of one matrix product, by its FLOPs
+  ByGemmPass<TimeCurve> dense{};    // the same for Cost::dense; an empty curve: as in `compute`
   TimeCurve copy{};                 // time of a copy, by its bytes
 
   /// Measured time of a collective or a send in one kind of group, without other load on the machine.

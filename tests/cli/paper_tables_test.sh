@@ -113,6 +113,27 @@ test_cost_of_cutting_compares_with_one_chunk() {
   expect_text out "  2        1.250        1.200        0.800  M=512,B=256" "  5        1.500            -        0.750  M=512,B=256"
 }
 
+test_advisers_are_summarised_over_runs() {
+  mkdir one two three
+  cat >one/metrics.jsonl <<'LINES'
+{"kind":"step","step":1,"loss":2.5}
+{"kind":"step","step":9,"loss":2.4,"schedule_choice":{"chosen":"chunks 2","measured_seconds":0.1,"advice":[{"adviser":"MoNTA","verdict":"none","reason":"needs \"tp\""},{"adviser":"Parm","verdict":"wrong","advised":"chunks 4","slower":0.125,"measured":true},{"adviser":"MPMoE","verdict":"right","advised":"chunks 2","slower":0.0,"measured":true}]}}
+LINES
+  cat >two/metrics.jsonl <<'LINES'
+{"kind":"step","step":7,"loss":2.4,"schedule_choice":{"chosen":"chunks 4","measured_seconds":0.1,"advice":[{"adviser":"MoNTA","verdict":"wrong","advised":"chunks 8","slower":-0.05,"measured":false},{"adviser":"Parm","verdict":"right","advised":"chunks 4","slower":0.0,"measured":true},{"adviser":"MPMoE","verdict":"right","advised":"chunks 4","slower":0.0,"measured":true}]}}
+LINES
+  echo '{"kind":"step","step":7,"loss":2.4}' >three/metrics.jsonl
+  expect 0 "$root/tools/bench/papers/advisers.sh" "$PWD/one" "$PWD/two" "$PWD/three"
+  grep -qE '/one, 9 +- +\+12\.5% +right$' out || failed "the row of the first run is missing or wrong: $(cat out)"
+  grep -qE '/two, 7 +-5\.0%\? +right +right$' out || failed "the row of the second run is missing or wrong: $(cat out)"
+  grep -qE '^right, of those asked +0 of 1 +1 of 2 +2 of 2$' out || failed "the counts are missing or wrong: $(cat out)"
+  grep -qE '^extra time, median of measured +- +\+6\.2% +\+0\.0%$' out || failed "the medians are missing or wrong: $(cat out)"
+  expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/three"
+  expect_text err "no run has schedule_choice in metrics.jsonl"
+  expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/four"
+  expect_text err "four/metrics.jsonl: no such file"
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk

@@ -15,7 +15,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   std::string written;
   std::istringstream lines(config::write(MoeScheduleConfig{}));
   for (std::string line; std::getline(lines, line);) written += line.substr(0, line.find(':')) + " ";
-  EXPECT_EQ(written, keys + "trial_share ");
+  EXPECT_EQ(written, keys + "trial_share redecide_every ");
 }
 
 TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
@@ -125,6 +125,36 @@ TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2 * 2);  // two values of esp_exchange: auto and direct
   c.esp_exchange = ep::EspExchange::gather;
   EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2);
+}
+
+TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
+  MoeScheduleConfig c = with("gemms", "auto");
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"gemms"}));
+  ASSERT_EQ(combinations(c, {}).size(), 1u) << "without a threshold, by_load is not tried";
+  EXPECT_EQ(combinations(c, {})[0], MoeSchedule{});
+  c.dense_rows = 32;
+  EXPECT_EQ(c.settled(), MoeSchedule{}) << "until the choice, no schedule reads the threshold";
+  const auto all = combinations(c, {.has_dense_rows = true});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(to_string(all[1]),
+            "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, gemms by_load, dense_rows 32");
+  for (const MoeSchedule& s : all) EXPECT_TRUE(refusals({.has_dense_rows = true}, s).empty()) << to_string(s);
+  EXPECT_EQ(with_late_choices(all[1], c.settled()), all[0]);
+  for (const MoeSchedule& s : all) {
+    MoeScheduleConfig chosen = c;
+    chosen.choose_open(s);
+    EXPECT_EQ(chosen.settled(), s) << "the threshold goes with by_load only";
+  }
+}
+
+TEST(MoeChoices, OnlyGemmsKeepAllBitsAndOnlyOnACpu) {
+  MoeSchedule by_load;
+  by_load.gemms = Gemms::by_load, by_load.dense_rows = 4;
+  EXPECT_TRUE(same_bits({}, by_load, false));
+  EXPECT_FALSE(same_bits({}, by_load, true));
+  EXPECT_TRUE(same_bits(by_load, by_load, true));
+  by_load.chunk_by = ChunkBy::tokens, by_load.chunks = 2;
+  EXPECT_FALSE(same_bits({}, by_load, false)) << "gradients of experts are sums over chunks";
 }
 
 TEST(MoeChoices, RefusalsNameTheKey) {

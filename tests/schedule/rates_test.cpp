@@ -81,6 +81,13 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small products take 30 s";
   EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each pass has its own rate";
   EXPECT_NEAR(products(0, 2, 0), 24, rounding(24));
+  const auto dense = [&] {
+    return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {1, 0, 1}, .dense = true}});
+  };
+  EXPECT_NEAR(dense(), 7.5, rounding(7.5)) << "dense products without rates are priced like grouped products";
+  rates.dense[0] = TimeCurve{{{2, 1}, {4, 2}}};
+  EXPECT_NEAR(dense(), 3, rounding(3)) << "the pass without a dense rate keeps its grouped rate";
+  EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "grouped products do not use the dense rate";
   TaskSpec between_nodes = exchange(8);
   between_nodes.cost.crosses_nodes = true;
   EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "a group across nodes uses another link";

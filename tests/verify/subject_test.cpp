@@ -66,6 +66,12 @@ TEST_F(SubjectTest, LayerSplitAppliesOnlyToItsNumberOfStages) {
   EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
 }
 
+TEST_F(SubjectTest, RunsNeverDecideTheirScheduleAnew) {
+  const Subject s = subject({"schedule.moe.duplicates=auto", "schedule.moe.redecide_every=10"});
+  EXPECT_EQ(s.illegal(layout("tp=2", 2)), "");
+  EXPECT_EQ(s.recipe_for(layout("tp=2", 2)).schedule.moe.redecide_every, 0);
+}
+
 TEST_F(SubjectTest, ModelTooBigIsRefusedWithARemedy) {
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),

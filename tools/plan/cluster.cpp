@@ -8,6 +8,7 @@
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
+#include "tools/plan/dense_products.h"
 
 namespace hexad::plan {
 namespace {
@@ -122,6 +123,22 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   return curves;
 }
 
+// Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
+// measurements. Forward products were measured in both ways. Their ratio at a size also applies to the other passes.
+schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
+                                                       const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
+  schedule::ByGemmPass<schedule::TimeCurve> curves;
+  const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+  const DenseAndGrouped pair = nearest_dense(cluster, query.element, wanted);
+  if (!pair.dense) return curves;
+  const double weight = wanted > 0 ? wanted : area(*pair.dense);
+  const schedule::TimeCurve dense = curve_of(*pair.dense, weight), grouped = curve_of(*pair.grouped, weight);
+  for (size_t pass = 0; pass < curves.size(); ++pass)
+    for (const auto& [size, seconds] : compute[pass].points)
+      curves[pass].points.push_back({size, seconds * dense.seconds(size) / grouped.seconds(size)});
+  return curves;
+}
+
 schedule::TaskKind kind_of(Collective c) {
   switch (c) {
     case Collective::all_to_all:
@@ -221,6 +238,7 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   schedule::Rates rates{.compute = compute_curves(cluster, query), .copy = {}, .links = {}};
+  rates.dense = dense_curves(cluster, query, rates.compute);
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())

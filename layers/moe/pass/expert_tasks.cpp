@@ -29,26 +29,29 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
     results.put(compute(s, rows.take()));
   };
   out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk),
-                  cost(g_.counts.chunks[chunk].offsets, products_),
+                  cost(chunk, g_.counts.chunks[chunk].offsets, products_),
                   g_.counts.merged ? on_lane(std::move(work)) : beside_chunks(std::move(work)));
   g_.note_computed(chunk, out.by);
 }
 
 void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
   g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("weight_gradients", chunk),
-         cost(g_.counts.chunks[chunk].own_offsets(), {0, 0, products}), beside_chunks(std::move(compute)));
+         cost(chunk, g_.counts.chunks[chunk].own_offsets(), {0, 0, products}), beside_chunks(std::move(compute)));
 }
 
 TaskId ExpertTasks::add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
   return g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("shadows.gradients", chunk),
-                cost(g_.counts.chunks[chunk].shadow_offsets, {0, 0, products}), beside_chunks(std::move(compute)));
+                cost(chunk, g_.counts.chunks[chunk].shadow_offsets, {0, 0, products}),
+                beside_chunks(std::move(compute)));
 }
 
-// Returns the cost of the matrix products of rows with these offsets. Experts without rows are not counted.
-Cost ExpertTasks::cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const {
+// Returns the cost of the matrix products of a chunk's rows with these offsets. Experts without rows are not counted.
+Cost ExpertTasks::cost(size_t chunk, std::span<const int64_t> offsets,
+                       const schedule::ByGemmPass<int64_t>& products) const {
   int64_t busy = 0;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
   Cost cost;
+  cost.dense = g_.routes.settings.schedule.is_dense(g_.counts.chunks[chunk].offsets);
   for (size_t pass = 0; pass < products.size(); ++pass) {
     cost.flops += static_cast<double>(offsets.back() * products[pass]) * flops_per_row_;
     cost.products[pass] = busy * products[pass];

@@ -47,6 +47,7 @@ struct ScheduleSite {
   bool recomputes_blocks = false;
   bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups
   bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, several ranks on each
+  bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
   std::vector<std::string> orders{};  // names of the registered orders
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};
 };
@@ -101,6 +102,10 @@ struct ChoiceFacts {
     return false;
   };
   bool late = false;
+
+  /// True if the results of a layer, gradients included, are bitwise identical for all values of this choice, unless
+  /// kernels run on a GPU.
+  bool keeps_bits = false;
 
   /// Values that `hexad verify` compares, the default first. `also` is another setting of schedule.moe that a value
   /// needs.

@@ -145,7 +145,7 @@ struct MoeChoices {
   std::optional<config::ByteSize> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
   Open<std::string> order = "alternating";
-  Gemms gemms = Gemms::grouped;
+  Open<Gemms> gemms = Gemms::grouped;
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
@@ -390,6 +390,14 @@ inline constexpr std::tuple moe_choices{
 
   choice("gemms", [](auto& s) -> auto& { return s.gemms; },
     ChoiceFacts{.meaning = "kernel calls for the matrix products (GEMMs) of several experts",
+      .automatic = "grouped or by_load, chosen in the first steps, if schedule.profile shows that dense GEMMs of this "
+                   "size can be faster, or if dense_rows is set; else grouped",
+      // by_load is dense wherever this pays, and needs a threshold. Without one, no prediction and no paper favours it.
+      .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return s.gemms == Gemms::dense || (s.gemms == Gemms::by_load && !at.has_dense_rows);
+      },
+      .late = true,
+      .keeps_bits = true,
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
@@ -401,7 +409,9 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
           no.add("is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
-      }}),
+      },
+      .late = true,
+      .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
     ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "

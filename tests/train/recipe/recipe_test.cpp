@@ -257,6 +257,14 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
 
+TEST(Recipe, ReDecisionsNeedAnOpenChoice) {
+  EXPECT_NE(
+      problem({"schedule.moe.redecide_every=10"})
+          .find("schedule.moe.redecide_every (10) has nothing to decide, because no choice of schedule.moe is auto"),
+      std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.redecide_every=10", "schedule.moe.duplicates=auto"}));
+}
+
 TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
                 .find("schedule.moe.dense_rows (8) is read only by schedule.moe.gemms: "

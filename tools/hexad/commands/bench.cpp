@@ -13,6 +13,7 @@
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/gemm_peers.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/dense_rows.h"
 #include "tools/plan/prediction_bench.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -63,8 +64,9 @@ struct PredictOptions {
 base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
-    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
+    Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
     require_no_stages(recipe, o.recipe);
+    take_dense_rows(recipe);  // the schedules of gemms: auto depend on the threshold
     return bench_predictions(recipe, extensions, world, o.bench);
   });
 }

@@ -42,6 +42,7 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
+          .has_dense_rows = r.schedule.moe.dense_rows.has_value(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
@@ -109,6 +110,11 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     problems.add("schedule.moe.hot_experts",
                  "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
                  "not count copies of weights; legal here: stay");
+  if (r.schedule.moe.redecide_every > 0 && !r.schedule.moe.open())
+    problems.add(
+        "schedule.moe.redecide_every",
+        "has nothing to decide, because no choice of schedule.moe is auto; set redecide_every: 0, or a choice to "
+        "auto");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);
