@@ -140,4 +140,20 @@ test_whole_step_prints_its_stored_rows() {
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
 }
 
+test_exposed_prints_its_stored_rows() {
+  local step
+  echo "commit:    abc" >rows
+  for step in 1 2 3; do
+    printf '1\t%s\t1.%d\t%s\t%s\t2.0\t5.%d\n' before $step dp 0.8 $step before $step ep 0.2 $step now $step dp 0.4 $step \
+      now $step ep 0.2 $step fifo $step dp 1.0 $step >>rows
+  done
+  expect 0 "$root/tools/bench/exposed.sh" --rows "$PWD/rows"
+  expect_text out "commit:    abc" "ZeRO level, variant, round.step, class"
+  expect_equal "$(awk '$1 == 1 && NF == 10 { print $2, $4, $7, $10 }' out)" \
+    "$(printf '%s\n' 'before 50.0% 10.0% 40.0%' 'now 30.0% 10.0% 20.0%' 'fifo 50.0% 0.0% 50.0%')"
+  printf '1\tnow\t2.1\tdp\t0.4\t2.0\t6.0\n' >>rows
+  expect 1 "$root/tools/bench/exposed.sh" --rows "$PWD/rows"
+  expect_text err "ZeRO 1, now, step 2.1: loss 6.0, expected 5.1"
+}
+
 run_tests "$@"

@@ -38,7 +38,10 @@ struct StepRecord {
 
 class RunOnMeta;
 
-/// Runs a step and records it. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
+/// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
+/// gathered. If the run's previous step had the same number of micro-batches, the record therefore begins with these
+/// gathers, and its own gathers, which the next step hides, are left out. In a first step, the gathers are at the end.
+/// Spans are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.

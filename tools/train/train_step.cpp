@@ -155,7 +155,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // The factor is equal on all ranks, so either all ranks update their weights or none does.
   span.emplace(spans, "optimizer");
-  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
+  instance_.weights.update(
+      stream, [&] { optimizer_.step(stream, lr, factor, update); }, dp::Arrival::at_use);
 
   span.reset();
 
