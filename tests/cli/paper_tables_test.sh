@@ -65,7 +65,7 @@ test_parm_prints_its_stored_rows() {
 # second start.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
-  cp -r "$root/tools/bench" copy/tools
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
   printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash

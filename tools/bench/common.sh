@@ -1,5 +1,7 @@
 # Functions for the scripts of this folder, which source this file.
 
+. "$(dirname "${BASH_SOURCE[0]}")/../launcher.sh"
+
 hexad=${HEXAD:-build/release/bin/hexad}
 
 # need PROGRAM HOW_TO_GET_IT: exits with the advice HOW_TO_GET_IT if PROGRAM does not exist.
@@ -39,9 +41,9 @@ number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
 # output of COMMAND only if it fails.
 launch() {
-  local log=$scratch/log
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
-    --mca mpi_yield_when_idle 1 "${@:2}" >"$log" 2>&1 || {
+  local log=$scratch/log mpi
+  set_launcher "$1" mpi_yield_when_idle 1
+  "${mpi[@]}" "${@:2}" >"$log" 2>&1 || {
     cat "$log" >&2
     exit 1
   }
