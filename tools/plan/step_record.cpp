@@ -3,9 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/registry.h"
 #include "tools/plan/run_on_meta.h"
 
 namespace hexad::plan {
+namespace {
+
+// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
+// of each step.
+bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
+  int64_t all = repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
+  for (const int64_t n : micro_batches) all += n, run += std::min<int64_t>(n, 2);
+  return run < all;
+}
+
+}  // namespace
 
 std::string StepRecord::where(const device::Issue& issue) const {
   std::string names;
@@ -42,6 +54,14 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   return record;
 }
 
+bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+  const layers::ModelConfig& m = r.model;
+  const bool by_router = m.moe.experts == 0 || m.moe.routing == moe::Routing::model || load.kind() != RoutingLoad::even;
+  const layers::Registry built_in;
+  return r.parallel.zero <= 1 && r.schedule.pipeline.overlap == pp::Overlap::none && by_router &&
+         built_in.feed_forward(m.mlp) && built_in.router(m.moe.router);
+}
+
 int64_t repeated_micro_batches(const train::Recipe& r) {
   const int64_t pairs = r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1;
   return pairs * (r.schedule.pipeline.kind == pp::PipelineKind::interleaved ? r.parallel.pp : 1);
@@ -54,7 +74,10 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
   run.follow_spans();
   // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches.
   const bool same_order = recipe.parallel.zero == 3;
-  if (!same_order) run.step(repeated_micro_batches(recipe));
+  if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
+    run.repeat_passes();
+  else if (!same_order)
+    run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;
   for (const int64_t n : micro_batches) {
     if (same_order) run.step(n);
