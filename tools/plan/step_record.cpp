@@ -4,9 +4,26 @@
 #include <numeric>
 #include <utility>
 
+#include "layers/registry.h"
 #include "tools/plan/run_on_meta.h"
 
 namespace hexad::plan {
+namespace {
+
+// True if steps are recorded after an equal step. Under ZeRO-3, the order in which weights are used depends on the
+// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of an equal step before it.
+bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero > 0; }
+
+// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
+// of each step.
+bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
+  const bool twice = needs_equal_step_before(r);
+  int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
+  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += (twice ? 2 : 1) * std::min<int64_t>(n, 2);
+  return run < all;
+}
+
+}  // namespace
 
 std::string StepRecord::where(const device::Issue& issue) const {
   std::string names;
@@ -102,6 +119,14 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   return record;
 }
 
+bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+  const layers::ModelConfig& m = r.model;
+  const bool by_router = m.moe.experts == 0 || m.moe.routing == moe::Routing::model || load.kind() != RoutingLoad::even;
+  const layers::Registry built_in;
+  return r.parallel.zero <= 1 && r.schedule.pipeline.overlap == pp::Overlap::none && by_router &&
+         built_in.feed_forward(m.mlp) && built_in.router(m.moe.router);
+}
+
 int64_t repeated_micro_batches(const train::Recipe& r) {
   const int64_t pairs = r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1;
   return pairs * (r.schedule.pipeline.kind == pp::PipelineKind::interleaved ? r.parallel.pp : 1);
@@ -112,10 +137,11 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches. Under ZeRO-1 and 2, a
-  // step hides the gathers of an equal step before it.
-  const bool equal_before = recipe.parallel.zero > 0;
-  if (!equal_before) run.step(repeated_micro_batches(recipe));
+  const bool equal_before = needs_equal_step_before(recipe);
+  if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
+    run.repeat_passes();
+  else if (!equal_before)
+    run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;
   for (const int64_t n : micro_batches) {
     if (equal_before) run.step(n);

@@ -11,6 +11,10 @@
 #include "parallel/dp/weight_buckets.h"
 #include "tools/train/recipe/recipe.h"
 
+namespace hexad::pp {
+class RepeatedPasses;
+}  // namespace hexad::pp
+
 namespace hexad::train {
 
 using autograd::ParameterSet;
@@ -65,6 +69,8 @@ struct ModelInstance {
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
+  /// Passes of training steps that a meta device records and repeats; null: all passes are run.
+  pp::RepeatedPasses* repeated_passes = nullptr;
 
   Device device() { return context; }
   /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.
