@@ -28,6 +28,7 @@ struct ProductWork {
   // Bytes moved in addition to the operands and a result in `dtype`. They occur if the result is wider, or if the
   // product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
+  double share = 1;  // share of the threads, or of a card's multiprocessors, that compute it (kernels::ComputeShare)
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
