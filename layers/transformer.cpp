@@ -1,6 +1,7 @@
 #include "layers/transformer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "parallel/tp/regions.h"
@@ -138,20 +139,35 @@ Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, c
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits need the whole model, but this rank has a part of it");
-  return own_logits(t, activations(t, pass, 0, {}), 0, pass.batch.tokens());
+  std::vector<int64_t> rows(pass.batch.tokens());
+  std::iota(rows.begin(), rows.end(), 0);
+  return own_logits(t, activations(t, pass, 0, {}), rows);
 }
 
 Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const {
   return blocks(t, pass, parts_[part], input, Recompute::none).value;
 }
 
-Tensor Transformer::own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const {
-  Value x = (*norm_)(t, last);
-  if (tensor_.sequence) x = tp::collect_rows(t, x, *tensor_.group);
+// Returns `rows` of the micro-batch, of which tp ranks hold parts under sequence parallelism. Consecutive rows that
+// this rank holds anyway are not copied.
+Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const {
+  const int64_t count = std::ssize(rows);
+  if (!tensor_.sequence && rows.back() - rows.front() + 1 == count) return x.slice(0, rows.front(), rows.back() + 1);
+  const int64_t own = x.dim(0), first = tensor_.sequence ? tensor_.group->rank() * own : 0;
+  const Tensor picked = Tensor::zeros({count, x.dim(1)}, x.dtype(), x.device());
+  for (int64_t i = 0; i < count; ++i)
+    if (const int64_t row = rows[i] - first; row >= 0 && row < own)
+      kernels::kernels(x.device()).pointwise.copy(stream, picked.slice(0, i, i + 1), x.slice(0, row, row + 1));
+  // Each row is zero on all tp ranks but one.
+  if (tensor_.sequence) stream.wait(tensor_.group->all_reduce(picked, comm::Reduce::sum, stream));
+  return picked;
+}
+
+Tensor Transformer::own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const {
+  const Value x = (*norm_)(t, Value{picked_rows(t.stream, last.data, rows)});
   const tp::VocabularyPart ids = vocabulary();
-  Tensor out = Tensor::empty({end - begin, ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
-  kernels::kernels(x.device())
-      .matmul.forward(t.stream, out, x.data.slice(0, begin, end), head_->use(t.stream), kernels::Write::replace);
+  Tensor out = Tensor::empty({std::ssize(rows), ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
+  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
   return out;
 }
 

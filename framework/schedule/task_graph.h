@@ -42,6 +42,7 @@ struct Cost {
   // numbers are zero, there is one forward product.
   ByGemmPass<int64_t> products{};
   bool dense = false;          // true: each product is a kernel call; false: one call computes all products of a pass
+  double share = 1;            // share of the rank's threads that compute (kernels::ComputeShare)
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks
   int64_t received_bytes = 0;  // bytes received if not wire_bytes; the larger of the two determines the time (full
                                // duplex)

@@ -57,12 +57,24 @@ test_parm_prints_its_stored_rows() {
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
   [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
+test_layers_of_table_iii_are_all_different() {
+  layers() { (cd "$root" && awk -f tools/bench/random.awk -f tools/bench/papers/parm_layers.awk -v count="$1" -v seed="$2" </dev/null); }
+  layers 1296 1 >all
+  expect_equal "$(sort -u all | wc -l)" 1296
+  expect_equal "$(grep -o 'tp=.,etp=.' all | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 162 tp=1,etp=2 162 tp=1,etp=4 162 tp=2,etp=1 162 tp=2,etp=2 162 tp=2,etp=4 162 tp=4,etp=1 162 tp=4,etp=2 162 tp=4,etp=4 "
+  layers 1296 2 >others
+  ! cmp -s all others || failed "another seed gives the same order"
+  expect_equal "$(sort all)" "$(sort others)"
+  expect_equal "$(layers 20 1 | tail -n 1 | grep -o 'tp=.,etp=.')" tp=4,etp=4
+}
+
 # Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
-# second start.
+# second start, in the middle of a row of a layer.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
@@ -77,7 +89,11 @@ STAND_IN
   cat >bench <<'STAND_IN'
 #!/bin/bash
 echo started >>"$STARTS"
-[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+if [ "$(grep -c started "$STARTS")" -eq 2 ]; then
+  while [ "$1" != --layer ]; do shift; done
+  printf '%s\t1\tbaseline\tforward\t0.3\t0.1\t0.1\t0.1\t0.1\t0\t1\t1\t1\n%s\t1\tbaseline\tbackward\t0.' "$2" "$2"
+  exit 9
+fi
 while [ $# -gt 0 ]; do
   if [ "$1" = --layer ]; then
     for schedule in baseline s1 s2aas s2; do
@@ -93,7 +109,7 @@ STAND_IN
   export STARTS=$PWD/starts
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 45
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7"
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
@@ -132,6 +148,68 @@ LINES
   expect_text err "no run has schedule_choice in metrics.jsonl"
   expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/four"
   expect_text err "four/metrics.jsonl: no such file"
+}
+
+# Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In all
+# others, the base takes 0.2 s and the other schedules 0.1 s.
+test_eps_prefill_measures_only_missing_rows() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 6; exec "$@"' >copy/tools/testbed/two_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(wc -l <"$STARTS")" -ne 5 ] || exit 9
+prompts=() schedules=() chunk=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --prompts=*) prompts+=("${1#*=}") ;;
+  --schedule) schedules+=("${2%%:*}") ;;
+  --chunk) chunk=$2 ;;
+  esac
+  shift
+done
+printf '%s\n' '{' '  "data_parallel": 2,' '  "schedules": {' '    "base": "duplicates drop"' '  },' '  "results": ['
+for batch in "${prompts[@]}"; do
+  for schedule in "${schedules[@]}"; do
+    printf '    {\n      "schedule": "%s",\n      "prompts": %s,\n      "length": %s,\n      "pass_length": %s,\n' \
+      "$schedule" "${batch%x*}" "${batch#*x}" "${chunk:-${batch#*x}}"
+    seconds=$([ "$schedule" = base ] && echo 0.2 || echo 0.1)
+    printf '      "tokens_per_second": 1.0,\n      "ttft_seconds": [\n        %s,\n        %s\n      ]\n    },\n' $seconds $seconds
+  done
+done
+printf '  ]\n}\n'
+STAND_IN
+  chmod +x copy/tools/testbed/two_nodes.sh hexad
+  export STARTS=$PWD/starts
+  prefill() { HEXAD=$PWD/hexad copy/tools/bench/papers/eps_prefill.sh --output "$PWD/kept" "$@"; }
+  expect 9 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 4
+  expect 0 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 9
+  expect_equal "$(wc -l <starts)" 10
+  expect_equal "$(grep -cE '^PN = 5 +\+100\.0% \(\+21\.81\)' out)" 1
+  expect_equal "$(grep -cE '^TP\+EP +2 +\+0\.0% \(-13\.7\)' out)" 1
+  expect_equal "$(grep -cE '^PN = 2 +2 +-50\.0% \(-2[12]\.7\)' out)" 2
+  expect_equal "$(grep -cE '^PN = 8 +2 +-50\.0% \(-1\.26\) +-50\.0% \(-0\.96\)' out)" 1
+  expect_equal "$(grep -cE '^DBRX +5120 +10240 +\+100\.0% +\+52\.4%' out)" 1
+  expect_equal "$(grep -cE '^64 +0\.200 +0\.100 +0\.100 +0\.100 +-50\.0%' out)" 1
+  cp out before
+  expect 0 prefill
+  expect_equal "$(wc -l <starts)" 10
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  expect 2 prefill --rounds 5
+  expect_text err "has rows of other settings"
+}
+
+test_shares_of_threads_are_beside_table_6() {
+  for round in 1 2 3; do
+    printf 'M=512,B=256\t%d\t1.00\tforward\t2\t1\t1\t1\t2\t0\t1\t1\t1\n' $round
+    printf 'M=512,B=256\t%d\t0.50\tforward\t1.6\t1\t1\t1\t1.5\t0\t1\t1\t1\n' $round
+  done >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_share.awk
+  expect_equal "$(grep -cE '^0\.50 +1\.6000 +1\.25 +1\.33 +\+7%$' out)" 1
+  expect_equal "$(grep -cE '^0\.82 +3\.967 +1\.16$' out)" 1
 }
 
 test_whole_step_prints_its_stored_rows() {

@@ -113,6 +113,18 @@ TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
       << "rows are in flight while shared experts compute";
 }
 
+TEST(MoePass, CostsHaveTheShareOfTheThreads) {
+  for (const bool chunked : {true, false}) {
+    EchoOnOneRank t(chunked ? ep::PlanOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::PlanOptions{});
+    t.pass.routes.settings.schedule.compute_share = 0.5;
+    t.pass.add_weight_gradients();
+    t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
+    int capped = 0;
+    for (const schedule::Task& task : t.pass.graph().tasks()) capped += task.spec.cost.share == 0.5 ? 1 : 0;
+    EXPECT_EQ(capped, chunked ? 5 : 1) << "shared experts, and the experts and weight gradients of two chunks";
+  }
+}
+
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {
   const auto graph = [](const ep::PlanOptions& options, Overlap overlap = Overlap::sequential, bool bounded = false) {
     EchoOnOneRank t(options, overlap);

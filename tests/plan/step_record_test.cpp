@@ -84,6 +84,19 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
+TEST(StepRecord, ProductsOfChunksHaveTheShareOfTheThreads) {
+  const auto capped = [](const std::string& share) {
+    const Recipe recipe = recipe_with({"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2",
+                                       "train.threads=4", "schedule.moe.compute_share=" + share});
+    return std::ranges::count_if(record_of(recipe, 2).issues, [](const Issue& issue) {
+      const auto* product = std::get_if<device::ProductWork>(&issue.work);
+      return product && product->share == 0.5;
+    });
+  };
+  EXPECT_EQ(capped("1"), 0);
+  EXPECT_GT(capped("0.5"), 0);
+}
+
 // Returns the number of additions with a separate launch in the forward pass of a micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});

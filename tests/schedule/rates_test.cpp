@@ -45,6 +45,37 @@ TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane does not slow itself down";
 }
 
+TEST(Alpha, CappedComputationHasItsOwnValues) {
+  const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
+                                  {Lane::inter, {Lane::compute}, 0.9, true},
+                                  {Lane::inter, {Lane::copy}, 0.8},
+                                  {Lane::inter, {Lane::compute, Lane::copy}, 0.4}}};
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 0.5);
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}, true), 0.9);
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}, true), 0.4) << "no other value was measured";
+}
+
+TEST(Rates, ProductsOnFewerThreadsTakeLonger) {
+  Rates rates = unit_rates();
+  rates.speed_of_threads = {0.3, 0.5, 0.75, 1};
+  const auto seconds = [&](double share) {
+    return rates.seconds({.lane = Lane::compute, .name = "E", .cost = {.flops = 3, .share = share}});
+  };
+  EXPECT_NEAR(seconds(1), 3, rounding(3));
+  EXPECT_NEAR(seconds(0.75), 4, rounding(4));
+  EXPECT_NEAR(seconds(0.5), 6, rounding(6));
+  EXPECT_NEAR(seconds(0.6), 6, rounding(6)) << "0.6 of four threads are two threads";
+  EXPECT_NEAR(seconds(0.1), 10, rounding(10)) << "one thread always computes";
+  rates.speed_of_threads = {1};
+  EXPECT_NEAR(seconds(0.5), 3, rounding(3)) << "a single thread cannot be shared";
+}
+
+TEST(Rates, SpeedOfNoThreadIsRefused) {
+  Rates rates = unit_rates();
+  rates.speed_of_threads = {0, 1};
+  EXPECT_THROW(rates.check(), base::Error);
+}
+
 TEST(Alpha, PrefersTheMeasuredSet) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::copy}, 0.5},

@@ -369,6 +369,7 @@ Prices::Prices(const Cluster& cluster) {
     for (const Lane lane : s.beside) beside.add(lane);
     tables->slowdowns.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed)});
   }
+  tables->slowdowns.speed_of_threads = speeds_of_threads(cluster.measured.threads, cluster.fewer_threads);
   if (tables->described) tables->described->add_slowdowns(tables->slowdowns);
   tables_ = std::move(tables);
 }
@@ -427,6 +428,10 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
 
 double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
   return tables_->slowdowns.alpha(lane, beside);
+}
+
+double Prices::speed_of_share(double share, base::Dtype dtype) const {
+  return tables_->measured.has_products(dtype) ? tables_->slowdowns.speed_of_share(share) : share;
 }
 
 double Prices::peak(base::Dtype dtype) const {

@@ -31,7 +31,7 @@ void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
-    put(task.spec.lane), put(task.spec.kind), put(c.flops);
+    put(task.spec.lane), put(task.spec.kind), put(c.flops), put(c.share);
     for (const int64_t products : c.products) put(products);
     put(c.dense), put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
     bytes += c.group;

@@ -31,6 +31,7 @@ struct ProductWork {
   // Bytes moved in addition to the operands and a result in `dtype`. They occur if the result is wider, or if the
   // product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
+  double share = 1;  // share of the threads, or of a card's multiprocessors, that compute it (kernels::ComputeShare)
 
   bool operator==(const ProductWork&) const = default;
 

@@ -1,6 +1,7 @@
 // Products and attention on a meta device, which count operations.
 #include <algorithm>
 
+#include "framework/kernels/compute_share.h"
 #include "framework/kernels/meta/meta_kernels.h"
 
 namespace hexad::kernels::meta {
@@ -21,7 +22,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
                                  inputs,
                                  outputs,
                                  groups,
-                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0)};
+                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0),
+                                 compute_share()};
   run_of(result).product_flops += work.flops();
   log_issue<Family, Entry>(result, stream, work);
 }

@@ -50,9 +50,11 @@ class ExpertTasks {
   const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
-  Cost cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const;
-  schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const;
-  schedule::TaskWork beside_chunks(std::function<void(Stream&)> work) const;
+  Cost cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,
+            double share) const;
+  double share_beside() const;
+  double share_of_chunks() const;
+  static schedule::TaskWork capped(double share, std::function<void(Stream&)> work);
   std::string name(std::string_view stage, size_t chunk) const;
 
   PassGraph& g_;

@@ -77,7 +77,7 @@ for n in 2 5 10 20; do
 done
 for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
-products=(20x512x1536)
+products=(20x512x1536) profile_options=(--threads 1)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
@@ -134,7 +134,10 @@ else
     share=$(awk "BEGIN { printf \"%.2f\", $t / $threads }")
     args+=(--schedule "$share:chunk_by=experts,chunks=5,$tokens_once,compute_share=$share")
   done
-  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" >"$scratch/shares"
+  profile_options=(--threads "$threads")
+  profile_into "$scratch/threads.yaml" "$profile_seconds" "${testbed[@]}"
+  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" \
+    --profile "$scratch/threads.yaml" >"$scratch/shares"
   table eps_share "$scratch/shares"
 fi
 
