@@ -2,4 +2,4 @@
 # in separate folders, whose CMake files list them.
 set(HEXAD_KERNEL_FAMILIES
   bias capacity clamped_swiglu cross_entropy embedding gelu index layer_norm optimizer permute pointwise rms_norm rotary router
-  router_loss row_gate sink slots split_norm split_softmax swiglu wire)
+  router_loss row_gate sink slots sparse_mixer split_norm split_softmax swiglu wire)

@@ -11,7 +11,10 @@ using namespace base;
 namespace {
 
 std::unique_ptr<SelfAttention> make_attention(const Block::Spec& s, const Builder& b) {
-  if (s.model.attention == AttentionKind::grouped) return std::make_unique<Attention>(s.model, s.rotary, s.layer, b);
+  if (s.model.attention == AttentionKind::grouped) {
+    const RotaryTable* rotary = s.model.has_rotary(s.layer) ? s.rotary : nullptr;
+    return std::make_unique<Attention>(s.model, rotary, s.layer, b, s.temperature);
+  }
   require(s.rotary != nullptr, "[block] latent attention has no rotary table");
   return std::make_unique<LatentAttention>(s.model, *s.rotary, s.layer, b);
 }

@@ -18,13 +18,14 @@ namespace hexad::layers {
 /// the sum of both (dense_residual).
 class Block {
  public:
-  /// Arguments of the constructor. The rotary table must outlive the block.
+  /// Arguments of the constructor. The tables must outlive the block.
   struct Spec {
     const ModelConfig& model;
     const RotaryTable* rotary;  // null: attention uses no rotary positions
     int64_t layer;              // index of the block in the model
     const Registry& registry;
-    const moe::MoeSchedule& schedule;  // schedule of the MoE layer; ignored if the block is dense
+    const moe::MoeSchedule& schedule;          // schedule of the MoE layer; ignored if the block is dense
+    const RotaryTable* temperature = nullptr;  // factors of the queries in blocks without rotary positions; null: none
   };
   Block(const Spec& s, const Builder& b);
   /// Returns the settings of norms over the residual stream of a model.

@@ -64,6 +64,7 @@ class MetaModel {
     b.sequences = 1, b.length = config_.context;
     b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
     std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
+    if (config_.attention_chunk) tensors.insert(tensors.end(), {&b.chunk_first, &b.chunk_last});
     for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});
     for (Tensor* t : tensors) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
     return b;

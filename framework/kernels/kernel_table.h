@@ -422,6 +422,24 @@ struct RouterKernels {
   static const RouterKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Weights of SparseMixer without its sampling (Liu et al. 2023, arXiv 2310.00811; Phi-3.5-MoE in evaluation). The
+/// candidates of slot k are all experts but those of slots 0 .. k-1. Let `best` be the largest logit of the candidates.
+/// A candidate with logit x is near if best - x <= tolerance * max(|x|, best). The weight of the slot is the softmax of
+/// its expert's logit over the near candidates and this expert. The ids of a token are in [0, E) and distinct.
+struct SparseMixerKernels {
+  /// Computes weights [T, K] (acc) from logits [T, E] (acc) and ids [T, K] (i32).
+  Kernel<void(Stream&, Out<Tensor> weights, const Tensor& logits, const Tensor& ids, double tolerance)> forward;
+  /// Computes dlogits [T, E] (acc). The sets of near candidates are constants.
+  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& logits, const Tensor& ids,
+              double tolerance)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SparseMixerKernels::forward}, Named{"backward", &SparseMixerKernels::backward}};
+  }
+  static const SparseMixerKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Factors of a router's loss on a rank.
 struct LossFactors {
   double scale = 1;   // factor of the sum over tokens
@@ -793,6 +811,7 @@ struct KernelTable {
   GeluKernels gelu;
   RowGateKernels row_gate;
   RouterKernels router;
+  SparseMixerKernels sparse_mixer;
   RouterLossKernels router_loss;
   CapacityKernels capacity;
   SlotKernels slots;
@@ -820,6 +839,7 @@ struct KernelTable {
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},
+                      Named{"sparse_mixer", &KernelTable::sparse_mixer},
                       Named{"router_loss", &KernelTable::router_loss},
                       Named{"capacity", &KernelTable::capacity},
                       Named{"slots", &KernelTable::slots},

@@ -25,13 +25,17 @@ struct KeyValueCache {
 /// Micro-batch of `sequences` sequences of `length` tokens each. The index of a token is sequence * length + position.
 /// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for some of the tokens, in the
 /// order of cp::ContextSplit. Otherwise, it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values
-/// in `positions`, `first` and `last` count from the beginning of the sequence.
+/// in `positions`, `first`, `last`, `chunk_first` and `chunk_last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
   int context_ranks = 1, context_rank = 0;
   Tensor ids, positions;
-  Tensor targets;           // id of the token to predict at each row; -1: none
-  Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
+  Tensor targets;      // id of the token to predict at each row; -1: none
+  Tensor first, last;  // positions [first, last) of each token's document; undefined: the whole sequence
+  /// Positions [chunk_first, chunk_last) of each token's chunk (model.attention_chunk), and the number of chunks over
+  /// all ranks; undefined: the model has no chunks.
+  Tensor chunk_first, chunk_last;
+  int64_t chunks = 0;
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
   /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.

@@ -10,7 +10,8 @@ namespace hexad::layers {
 using namespace autograd;
 using namespace kernels;
 
-Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b)
+Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b,
+                     const RotaryTable* temperature)
     : SelfAttention(c, 1 / std::sqrt(static_cast<double>(c.size_of_head())), layer, b),
       layer_(layer),
       heads_(c.heads / b.mesh().size(Axis::tp)),
@@ -19,7 +20,9 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       tensor_(b.tensor_parallel()),
       clip_(c.qkv_clip),
       qk_norm_(c.qk_norm),
+      norm_eps_(c.norm_eps),
       rotary_(rotary),
+      temperature_(temperature),
       q_({c.hidden, c.heads * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column}, b / "q"),
       k_({c.hidden, c.key_value_heads() * head_size_, c.init_std, c.has_qkv_bias(), Parallel::column,
           c.key_value_heads()},
@@ -30,7 +33,7 @@ Attention::Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t la
       output_({c.heads * head_size_, c.hidden, c.init_std / std::sqrt(2.0 * static_cast<double>(c.layers)),
                c.has_o_bias(), Parallel::row},
               b / "output") {
-  if (qk_norm_ == QkNorm::none) return;
+  if (qk_norm_ == QkNorm::none || qk_norm_ == QkNorm::unit) return;
   const auto norm = [&](int64_t heads, int64_t pieces) {
     const bool head = qk_norm_ == QkNorm::head;
     return Norm::Config{.size = head ? head_size_ : heads * head_size_,
@@ -57,9 +60,14 @@ Attention::Heads Attention::project(Tape& t, const Value& x, const ForwardContex
   };
   Heads h{split(projected[0], heads_), split(projected[1], kv_heads_), split(projected[2], kv_heads_)};
   if (qk_norm_ == QkNorm::head) h.q = (*q_norm_)(t, h.q), h.k = (*k_norm_)(t, h.k);
+  // A norm without a gain commutes with the rotation.
+  if (qk_norm_ == QkNorm::unit && rotary_)
+    h.q = unit_rms_norm(t, h.q, norm_eps_), h.k = unit_rms_norm(t, h.k, norm_eps_);
   if (rotary_) {
     const Rotated rotated = rotary(t, h.q, h.k, pass.batch.positions, rotary_->cosine, rotary_->sine);
     h.q = rotated.q, h.k = rotated.k;
+  } else if (temperature_) {
+    h.q = rotary(t, h.q, pass.batch.positions, temperature_->cosine, temperature_->sine);
   }
   return h;
 }

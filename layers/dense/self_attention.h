@@ -13,7 +13,7 @@ using autograd::Value;
 using device::Stream;
 
 /// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
-/// attention sink. With model.window, a token attends to a sliding window.
+/// attention sink. With model.window, a token attends to a sliding window; with model.attention_chunk, to its chunk.
 class SelfAttention {
  public:
   virtual ~SelfAttention() = default;
@@ -39,11 +39,13 @@ class SelfAttention {
   Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:
+  Value attend_in_chunk(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
+
   double scale_;
   bool causal_, deterministic_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;
-  int64_t window_;  // see ModelConfig::window_of
+  int64_t window_, chunk_;  // see ModelConfig::window_of and chunk_of
   autograd::AttentionSinks sinks_;
 };
 

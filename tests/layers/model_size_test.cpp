@@ -51,12 +51,18 @@ INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                                          Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
                                          Published{"qwen3-235b-a22b", 235, 22, 0.5},
                                          Published{"glm-4.5-air", 106, 12, 0.5, 2 * int64_t{151'552} * 4096},
-                                         Published{"arctic", 480, 17, 0.5}),
+                                         Published{"llama-4-scout", 107.8, 17.2, 0.06},
+                                         Published{"phi-3.5-moe", 41.9, 6.6, 0.06}, Published{"arctic", 480, 17, 0.5}),
                          [](const auto& i) {
                            std::string name = i.param.recipe;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
                            return name;
                          });
+
+// The authors count 109 billion with the vision encoder, which this recipe lacks.
+TEST(ModelSize, M1_Llama4ScoutHasTheParametersOfItsTextPart) {
+  EXPECT_EQ(size_of_recipe("models/llama-4-scout.yaml").parameters, 107'769'861'120);
+}
 
 TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
   EXPECT_EQ(size_of_recipe("models/qwen3-30b-a3b.yaml").parameters, 30'532'122'624);
@@ -180,7 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
         Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
         Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"}, Overrides{"model.head_bias=true"},
+        Overrides{"model.attention_chunk=4", "model.no_rotary_every=2", "model.qk_norm=unit"},
         Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
         Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},

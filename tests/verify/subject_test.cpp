@@ -111,6 +111,22 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  const std::vector<std::string> longrope{"model.rotary_scaling.kind=longrope",
+                                          "model.rotary_scaling.short_factors=[1, 2]",
+                                          "model.rotary_scaling.long_factors=[2, 3]"};
+  for (const char* kind : {"forms", "latent", "llama4"}) EXPECT_EQ(legal(subject(longrope), kind), "");
+  const std::vector<std::string> chunks{"model.attention_chunk=3", "model.no_rotary_every=2",
+                                        "model.temperature.scale=0.5", "model.qk_norm=unit"};
+  for (const char* kind : {"forms", "latent", "sparse_mixer"}) EXPECT_EQ(legal(subject(chunks), kind), "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sparse_mixer", 2)).model.moe.router, "sparse_mixer");
+  EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
+                  "sparse_mixer"),
+            "");
+  const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
+  EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
+  EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
+  EXPECT_EQ(legal(subject({"model.window=4"}), "llama4"), "");
+  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
   EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
             "subject=prediction does not differ from the recipe");

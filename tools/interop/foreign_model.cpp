@@ -185,6 +185,13 @@ void ForeignModel::check_config() const {
   if (rotary < 2 || rotary % 2 != 0 || rotary > head)
     fail(ExitCode::data, config_path_, ": ", rotary, " dimensions of a head of ", head,
          " would rotate, expected an even number from 2 to ", head);
+  if (config_.keys.text("model.rotary_scaling.kind") != "longrope") return;
+  for (const char* list : {"short_factors", "long_factors"}) {
+    const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list)].size());
+    if (size != rotary / 2)
+      fail(ExitCode::data, config_path_, ": rotary ", list, " are ", size, " numbers, expected ", rotary / 2,
+           ", half of the dimensions of a head that rotate");
+  }
 }
 
 // Checks that the folder has exactly the tensors of the model.

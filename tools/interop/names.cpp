@@ -7,10 +7,10 @@ namespace {
 
 using enum Rearrangement;
 
-// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, C head size, D
-// width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A rank of
-// queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W heads *
-// value size, U = N + W.
+// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, B = Q + 2K, C head
+// size, D width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A
+// rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
+// heads * value size, U = N + W.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
@@ -65,6 +65,7 @@ constexpr OwnRow own[] = {
     {"norm.weight", "H"},
     {"norm.bias", "H", "norm_bias"},
     {"head.weight", "V H", "untied"},
+    {"head.bias", "V", "head_bias"},
 };
 
 constexpr TensorRow llama[] = {
@@ -290,6 +291,76 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+constexpr TensorRow llama4[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.bias", "Q", {{"layers.{L}.attention.q.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.v_proj.bias", "K", {{"layers.{L}.attention.v.bias"}}, "qkv_bias"},
+    {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "o_bias"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.feed_forward.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.feed_forward.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.feed_forward.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.layers.{L}.feed_forward.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe"},
+    {"model.layers.{L}.feed_forward.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.shared_expert.gate_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "0"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.up_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "1"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.down_proj.weight",
+     "H S",
+     {{"layers.{L}.moe.shared.down.weight"}},
+     "moe"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+// Biases of norms and of the head.
+constexpr TensorRow phimoe[] = {
+    {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
+    {"model.layers.{L}.post_attention_layernorm.bias", "H", {{"layers.{L}.mlp_norm.bias"}}},
+    {"model.norm.bias", "H", {{"norm.bias"}}},
+    {"lm_head.bias", "V", {{"head.bias"}}, "head_bias"},
+};
+
+constexpr TensorRow dbrx[] = {
+    {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.Wqkv.weight",
+     "B H",
+     {{"layers.{L}.attention.q.weight"}, {"layers.{L}.attention.k.weight"}, {"layers.{L}.attention.v.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.out_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_2.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"transformer.blocks.{L}.ffn.router.layer.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 0"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.v1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 1"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w2",
+     "EI H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "",
+     stacked_input_first},
+    {"transformer.norm_f.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
 }  // namespace
 
 std::span<const OwnRow> own_rows() { return own; }
@@ -306,5 +377,8 @@ std::span<const TensorRow> prediction_names() { return prediction; }
 std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
+std::span<const TensorRow> dbrx_names() { return dbrx; }
+std::span<const TensorRow> llama4_names() { return llama4; }
+std::span<const TensorRow> phimoe_names() { return phimoe; }
 
 }  // namespace hexad::interop

@@ -72,8 +72,12 @@ class Mapper {
     for (int64_t expert = 0; expert < (repeated ? sizes_.experts() : 1); ++expert) {
       Link link{
           replaced(replaced(row.theirs, "{L}", layer), "{E}", expert), sizes_.shape(row.shape), row.rearrangement, {}};
-      for (const Target& target : row.ours)
-        if (!target.name.empty()) link.parts.push_back(part_of(target, layer, expert));
+      for (const Target& target : row.ours) {
+        if (target.name.empty()) continue;
+        const bool all = target.at.starts_with('*');
+        for (int64_t e = all ? 0 : expert; e < (all ? sizes_.experts() : expert + 1); ++e)
+          link.parts.push_back(part_of(target, layer, e));
+      }
       map_.links.push_back(std::move(link));
     }
   }
@@ -101,7 +105,7 @@ class Mapper {
     Link::Part part{found->second, io::whole(shape), 0};
     int dim = 0;
     for_each_word(target.at, [&](std::string_view word) {
-      part.region.begin[dim] = word == "E" ? expert : word.front() - '0';
+      part.region.begin[dim] = word == "E" || word == "*" ? expert : word.front() - '0';
       part.region.size[dim] = 1;
       part.first += part.region.begin[dim] * shape.row_major_strides()[dim];
       ++dim;
@@ -142,6 +146,12 @@ class Mapper {
 Sizes::Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout)
     : keys_(keys), pairs_(family.pairs), layout_(layout) {}
 
+Shape Link::rearranged_shape() const {
+  if (rearrangement != Rearrangement::stacked_input_first) return shape;
+  const int64_t experts = parts.front().region.size[0];  // the only part is a whole parameter
+  return Shape{experts, shape[0] / experts, shape[1]};
+}
+
 int64_t Link::begin_of(size_t part) const {
   int64_t begin = 0;
   for (size_t i = 0; i < part; ++i) begin += parts[i].region.size.numel();
@@ -175,6 +185,7 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
     case Rearrangement::input_first:
     case Rearrangement::interleaved:
     case Rearrangement::interleaved_and_input_first:
+    case Rearrangement::stacked_input_first:
       break;
   }
   fail_invariant("[interop] this rearrangement does not move rows");
@@ -196,6 +207,8 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.heads") * head();
     case 'K':
       return keys_.integer("model.kv_heads") * head();
+    case 'B':
+      return size('Q') + 2 * size('K');
     case 'D':
       return keys_.integer("model.mlp_hidden");
     case 'E':
@@ -228,7 +241,8 @@ Shape Sizes::shape(std::string_view text) const {
   for_each_word(text, [&](std::string_view word) {
     int64_t value = 1;
     if (word.front() >= '0' && word.front() <= '9') value = word.front() - '0', word.remove_prefix(1);
-    sizes.push_back(word.empty() ? value : value * size(word.front()));
+    for (const char letter : word) value *= size(letter);
+    sizes.push_back(value);
   });
   return Shape(sizes);
 }
@@ -253,6 +267,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "qkv_bias") return keys_.flag("model.qkv_bias");
   if (word == "o_bias") return keys_.flag("model.o_bias");
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
+  if (word == "head_bias") return keys_.flag("model.head_bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
   if (word == "sinks") return keys_.flag("model.sinks");
@@ -275,21 +290,22 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
 
 bool is_by_expert(Rearrangement rearrangement) {
   return rearrangement == Rearrangement::input_first || rearrangement == Rearrangement::interleaved ||
-         rearrangement == Rearrangement::interleaved_and_input_first;
+         rearrangement == Rearrangement::interleaved_and_input_first ||
+         rearrangement == Rearrangement::stacked_input_first;
 }
 
 void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
-  const Shape& shape = link.shape;
+  const Shape shape = link.rearranged_shape();
   if (link.rearrangement == Rearrangement::interleaved)
     return separate_interleaved(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
   transpose(to.data(), from.data(), shape[1], shape[2], bytes);
-  if (link.rearrangement == Rearrangement::input_first) return;
+  if (link.rearrangement != Rearrangement::interleaved_and_input_first) return;
   from.swap(to);
   separate_interleaved(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
 }
 
 void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
-  const Shape& shape = link.shape;
+  const Shape shape = link.rearranged_shape();
   if (link.rearrangement == Rearrangement::interleaved)
     return interleave(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
   if (link.rearrangement == Rearrangement::interleaved_and_input_first) {

@@ -44,6 +44,9 @@ struct SubjectKind {
 ///   routing weights, and groups of experts ranked by their best score (by their two best, if the recipe ranks them by
 ///   the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
+/// - sparse_mixer: the router of Phi-3.5-MoE
+/// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
+///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
 /// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not

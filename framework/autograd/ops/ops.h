@@ -32,6 +32,8 @@ struct SumAndNorm {
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
+/// Returns the RMS norm of the last dimension of x, without a gain.
+Value unit_rms_norm(Tape& tape, const Value& x, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 
@@ -69,6 +71,8 @@ Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {})
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
+/// Returns the rows of x[T, D], each multiplied by its factor. factors[T, 1] are in the accumulator dtype.
+Value scale_rows(Tape& tape, const Value& x, const Value& factors);
 
 // --- pointwise (pointwise.cpp)
 
@@ -90,16 +94,18 @@ struct CrossEntropyOptions {
   double gradient_scale = 1;
   /// Number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
   std::optional<int64_t> chunk_rows{};
+  /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
+  Parameter* bias = nullptr;
 };
-/// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. Shapes:
-/// x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product with w,
-/// the softmax and both gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et al.
-/// 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not null,
-/// it receives the losses [T].
+/// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
+/// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
+/// with w, the softmax and all gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et
+/// al. 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not
+/// null, it receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-// --- mixture of experts (router.cpp, router_losses.cpp)
+// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp)
 
 struct RouterChoice {
   Value scores;   // [T, E] acc
@@ -111,6 +117,9 @@ struct RouterChoice {
 /// their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
+/// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
+/// (accumulator dtype). No gradient flows through the choice of near candidates.
+Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
 /// Weight of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
 /// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
 /// loss, each adds only its share of the value but computes the whole gradient.

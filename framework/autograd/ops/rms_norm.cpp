@@ -98,4 +98,21 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
   return {.sum = values[1], .normed = values[0]};
 }
 
+Value unit_rms_norm(Tape& tape, const Value& x, double eps) {
+  const auto& k = kernels::kernels(x.device());
+  const Tensor gain = Tensor::empty({x.data.dim(-1)}, x.data.dtype(), x.device());
+  k.pointwise.fill(tape.stream, gain, 1);
+  const Tensor inverse_rms =
+      Tensor::empty({x.data.numel() / x.data.dim(-1)}, accumulator_dtype(x.data.dtype()), x.device());
+  const Tensor out = Tensor::like(x.data);
+  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain, eps);
+  return tape.record("unit_rms_norm", out, {x}, save(x.data, inverse_rms, gain),
+                     [&k](Backward& b, const Tensor& dout, const Saved& s) {
+                       const auto [in, inverse, ones] = s.get<3>();
+                       const Tensor dx = Tensor::like(in);
+                       k.rms_norm.backward(b.stream, dx, {}, dout, in, ones, inverse, {});
+                       b.accumulate(0, dx);
+                     });
+}
+
 }  // namespace hexad::autograd

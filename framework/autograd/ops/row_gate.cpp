@@ -21,4 +21,24 @@ Value gate_rows(Tape& tape, const Value& x, const Value& logits) {
                      });
 }
 
+Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
+  const int64_t rows = x.data.dim(0);
+  require(x.data.rank() == 2 && factors.shape() == Shape({rows, 1}) &&
+              factors.data.dtype() == accumulator_dtype(x.data.dtype()),
+          "[scale_rows] x is ", x.shape(), " ", x.data.dtype(), ", factors ", factors.shape(), " ",
+          factors.data.dtype(), "; expected [T, D], [T, 1] and the accumulator type");
+  const auto& k = kernels::kernels(x.device());
+  const Tensor own = Tensor::empty({rows}, Dtype::i64, x.device()), out = Tensor::like(x.data);
+  k.slots.iota(tape.stream, own, 0);
+  k.permute.gather_weighted(tape.stream, out, x.data, own, factors.data.reshape({rows}));
+  return tape.record("scale_rows", out, {x, factors}, save(x.data, factors.data, own),
+                     [&k, rows](Backward& b, const Tensor& dout, const Saved& s) {
+                       const auto [in, scales, index] = s.get<3>();
+                       const Tensor dx = Tensor::like(in), dfactors = Tensor::like(scales);
+                       k.permute.gather_weighted(b.stream, dx, dout, index, scales.reshape({rows}));
+                       k.permute.row_dots(b.stream, dfactors.reshape({rows}), dout, in);
+                       b.accumulate(0, dx), b.accumulate(1, dfactors);
+                     });
+}
+
 }  // namespace hexad::autograd
