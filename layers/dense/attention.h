@@ -11,8 +11,9 @@
 namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// "v", "output", with attention_gate "gate" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for
+/// all_heads. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks,
+/// several ranks hold the same head. With attention_gate, the attention is multiplied by the sigmoid of the gate.
 class Attention : public SelfAttention {
  public:
   /// Makes the layer. All layers share `rotary` (null: no rotary positions), which must outlive them.
@@ -24,6 +25,7 @@ class Attention : public SelfAttention {
  private:
   struct Heads {
     Value q, k, v;
+    Value gate{};  // [R, H C]; undefined without attention_gate
   };
   Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
   Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;
@@ -34,7 +36,9 @@ class Attention : public SelfAttention {
   std::optional<double> clip_;
   QkNorm qk_norm_;
   const RotaryTable* rotary_;
-  Linear q_, k_, v_, output_;
+  Linear q_, k_, v_;
+  std::optional<Linear> gate_;
+  Linear output_;
   std::optional<Norm> q_norm_, k_norm_;
 };
 

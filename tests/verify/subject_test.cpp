@@ -111,6 +111,14 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  const layers::ModelConfig delta = s.recipe_for(layout("dp=2,subject=delta_net", 2)).model;
+  EXPECT_TRUE(delta.is_delta(0) && !delta.is_delta(1) && delta.attention_gate);
+  EXPECT_EQ(delta.norm, layers::NormKind::zero_centred_rms_norm);
+  EXPECT_EQ(legal(subject({"model.window=4", "model.sinks=true", "model.qk_norm=all_heads"}), "delta_net"), "");
+  EXPECT_EQ(legal(subject({"model.delta_net.heads=4", "model.delta_net.conv_size=2", "model.attention_gate=true",
+                           "model.norm=zero_centred_rms_norm", "model.full_attention_every=2"}),
+                  "forms"),
+            "");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
   EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
             "subject=prediction does not differ from the recipe");
@@ -404,6 +412,18 @@ TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
              8, registry);
   EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
   EXPECT_EQ(s.recipe.model.latent.value_size, 3);
+}
+
+TEST(Shrink, MakesDeltaNetsSmall) {
+  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.delta_net.heads=32", "model.delta_net.key_heads=16",
+                                                           "model.full_attention_every=4"})),
+                          8, registry);
+  const layers::DeltaNetConfig& d = s.recipe.model.delta_net;
+  EXPECT_EQ(d.heads, 16);
+  EXPECT_EQ(d.number_of_key_heads(), 8);
+  EXPECT_EQ(d.key_size, 4);
+  EXPECT_EQ(d.conv_size, 2);
+  EXPECT_TRUE(s.recipe.model.is_delta(0) && !s.recipe.model.is_delta(3));
 }
 
 TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {

@@ -99,6 +99,7 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
   require_value(m.qk_norm == layers::QkNorm::none, "model.qk_norm", "none");
   require_value(!m.qkv_clip, "model.qkv_clip", "none");
   require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
+  require_value(!m.attention_gate, "model.attention_gate", "false");
   if (l.rope_size % 2 != 0)
     problems.add(
         "model.latent.rope_size",
@@ -111,14 +112,34 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   check_latent(m, problems);
   if (m.is_latent()) return;
+  if (m.qk_norm == layers::QkNorm::all_heads && m.norm == layers::NormKind::zero_centred_rms_norm)
+    problems.add("model.qk_norm", "must be none or head for model.norm: zero_centred_rms_norm");
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
 }
 
+void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
+  const layers::DeltaNetConfig& d = m.delta_net;
+  if (!d.used()) {
+    if (d != layers::DeltaNetConfig{})
+      problems.add("model.delta_net", "is given, but model.delta_net.heads is 0; expected at least 1");
+    return;
+  }
+  check_divisible(problems, "model.delta_net.heads", d.heads, "model.delta_net.key_heads", d.number_of_key_heads());
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.delta_net.heads",
+                 "must be 0 for model.kind: encoder, because a delta net reads only earlier tokens");
+  if (m.window)
+    problems.add("model.window", "must be none with delta nets, because the other blocks have full attention");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 "must not be 1 with delta nets, because no block would have one; nearest: 0, 2");
+}
+
 void check_window(const layers::ModelConfig& m, Problems& problems) {
   if (!m.window) {
-    if (m.full_attention_every != 0)
+    if (m.full_attention_every != 0 && !m.delta_net.used())
       problems.add("model.full_attention_every",
                    "must be 0 for model.window: none, with which all blocks have full attention");
     return;
@@ -292,9 +313,12 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_device(r, problems);
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
                      "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
-                     "model.bias", "model.qkv_bias", "model.yarn"}))
+                     "model.bias", "model.qkv_bias", "model.yarn", "model.norm", "model.attention_gate"}))
     check_attention(r.model, problems);
-  if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
+  if (problems.good({"model.kind", "model.window", "model.full_attention_every", "model.delta_net"})) {
+    check_window(r.model, problems);
+    check_delta_net(r.model, problems);
+  }
   if (problems.good({"model.kind", "model.context", "model.prediction_blocks", "model.prediction_weight"}))
     check_prediction(r.model, problems);
   if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
