@@ -175,7 +175,7 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
   cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (blocks_[l]) cache.layers[l] = blocks_[l]->attention().make_cache(length, dtype_, device);
+    if (blocks_[l]) cache.layers[l] = blocks_[l]->mixer().make_cache(length, dtype_, device);
   return cache;
 }
 

@@ -1,6 +1,7 @@
 // Context of a forward pass: everything but activations.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -13,10 +14,14 @@ using tensor::Tensor;
 
 /// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
 /// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
-/// rope_size + kv_rank] as `keys`, and no `values`. Layers of other pipeline ranks have no tensors.
+/// rope_size + kv_rank] as `keys`, and no `values`. A delta net has no keys and values: `state` [1, H, C, U] is its
+/// state after the last token, and `recent` are the last rows before the convolutions of queries, keys and values.
+/// Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
+    Tensor state{};
+    std::array<Tensor, 3> recent{};
   };
   std::vector<Layer> layers;
   int64_t length = 0;  // number of tokens whose keys and values are stored

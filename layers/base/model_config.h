@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "layers/base/delta_net_config.h"
 #include "layers/base/latent_config.h"
 #include "layers/base/moe_config.h"
 
@@ -24,10 +25,12 @@ constexpr auto enum_names(ModelKind) {
       {{ModelKind::decoder, "decoder"}, {ModelKind::encoder, "encoder"}});
 }
 
-enum class NormKind : uint8_t { rms_norm, layer_norm };
+enum class NormKind : uint8_t { rms_norm, layer_norm, zero_centred_rms_norm };
 constexpr auto enum_names(NormKind) {
   return std::to_array<std::pair<NormKind, std::string_view>>(
-      {{NormKind::rms_norm, "rms_norm"}, {NormKind::layer_norm, "layer_norm"}});
+      {{NormKind::rms_norm, "rms_norm"},
+       {NormKind::layer_norm, "layer_norm"},
+       {NormKind::zero_centred_rms_norm, "zero_centred_rms_norm"}});
 }
 
 enum class PositionKind : uint8_t { rotary, learned };
@@ -161,6 +164,8 @@ struct ModelConfig {
   PositionKind position = PositionKind::rotary;
   double rotary_theta = 10000, rotary_share = 1;
   LatentConfig latent;
+  bool attention_gate = false;
+  DeltaNetConfig delta_net;
   YarnConfig yarn;
   RotaryScalingConfig rotary_scaling;
   int64_t no_rotary_every = 0;
@@ -194,6 +199,9 @@ struct ModelConfig {
     if (is_latent()) return latent.kv_rank + latent.rope_size;
     return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
   }
+  /// Returns the number of elements of the states that generation caches per sequence and delta net on each of `tp`
+  /// ranks.
+  int64_t cached_states(int64_t tp) const { return delta_net.heads / tp * delta_net.key_size * delta_net.value_size; }
   /// Returns the number of dimensions of a head that rotary positions rotate.
   int64_t rotary_size() const {
     if (is_latent()) return latent.rope_size;
@@ -203,10 +211,12 @@ struct ModelConfig {
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
   bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
-  /// True if block `layer` attends to all earlier tokens and ignores `window` and `attention_chunk`.
+  /// True if block `layer` ignores `window`, `attention_chunk` and `delta_net`.
   bool has_full_attention(int64_t layer) const {
     return full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
   }
+  /// True if block `layer` has a delta net instead of attention. Prediction blocks always have attention.
+  bool is_delta(int64_t layer) const { return delta_net.used() && layer < layers && !has_full_attention(layer); }
   /// Returns the size of the chunks in block `layer` beyond which tokens do not attend; 0: no chunks.
   int64_t chunk_of(int64_t layer) const { return has_full_attention(layer) ? 0 : attention_chunk.value_or(0); }
   /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: all earlier
@@ -218,10 +228,11 @@ struct ModelConfig {
   bool has_rotary(int64_t layer) const {
     return position == PositionKind::rotary && !(no_rotary_every > 0 && layer % no_rotary_every == no_rotary_every - 1);
   }
-  /// Returns the period, in blocks, of the pattern of windows and of rotary positions.
+  /// Returns the period, in blocks, of the pattern of windows, chunks or delta nets and of rotary positions.
   int64_t attention_period() const {
-    const int64_t windows = (window || attention_chunk) && full_attention_every > 0 ? full_attention_every : 1;
-    return std::lcm(windows, std::max<int64_t>(1, no_rotary_every));
+    const bool mixed = window || attention_chunk || delta_net.used();
+    return std::lcm(mixed && full_attention_every > 0 ? full_attention_every : 1,
+                    std::max<int64_t>(1, no_rotary_every));
   }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
@@ -256,7 +267,9 @@ struct ModelConfig {
       "vector of each token (DeepSeek-V2)");
     v("context", context, "number of tokens in a training sequence", at_least(1));
     v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0));
-    v("norm", norm, "normalisation before attention, MLP and head");
+    v("norm", norm,
+      "normalisation before attention, MLP and head; zero_centred_rms_norm: RMSNorm whose gain is one plus the weight, "
+      "also for model.qk_norm: head");
     v("norm_eps", norm_eps, "constant added to the variance", positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
@@ -264,6 +277,11 @@ struct ModelConfig {
       "share of the dimensions of a head that rotary positions rotate, from the first dimension on", positive(),
       at_most(1));
     v("latent", latent, "sizes of latent attention; applies only to model.attention: latent");
+    v("attention_gate", attention_gate,
+      "grouped attention: each element of its result is multiplied by the sigmoid of a gate, which is a projection of "
+      "the input (Qwen3-Next)");
+    v("delta_net", delta_net,
+      "gated delta nets, which replace attention in all blocks but every full_attention_every-th (Qwen3-Next)");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
     v("no_rotary_every", no_rotary_every,
@@ -296,8 +314,8 @@ struct ModelConfig {
       "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
       at_least(1));
     v("full_attention_every", full_attention_every,
-      "n: every n-th block attends to all earlier tokens and ignores window and attention_chunk; 0: every block uses "
-      "them",
+      "n: every n-th block attends to all earlier tokens and ignores window, attention_chunk and delta_net; 0: no "
+      "block ignores them",
       at_least(0));
     v("attention_chunk", attention_chunk,
       "number of tokens of a chunk: documents are divided into chunks, and a token attends only to tokens of its chunk "

@@ -27,6 +27,8 @@ int64_t limit_of(std::string_view recipe_key) {
                                          "model.kv_heads",
                                          "model.head_size",
                                          "model.prediction_blocks",
+                                         "model.delta_net.heads",
+                                         "model.delta_net.key_heads",
                                          "model.moe.experts",
                                          "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
@@ -148,6 +150,21 @@ void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
          key);
 }
 
+/// Checks the conditions of delta nets that limits of single keys do not cover.
+void require_delta_sizes(const ModelKeys& keys, const std::string& where) {
+  const auto require_at_least = [&](std::string_view path, int64_t least) {
+    if (keys.integer(path) < least)
+      fail(ExitCode::data, where, ": ", path, " would be ", keys.integer(path), ", expected at least ", least);
+  };
+  for (const char* name : {"heads", "key_heads", "key_size", "value_size"})
+    require_at_least(cat("model.delta_net.", name), 1);
+  require_at_least("model.delta_net.conv_size", 2);
+  const int64_t heads = keys.integer("model.delta_net.heads"), groups = keys.integer("model.delta_net.key_heads");
+  if (heads % groups != 0)
+    fail(ExitCode::data, where, ": linear_num_key_heads is ", groups,
+         ", expected a divisor of linear_num_value_heads, ", heads);
+}
+
 /// Checks sizes that are used as divisors, and counts that must not be zero.
 void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
   std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
@@ -178,7 +195,7 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (found == config.end() || found->is_null() || *found == expected) continue;
     fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
   }
-  const bool any_type = family.windows || family.llama4;  // layer_types is read later
+  const bool any_type = family.windows || family.llama4 || family.delta_nets;  // layer_types is read later
   if (const auto types = config.find("layer_types"); !any_type && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
@@ -311,6 +328,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
   require_sizes(read.keys, family.pattern, where);
+  if (family.delta_nets) require_delta_sizes(read.keys, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
   const int64_t original = read.keys.integer("model.rotary_scaling.original_context");
@@ -327,6 +345,7 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   read_pattern(config, family.pattern, read.keys, where);
   if (family.windows) read_windows(config, read.keys, where);
   if (family.llama4) read_llama4(config, read.keys, where);
+  if (family.delta_nets) read_delta_nets(config, read.keys, where);
   read.keys.resolve();
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
@@ -357,6 +376,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
     if (family.llama4) write_llama4(config, keys);
     if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
+    if (family.delta_nets && (like.empty() || !same_windows(before, keys))) write_delta_nets(config, keys);
   }
   bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
   for (const auto& table : family.keys) {

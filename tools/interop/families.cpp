@@ -47,6 +47,17 @@ constexpr ConfigKey qwen2_moe[] = {
     {"qkv_bias", "model.qkv_bias", "true"},
     {"shared_expert_intermediate_size", "model.moe.shared_hidden"},
 };
+constexpr ConfigKey qwen3_next[] = {
+    {"head_dim", "model.head_size", "256"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},
+    {"shared_expert_intermediate_size", "model.moe.shared_hidden", "512"},
+    {"linear_num_value_heads", "model.delta_net.heads", "32"},
+    {"linear_num_key_heads", "model.delta_net.key_heads", "16"},
+    {"linear_key_head_dim", "model.delta_net.key_size", "128"},
+    {"linear_value_head_dim", "model.delta_net.value_size", "128"},
+    {"linear_conv_kernel_dim", "model.delta_net.conv_size", "4"},
+    {"rms_norm_eps", "model.delta_net.norm_eps", "1e-6"},
+};
 constexpr ConfigKey narrow_experts[] = {
     {"num_local_experts|num_experts", "model.moe.experts"},
     {"intermediate_size", "model.moe.expert_hidden"},
@@ -198,6 +209,22 @@ std::vector<Family> make_families() {
        .training = dropouts(),
        .ignored = {},
        .pattern = LayerPattern::sparse_step});
+  all.push_back({.model_type = "qwen3_next",
+                 .architecture = "Qwen3NextForCausalLM",
+                 .names = {delta_net_names(), expert_names(), gated_shared_names()},
+                 .keys = {common, untied, small_eps, all_biases, dense_mlp, routing, qwen_moe, qwen3_next},
+                 .fixed = {silu, no_window},
+                 .constants = {{"model.norm", "\"zero_centred_rms_norm\""},
+                               {"model.qk_norm", "\"head\""},
+                               {"model.attention_gate", "true"},
+                               {"model.moe.shared_experts", "1"},
+                               {"model.moe.shared_gate", "true"}},
+                 .neutral = {"full_attention_interval"},
+                 .training = dropouts(),
+                 .ignored = {"mtp.*"},
+                 .pattern = LayerPattern::sparse_step,
+                 .rotary_share = 0.25,
+                 .delta_nets = true});
   all.push_back({.model_type = "olmoe",
                  .architecture = "OlmoeForCausalLM",
                  .names = {llama_names(), expert_names()},

@@ -60,6 +60,9 @@ enum class Rearrangement : uint8_t {
   latent_queries,  // rows of latent attention; see LatentRows
   latent_down,
   latent_up,
+  gated_queries,  // each head has its queries, then its gates
+  delta_inputs,   // each key head of a delta net has its queries and keys, then the values and gates of its value heads
+  delta_gates,    // each key head of a delta net has the write logits, then the decay logits of its value heads
   // The following rearrange tensors whose first dimension is the expert:
   input_first,                  // the matrix of an expert is [in, out]
   interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
@@ -84,7 +87,7 @@ struct Target {
 struct TensorRow {
   std::string_view theirs;
   std::string_view shape;
-  Target ours[3];  // unused entries have an empty name
+  Target ours[4];  // unused entries have an empty name
   std::string_view when{};
   Rearrangement rearrangement = Rearrangement::none;
 };
@@ -121,6 +124,7 @@ struct Family {
   bool pairs = false;          // true if each rotary pair consists of neighbouring elements
   bool windows = false;        // true if layer_types may name blocks with sliding windows
   bool llama4 = false;         // true if the config has the keys of read_llama4()
+  bool delta_nets = false;     // true if layer_types names blocks with delta nets
   bool mxfp4 = false;          // true if experts may be stored in MXFP4
   bool scaled_rotary = false;  // true if config.json must name the scaling of rotary frequencies
 };
@@ -141,6 +145,7 @@ std::span<const std::string_view> neutral_keys();
 
 std::span<const TensorRow> llama_names();          // everything except experts, for all families but GPT-2
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
+std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets beside gated attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts

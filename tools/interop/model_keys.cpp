@@ -51,6 +51,13 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.latent.rope_size", Type::integer, "64"},
                                    {"model.latent.value_size", Type::integer, "128"},
                                    {"model.latent.norm_eps", Type::real, "1e-6"},
+                                   {"model.attention_gate", Type::flag, "false"},
+                                   {"model.delta_net.heads", Type::integer, "0"},
+                                   {"model.delta_net.key_heads", Type::integer, "null"},
+                                   {"model.delta_net.key_size", Type::integer, "128"},
+                                   {"model.delta_net.value_size", Type::integer, "128"},
+                                   {"model.delta_net.conv_size", Type::integer, "4"},
+                                   {"model.delta_net.norm_eps", Type::real, "1e-6"},
                                    {"model.yarn.factor", Type::real, "1"},
                                    {"model.yarn.original_context", Type::integer, "4096"},
                                    {"model.yarn.beta_fast", Type::real, "32"},
@@ -231,6 +238,7 @@ void ModelKeys::resolve() {
   if (text("model.attention") == "latent")
     usual("model.head_size", integer("model.latent.rope_size") + integer("model.latent.nope_size"));
   usual("model.head_size", integer("model.hidden") / std::max<int64_t>(1, integer("model.heads")));
+  if (integer("model.delta_net.heads") > 0) usual("model.delta_net.key_heads", (*this)["model.delta_net.heads"]);
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
@@ -242,6 +250,12 @@ void ModelKeys::resolve() {
 bool ModelKeys::is_moe(int64_t layer) const {
   const int64_t dense = integer("model.moe.dense_layers"), every = std::max<int64_t>(1, integer("model.moe.every"));
   return integer("model.moe.experts") > 0 && layer >= dense && (layer - dense) % every == every - 1;
+}
+
+bool ModelKeys::is_delta(int64_t layer) const {
+  const int64_t every = integer("model.full_attention_every");
+  const bool full = every > 0 && layer % every == every - 1;
+  return integer("model.delta_net.heads") > 0 && layer < integer("model.layers") && !full;
 }
 
 int64_t ModelKeys::shared_width() const {
@@ -287,7 +301,10 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (text("model.moe.router") != "sparse_mixer") drop("model.moe.mixer_jitter");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
-  if ((*this)["model.window"].is_null() && (*this)["model.attention_chunk"].is_null())
+  const bool delta_nets = integer("model.delta_net.heads") > 0;
+  if (!delta_nets)
+    for (const char* part : {"key", "value", "conv", "norm"}) drop(cat("model.delta_net.", part));
+  if ((*this)["model.window"].is_null() && (*this)["model.attention_chunk"].is_null() && !delta_nets)
     drop("model.full_attention_every");
   if (real("model.temperature.scale") == 0) drop("model.temperature.floor");
   return values;

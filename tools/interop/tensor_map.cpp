@@ -1,6 +1,7 @@
 #include "tools/interop/tensor_map.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -158,6 +159,8 @@ int64_t Link::begin_of(size_t part) const {
   return begin;
 }
 
+int64_t Sizes::delta_keys() const { return keys_.integer("model.delta_net.key_heads"); }
+
 bool Sizes::is_latent() const { return keys_.text("model.attention") == "latent"; }
 
 int64_t Sizes::rotary() const {
@@ -180,6 +183,13 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
       return latent.down();
     case Rearrangement::latent_up:
       return latent.up();
+    case Rearrangement::gated_queries:
+      return parts_of_groups(keys_.integer("model.heads"), std::array{head(), head()});
+    case Rearrangement::delta_inputs:
+      return parts_of_groups(delta_keys(),
+                             std::array{size('F'), size('F'), size('M') / delta_keys(), size('M') / delta_keys()});
+    case Rearrangement::delta_gates:
+      return parts_of_groups(delta_keys(), std::array{size('O') / delta_keys(), size('O') / delta_keys()});
     case Rearrangement::none:
     case Rearrangement::transposed:
     case Rearrangement::input_first:
@@ -231,6 +241,22 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.heads") * keys_.integer("model.latent.value_size");
     case 'U':
       return size('N') + size('W');
+    case 'F':
+      return keys_.integer("model.delta_net.key_size");
+    case 'J':
+      return delta_keys() * size('F');
+    case 'O':
+      return keys_.integer("model.delta_net.heads");
+    case 'Z':
+      return keys_.integer("model.delta_net.value_size");
+    case 'M':
+      return size('O') * size('Z');
+    case 'X':
+      return 2 * size('J') + size('M');
+    case 'x':
+      return size('X') + size('M');
+    case 'Y':
+      return keys_.integer("model.delta_net.conv_size");
     default:
       fail_invariant(cat("[interop] there is no size '", letter, "'"));
   }
@@ -258,6 +284,9 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "latent") return is_latent();
   if (word == "direct") return !is_latent() || size('A') == 0;
   if (word == "compressed") return is_latent() && size('A') > 0;
+  if (word == "delta") return keys_.is_delta(layer);
+  if (word == "attends") return !keys_.is_delta(layer);
+  if (word == "attention_gate") return keys_.flag("model.attention_gate");
   if (word == "moe") return keys_.is_moe(layer);
   if (word == "dense") return !keys_.is_moe(layer);
   if (word == "further") return layer >= layers();

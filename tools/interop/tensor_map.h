@@ -40,6 +40,7 @@ class Sizes {
 
  private:
   bool is_latent() const;
+  int64_t delta_keys() const;  // number of key heads of a delta net
   int64_t size(char letter) const;
   bool holds(std::string_view word, int64_t layer) const;
 

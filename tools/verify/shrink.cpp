@@ -51,6 +51,14 @@ void shrink_longrope(layers::ModelConfig& m, int64_t world) {
   if (m.context > s.original_context) lower(s.original_context, world);
 }
 
+void shrink_delta_nets(layers::DeltaNetConfig& d, int64_t world) {
+  if (!d.used()) return;
+  const int64_t values_a_key = d.heads / d.number_of_key_heads();
+  d.key_heads = std::min(d.number_of_key_heads(), world);
+  d.heads = *d.key_heads * values_a_key;
+  lower(d.key_size, head_size), lower(d.value_size, head_size), lower(d.conv_size, 2);
+}
+
 void shrink_experts(moe::MoeConfig& m, int64_t world) {
   if (m.experts == 0) return;
   const int64_t step = std::lcm(world, m.groups);
@@ -87,6 +95,7 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
   shrink_longrope(m, world);
+  shrink_delta_nets(m.delta_net, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);

@@ -25,13 +25,15 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
-Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
+/// Returns the RMS norm of the rows of x. The gain is `base` + the weights of `gain`; the sum is rounded to their
+/// dtype.
+Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base = 0);
 struct SumAndNorm {
   Value sum, normed;
 };
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
-SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
+SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps, double base = 0);
 /// Returns the RMS norm of the last dimension of x, without a gain.
 Value unit_rms_norm(Tape& tape, const Value& x, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
@@ -63,7 +65,7 @@ Value join_heads(Tape& tape, const Value& shared, const Value& own);
 /// equals `size`, returns x.
 Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
-// --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
+// --- activations and gates (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
 /// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. If `limit` is set, uses
 /// the clamped formula of ClampedSwigluKernels.
@@ -73,6 +75,19 @@ Value gelu(Tape& tape, const Value& x, GeluKind kind);
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
 /// Returns the rows of x[T, D], each multiplied by its factor. factors[T, 1] are in the accumulator dtype.
 Value scale_rows(Tape& tape, const Value& x, const Value& factors);
+/// Returns x * sigmoid(logits), element by element. Both have the same shape and dtype.
+Value gate_elements(Tape& tape, const Value& x, const Value& logits);
+/// Returns silu(gate) * x, element by element. Both have the same shape and dtype.
+Value silu_gate(Tape& tape, const Value& gate, const Value& x);
+
+// --- gates of delta nets (delta_gates.cpp)
+
+struct DeltaGates {
+  Value log_decay, strength;  // [T, H] acc
+};
+/// Returns the gates of the delta rule for the logits decay[T, H] and write[T, H] (kernels::DeltaGateKernels). log_rate
+/// and shift are [H] in the accumulator dtype.
+DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Parameter& log_rate, Parameter& shift);
 
 // --- pointwise (pointwise.cpp)
 

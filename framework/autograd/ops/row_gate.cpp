@@ -41,4 +41,38 @@ Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
                      });
 }
 
+namespace {
+
+// Returns `t` as a column [n, 1] in the dtype of logits.
+Tensor column_of(Stream& stream, const Tensor& t) {
+  const Dtype dtype = accumulator_dtype(t.dtype());
+  if (t.dtype() == dtype) return t.reshape({t.numel(), 1});
+  const Tensor column = Tensor::empty({t.numel(), 1}, dtype, t.device());
+  kernels::kernels(t.device()).pointwise.copy(stream, column, t.reshape({t.numel(), 1}));
+  return column;
+}
+
+}  // namespace
+
+// Uses the kernels of row gates: each element is a row.
+Value gate_elements(Tape& tape, const Value& x, const Value& logits) {
+  require(x.shape() == logits.shape() && x.data.dtype() == logits.data.dtype(), "[gate_elements] x is ", x.shape(), " ",
+          x.data.dtype(), ", logits ", logits.shape(), " ", logits.data.dtype(), "; expected the same shape and dtype");
+  const kernels::KernelTable& k = kernels::kernels(x.device());
+  const Tensor out = Tensor::like(x.data);
+  const int64_t count = x.data.numel();
+  k.row_gate.forward(tape.stream, out.reshape({count, 1}), x.data.reshape({count, 1}),
+                     column_of(tape.stream, logits.data));
+  return tape.record("gate_elements", out, {x, logits}, save(x.data, logits.data),
+                     [&k, count](Backward& b, const Tensor& dout, const Saved& s) {
+                       const auto [in, gates] = s.get<2>();
+                       const Tensor column = column_of(b.stream, gates);
+                       const Tensor dx = Tensor::like(in), dcolumn = Tensor::like(column), dgates = Tensor::like(gates);
+                       k.row_gate.backward(b.stream, dx.reshape({count, 1}), dcolumn, dout.reshape({count, 1}),
+                                           in.reshape({count, 1}), column);
+                       k.pointwise.copy(b.stream, dgates.reshape({count, 1}), dcolumn);
+                       b.accumulate(0, dx), b.accumulate(1, dgates);
+                     });
+}
+
 }  // namespace hexad::autograd

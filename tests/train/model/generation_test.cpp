@@ -160,6 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::vector<std::string>{"model.no_rotary_every=2", "model.temperature.scale=0.5", "model.temperature.floor=3",
                                  "model.qk_norm=unit", "model.moe.top_k=1", "model.moe.weigh=input",
                                  "model.moe.normalize=false"},
+        std::vector<std::string>{"model.delta_net.heads=4", "model.delta_net.key_heads=2", "model.delta_net.key_size=3",
+                                 "model.delta_net.value_size=5", "model.full_attention_every=2",
+                                 "model.attention_gate=true", "model.norm=zero_centred_rms_norm", "model.qk_norm=head"},
         std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
                                  "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
                                  "model.rotary_scaling.factor=4"}));

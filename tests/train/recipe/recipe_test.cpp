@@ -408,6 +408,33 @@ TEST(Recipe, KeysOfLlama4Agree) {
          "model.moe.weigh (input) must be output for model.moe.top_k (2)");
 }
 
+TEST(Recipe, DeltaNetsNeedADecoderWithoutWindowsAndChunks) {
+  const std::vector<std::string> used{"model.delta_net.heads=4", "model.delta_net.conv_size=2"};
+  const auto wrong = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = used;
+    all.insert(all.end(), more.begin(), more.end());
+    return problem(all);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, used));
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.delta_net.heads=4", "model.full_attention_every=4"}));
+  EXPECT_NE(problem({"model.delta_net.key_size=64"}).find("model.delta_net.heads is 0; expected at least 1"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.window=16"}).find("model.window (16) must be none with delta nets"), std::string::npos);
+  EXPECT_NE(wrong({"model.attention_chunk=16"}).find("model.attention_chunk (16) must be none with delta nets"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.delta_net.key_heads=3"}).find("model.delta_net.heads (4) must be divisible by"),
+            std::string::npos);
+  EXPECT_NE(
+      wrong({"model.full_attention_every=1"}).find("model.full_attention_every (1) must not be 1 with delta nets"),
+      std::string::npos);
+  EXPECT_NE(wrong({"model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.delta_net.heads (4) must be 0 for model.kind: encoder"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.norm=zero_centred_rms_norm", "model.qk_norm=all_heads"})
+                .find("model.qk_norm (all_heads) must be none, head or unit for model.norm: zero_centred_rms_norm"),
+            std::string::npos);
+}
+
 TEST(Recipe, SwigluLimitNeedsASwiglu) {
   EXPECT_NO_THROW(recipe_of(yaml, {"model.swiglu_limit=7", "model.mlp=gelu"}));
   const std::string none = problem({"model.swiglu_limit=7", "model.mlp=gelu", "model.moe.expert=gelu"});

@@ -114,6 +114,7 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
   require_value(m.qk_norm == layers::QkNorm::none, "model.qk_norm", "none");
   require_value(!m.qkv_clip, "model.qkv_clip", "none");
   require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
+  require_value(!m.attention_gate, "model.attention_gate", "false");
   if (l.rope_size % 2 != 0)
     problems.add(
         "model.latent.rope_size",
@@ -126,6 +127,8 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   check_latent(m, problems);
   if (m.is_latent()) return;
+  if (m.qk_norm == layers::QkNorm::all_heads && m.norm == layers::NormKind::zero_centred_rms_norm)
+    problems.add("model.qk_norm", "must be none, head or unit for model.norm: zero_centred_rms_norm");
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
@@ -146,6 +149,26 @@ void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
     problems.add("model.temperature.scale", cat("needs heads of an even size, but they have ", m.size_of_head()));
 }
 
+void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
+  const layers::DeltaNetConfig& d = m.delta_net;
+  if (!d.used()) {
+    if (d != layers::DeltaNetConfig{})
+      problems.add("model.delta_net", "is given, but model.delta_net.heads is 0; expected at least 1");
+    return;
+  }
+  check_divisible(problems, "model.delta_net.heads", d.heads, "model.delta_net.key_heads", d.number_of_key_heads());
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.delta_net.heads",
+                 "must be 0 for model.kind: encoder, because a delta net reads only earlier tokens");
+  if (m.window)
+    problems.add("model.window", "must be none with delta nets, because the other blocks have full attention");
+  if (m.attention_chunk)
+    problems.add("model.attention_chunk", "must be none with delta nets, because the other blocks have full attention");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 "must not be 1 with delta nets, because no block would have one; nearest: 0, 2");
+}
+
 void check_window(const layers::ModelConfig& m, Problems& problems) {
   if (m.attention_chunk) {
     if (m.window) problems.add("model.attention_chunk", cat("must be none with model.window (", *m.window, ")"));
@@ -158,10 +181,10 @@ void check_window(const layers::ModelConfig& m, Problems& problems) {
     return;
   }
   if (!m.window) {
-    if (m.full_attention_every != 0)
+    if (m.full_attention_every != 0 && !m.delta_net.used())
       problems.add("model.full_attention_every",
-                   "must be 0 for model.window: none and model.attention_chunk: none, with which all blocks have full "
-                   "attention");
+                   "must be 0 for model.window: none and model.attention_chunk: none without delta nets, with which "
+                   "all blocks have full attention");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)
@@ -340,10 +363,13 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_device(r, problems);
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
                      "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
-                     "model.bias", "model.qkv_bias", "model.yarn"}))
+                     "model.bias", "model.qkv_bias", "model.yarn", "model.norm", "model.attention_gate"}))
     check_attention(r.model, problems);
-  if (problems.good({"model.kind", "model.window", "model.attention_chunk", "model.full_attention_every"}))
+  if (problems.good(
+          {"model.kind", "model.window", "model.attention_chunk", "model.full_attention_every", "model.delta_net"})) {
     check_window(r.model, problems);
+    check_delta_net(r.model, problems);
+  }
   if (problems.good({"model.hidden", "model.heads", "model.head_size", "model.position", "model.attention",
                      "model.latent", "model.qk_norm", "model.no_rotary_every", "model.temperature"}))
     check_no_rotary(r.model, problems);
