@@ -36,6 +36,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   };
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, RotaryFrequencies::of(c), accumulator_dtype(dtype_), b.device());
+  if (c.temperature.scale > 0)
+    temperature_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.temperature, accumulator_dtype(dtype_),
+                                                 b.device());
   blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
@@ -43,7 +46,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.position == PositionKind::learned)
         position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden}, {.init = random});
     }
-    const auto spec_of = [&](int64_t block) { return Block::Spec{c, rotary_.get(), block, registry, schedule}; };
+    const auto spec_of = [&](int64_t block) {
+      return Block::Spec{c, rotary_.get(), block, registry, schedule, temperature_.get()};
+    };
     for (int64_t l = part.begin; l < part.end; ++l)
       blocks_[l] = std::make_unique<Block>(spec_of(l), b / "layers" / std::to_string(l));
     if (part.last) {
@@ -55,6 +60,10 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.tied_embedding) make_embedding();
       head_ =
           c.tied_embedding ? embedding_ : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
+      if (c.head_bias)
+        head_bias_ = &b.parameter(
+            "head.bias", {c.vocab},
+            {.init = {Init::Kind::constant, 0}, .decay = false, .placement = b.shard(0), .accumulator = true});
     }
   }
 }
@@ -103,9 +112,10 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
 }
 
 // Returns the summed cross-entropy of this rank's targets. `normed` contains normalised hidden states.
-Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                              Tensor* row_losses) const {
   if (tensor_.sequence) normed = tp::collect_rows(t, normed, *tensor_.group);
+  options.bias = head_bias_;
   return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
 }
 
@@ -168,6 +178,7 @@ Tensor Transformer::own_logits(Tape& t, const Value& last, std::span<const int64
   const tp::VocabularyPart ids = vocabulary();
   Tensor out = Tensor::empty({std::ssize(rows), ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
   kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
+  if (head_bias_) kernels::kernels(x.device()).bias.forward(t.stream, out, head_bias_->use(t.stream));
   return out;
 }
 
@@ -180,7 +191,7 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
   cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (blocks_[l]) cache.layers[l] = blocks_[l]->attention().make_cache(length, dtype_, device);
+    if (blocks_[l]) cache.layers[l] = blocks_[l]->mixer().make_cache(length, dtype_, device);
   return cache;
 }
 

@@ -84,7 +84,7 @@ class Transformer {
   Value embed(Tape& t, const MicroBatch& batch) const;
   PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
                     Recompute recompute) const;
-  Value head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+  Value head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                   Tensor* row_losses = nullptr) const;
   void predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
                        PartOutput& out) const;
@@ -96,7 +96,8 @@ class Transformer {
   tp::TensorParallel tensor_;
   std::vector<ModelPart> parts_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
-  std::unique_ptr<RotaryTable> rotary_;
+  Parameter* head_bias_ = nullptr;  // null: the head has none
+  std::unique_ptr<RotaryTable> rotary_, temperature_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
   std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
   std::optional<Norm> norm_;

@@ -282,7 +282,13 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
   // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
   // gradient from the gate, starting with the gradient of choice.weights.
-  PassResult result = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared);
+  Value entering = x, weights = choice.weights;
+  if (config_.weigh == Weighing::input) {
+    entering = scale_rows(t, x, choice.weights);
+    weights = {Tensor::like(choice.weights.data)};
+    table(ids).pointwise.fill(t.stream, weights.data, 1);
+  }
+  PassResult result = moe_pass(t, entering, weights, ids, r.held, experts_, settings_, addends, shared);
   if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
   return {std::move(result.out), losses};
 }

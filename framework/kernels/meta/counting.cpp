@@ -176,4 +176,34 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
                             shape.sequences * saved.q.dim(1)});
 }
 
+namespace {
+
+// Counts the three products of the recurrence in each token and value head: k S, k^T (strength e) and q S. Counts
+// `times` times as many operations as in forward.
+template <auto Entry>
+void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {
+  const int64_t heads = o.v.dim(0) * o.v.dim(1);
+  const device::ProductWork work{o.v.dtype(), pass, heads, o.q.dim(2), 3 * times * o.v.dim(2), o.v.dim(1)};
+  run_of(result).product_flops += work.flops();
+  log_issue<&KernelTable::delta_rule, Entry>(result, stream, work);
+}
+
+}  // namespace
+
+// Backward counts twice the FLOPs of forward, because each product has two operands with a gradient.
+const DeltaRuleKernels delta_rule{
+    .forward =
+        [](Stream& stream, const Tensor& out, const Tensor& last_state, const DeltaRuleOperands& operands,
+           const SequenceRows&) {
+          for (const Tensor* result : {&out, &last_state}) forget(*result);
+          log_rule<&DeltaRuleKernels::forward>(out, stream, GemmPass::forward, operands, 1);
+        },
+    .backward =
+        [](Stream& stream, const DeltaRuleGradients& gradients, const Tensor&, const Tensor&,
+           const DeltaRuleOperands& operands, const SequenceRows&) {
+          forget(gradients);
+          log_rule<&DeltaRuleKernels::backward>(gradients.dq, stream, GemmPass::input_gradient, operands, 2);
+        },
+};
+
 }  // namespace hexad::kernels::meta

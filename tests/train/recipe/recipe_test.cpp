@@ -369,11 +369,18 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
   const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
   EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
       << two;
-  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=1"});
-  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (1) must be above "
+  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=0.5"});
+  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (0.5) must be at least "
                        "model.rotary_scaling.low_freq_factor (1)"),
             std::string::npos)
       << order;
+  const std::string lists = problem({"model.rotary_scaling.kind=longrope", "model.rotary_scaling.long_factors=[1, 2]"});
+  for (const char* text : {"model.rotary_scaling.short_factors ([] by default) must have 4 numbers",
+                           "model.rotary_scaling.long_factors ([1, 2]) must have 4 numbers"})
+    EXPECT_NE(lists.find(text), std::string::npos) << lists;
+  const std::string other = problem({"model.rotary_scaling.long_magnitude=2"});
+  EXPECT_NE(other.find("model.rotary_scaling.kind (none) must be longrope for short_factors"), std::string::npos)
+      << other;
   const std::string unread = problem({"model.rotary_scaling.factor=8"});
   EXPECT_NE(unread.find("model.rotary_scaling.factor (8) must be 1 for model.rotary_scaling.kind: none"),
             std::string::npos)
@@ -390,6 +397,52 @@ TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
             std::string::npos);
   EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
                 .find("model.window (16) must be none for model.kind: encoder"),
+            std::string::npos);
+}
+
+TEST(Recipe, KeysOfLlama4Agree) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.attention_chunk=16", "model.full_attention_every=2",
+                                   "model.no_rotary_every=2", "model.temperature.scale=0.1", "model.qk_norm=unit"}));
+  expect({"model.attention_chunk=16", "model.window=8"},
+         "model.attention_chunk (16) must be none with model.window (8)");
+  expect({"model.attention_chunk=16", "model.kind=encoder", "data.mlm_probability=0.15"},
+         "model.attention_chunk (16) must be none for model.kind: encoder");
+  expect({"model.attention_chunk=16", "model.full_attention_every=1"}, "must not be 1 with model.attention_chunk (16)");
+  expect({"model.no_rotary_every=1"}, "model.no_rotary_every (1) must not be 1");
+  expect({"model.no_rotary_every=2", "model.position=learned"}, "model.no_rotary_every (2) must be 0");
+  expect({"model.qk_norm=unit", "model.position=learned"}, "model.qk_norm (unit) must not be unit");
+  expect({"model.temperature.scale=0.1"}, "model.temperature.scale (0.1) must be 0 for model.no_rotary_every: 0");
+  expect({"model.moe.weigh=input", "model.moe.top_k=2"},
+         "model.moe.weigh (input) must be output for model.moe.top_k (2)");
+}
+
+TEST(Recipe, DeltaNetsNeedADecoderWithoutWindowsAndChunks) {
+  const std::vector<std::string> used{"model.delta_net.heads=4", "model.delta_net.conv_size=2"};
+  const auto wrong = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = used;
+    all.insert(all.end(), more.begin(), more.end());
+    return problem(all);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, used));
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.delta_net.heads=4", "model.full_attention_every=4"}));
+  EXPECT_NE(problem({"model.delta_net.key_size=64"}).find("model.delta_net.heads is 0; expected at least 1"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.window=16"}).find("model.window (16) must be none with delta nets"), std::string::npos);
+  EXPECT_NE(wrong({"model.attention_chunk=16"}).find("model.attention_chunk (16) must be none with delta nets"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.delta_net.key_heads=3"}).find("model.delta_net.heads (4) must be divisible by"),
+            std::string::npos);
+  EXPECT_NE(
+      wrong({"model.full_attention_every=1"}).find("model.full_attention_every (1) must not be 1 with delta nets"),
+      std::string::npos);
+  EXPECT_NE(wrong({"model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.delta_net.heads (4) must be 0 for model.kind: encoder"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.norm=zero_centred_rms_norm", "model.qk_norm=all_heads"})
+                .find("model.qk_norm (all_heads) must be none, head or unit for model.norm: zero_centred_rms_norm"),
             std::string::npos);
 }
 
@@ -429,6 +482,11 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
          "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, which has no result to gate");
   expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
          "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides no weights");
+  expect({"model.moe.mixer_jitter=0.1"}, "model.moe.mixer_jitter (0.1) is not read by the router top_k");
+  EXPECT_EQ(recipe_of(yaml, {"model.moe.mixer_jitter=0.1", "model.moe.router=sparse_mixer"}).model.moe.mixer_jitter,
+            0.1);
+  expect({"model.moe.scale=2", "model.moe.router=sparse_mixer"},
+         "model.moe.scale (2) is not read by the router sparse_mixer");
   expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
