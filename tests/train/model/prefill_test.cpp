@@ -17,6 +17,9 @@ const comm::SelfGroup self;
 
 constexpr int64_t prompts = 3, length = 7;
 
+const std::vector<std::string> delta_nets{"model.delta_net.heads=4", "model.delta_net.key_size=6",
+                                          "model.delta_net.value_size=4", "model.full_attention_every=2"};
+
 std::vector<int32_t> firsts(ModelInstance& instance, const PromptBatch& batch) {
   return Prefill(instance, batch, 5).run().first;
 }
@@ -41,7 +44,9 @@ TEST(Prefill, ChunksGiveTheFirstTokensOfWholePrompts) {
       {},
       {"model.position=learned"},
       {"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.latent.kv_rank=5",
-       "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}};
+       "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"},
+      {"model.attention_chunk=4", "model.no_rotary_every=2"},
+      delta_nets};
   for (const std::vector<std::string>& model : models) {
     ModelInstance instance(small_recipe(model), Registry(), self);
     for (const int64_t chunk : {1, 2, 3, 6, 7, 8})
@@ -51,11 +56,13 @@ TEST(Prefill, ChunksGiveTheFirstTokensOfWholePrompts) {
 }
 
 TEST(Prefill, RepeatedRunsGiveTheSameTokens) {
-  ModelInstance instance(small_recipe(), Registry(), self);
-  Prefill prefill(instance, {.prompts = prompts, .length = length, .chunk = 3}, 5);
-  const Prefill::Result first = prefill.run(), second = prefill.run();
-  EXPECT_EQ(first.first, second.first);
-  EXPECT_GT(second.seconds, 0);
+  for (const std::vector<std::string>& model : {std::vector<std::string>{}, delta_nets}) {
+    ModelInstance instance(small_recipe(model), Registry(), self);
+    Prefill prefill(instance, {.prompts = prompts, .length = length, .chunk = 3}, 5);
+    const Prefill::Result first = prefill.run(), second = prefill.run();
+    EXPECT_EQ(first.first, second.first) << testing::PrintToString(model);
+    EXPECT_GT(second.seconds, 0);
+  }
 }
 
 TEST(PromptBatch, CountsItsPasses) {

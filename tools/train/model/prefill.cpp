@@ -17,12 +17,10 @@ Prefill::Prefill(ModelInstance& instance, const PromptBatch& batch, uint64_t see
           " tokens (model.context)");
   const Philox random(seed, Purpose::synthetic, "prompts");
   const int64_t first = instance.mesh.coordinate(Axis::dp) * batch.prompts;
-  for (int64_t p = 0; p < batch.prompts; ++p) {
-    caches_.push_back(instance.model.make_cache(batch.length, instance.context));
+  for (int64_t p = 0; p < batch.prompts; ++p)
     for (int64_t t = 0; t < batch.length; ++t)
       ids_.push_back(static_cast<int32_t>(
           random.below(static_cast<uint64_t>((first + p) * model.context + t), static_cast<uint64_t>(model.vocab))));
-  }
 }
 
 // Returns the ids [begin, end) of all prompts.
@@ -34,11 +32,11 @@ std::vector<int32_t> Prefill::ids_of(int64_t begin, int64_t end) const {
 }
 
 Prefill::Result Prefill::run() {
+  std::vector<KeyValueCache> owned;  // new ones: a delta net begins with the state that its cache holds
+  for (int64_t p = 0; p < batch_.prompts; ++p)
+    owned.push_back(instance_.model.make_cache(batch_.length, instance_.context));
   std::vector<KeyValueCache*> caches;
-  for (KeyValueCache& cache : caches_) {
-    cache.length = 0;
-    caches.push_back(&cache);
-  }
+  for (KeyValueCache& cache : owned) caches.push_back(&cache);
   const comm::ProcessGroup& world = instance_.mesh.world();
   device::Stream& stream = instance_.context.compute();
   world.barrier(stream).wait();

@@ -44,7 +44,6 @@ class Prefill {
   const PromptBatch batch_;
   TokenPasses passes_;
   std::vector<int32_t> ids_;  // [prompts, length]
-  std::vector<KeyValueCache> caches_;
 };
 
 }  // namespace hexad::train
