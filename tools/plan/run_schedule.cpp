@@ -60,7 +60,9 @@ void RunSchedule::begin_step(int64_t step) {
   // The first step of a run allocates memory, so its times are not representative.
   trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
   if (trial_) choice_->begin_trial();
-  if (traced || trial_) recorder_.emplace(run_.instance);
+  if (!traced && !trial_) return;
+  run_.instance.weights.complete(run_.instance.context.compute());  // measured passes do not wait for weights
+  recorder_.emplace(run_.instance);
 }
 
 void RunSchedule::end_step(const StepResult& result, telemetry::StepMetrics& metrics) {

@@ -97,7 +97,9 @@ ExitCode StageTrainer::train() {
     const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
     const bool last = step == last_step_;
     // Only another step can hide the gathers of new weights. Otherwise, they belong to this step's time and bytes.
-    if (last || is_due(step, recipe_.train.eval_every) || is_due(step, recipe_.checkpoint.every)) complete_weights();
+    if (last || is_due(step, recipe_.train.eval_every) || is_due(step, recipe_.checkpoint.every) ||
+        is_due(step, recipe_.distributed.replica_check_every))
+      complete_weights();
     observers_->end_step(result, sinks_);
     const bool fills_caches = step == start_.run.first_step + 1;
     if (!fills_caches) patience_.stepped(observers_->clock().seconds());
