@@ -154,7 +154,7 @@ LINES
 # others, the base takes 0.2 s and the other schedules 0.1 s.
 test_eps_prefill_measures_only_missing_rows() {
   mkdir -p copy/tools/testbed
-  cp -r "$root/tools/bench" copy/tools
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
   printf '%s\n' '#!/bin/bash' 'shift 6; exec "$@"' >copy/tools/testbed/two_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash

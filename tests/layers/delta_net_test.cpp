@@ -154,8 +154,10 @@ TEST_P(DeltaNetOf, EqualsItsFormula) {
 }
 
 TEST_P(DeltaNetOf, GradientsMatchFiniteDifferences) {
+  Overrides overrides = GetParam();
+  overrides.emplace_back("model.delta_net.norm_eps=0.5");  // smaller ones bend the function too much for differences
   for (const bool documents : {false, true}) {
-    Case n(model_with(GetParam()));
+    Case n(model_with(overrides));
     if (documents) n.divide();
     gradcheck(n.lab, {n.lab.randn({sequences * length, n.c.hidden})},
               [&](Tape& t, const std::vector<Value>& x) { return n.layer(t, x[0], {.batch = n.batch}); },
