@@ -379,7 +379,8 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
                            "model.rotary_scaling.long_factors ([1, 2]) must have 4 numbers"})
     EXPECT_NE(lists.find(text), std::string::npos) << lists;
   const std::string other = problem({"model.rotary_scaling.long_magnitude=2"});
-  EXPECT_NE(other.find("model.rotary_scaling.kind (none by default) must be longrope for short_factors"), std::string::npos)
+  EXPECT_NE(other.find("model.rotary_scaling.kind (none by default) must be longrope for short_factors"),
+            std::string::npos)
       << other;
   const std::string unread = problem({"model.rotary_scaling.factor=8"});
   EXPECT_NE(unread.find("model.rotary_scaling.factor (8) must be 1 for model.rotary_scaling.kind: none"),
