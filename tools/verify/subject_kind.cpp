@@ -139,7 +139,7 @@ Overrides delta_net(const OwnSubject& own) {
                 base::cat("model.delta_net.heads=", 2 * m.heads), base::cat("model.delta_net.key_heads=", m.heads)};
   // With a small norm_eps, the norm of a head whose output is nearly zero enlarges rounding errors more than a
   // tolerance allows.
-  for (const std::string_view set : {"key_size=3", "value_size=5", "conv_size=2", "norm_eps=0.01"})
+  for (const std::string_view set : {"key_size=3", "value_size=5", "conv_size=2", "norm_eps=0.1"})
     out.push_back(base::cat("model.delta_net.", set));
   if (m.qk_norm != layers::QkNorm::all_heads) out.emplace_back("model.norm=zero_centred_rms_norm");
   if (!m.is_latent()) out.emplace_back("model.attention_gate=true");
