@@ -58,11 +58,8 @@ function(hexad_test source)
   endif()
 endfunction()
 
-# Allows root, because containers run as root. Lets waiting ranks yield, because there may be more ranks than cores.
-set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
-
 # hexad_mpi_test(mpi_group_test.cpp FOLDER comm RANKS 2 4 DEPENDS comm) makes the tests 'comm.mpi_group.2' and
-# 'comm.mpi_group.4' with the label dist. Both run one executable, which has its own main(), under mpirun.
+# 'comm.mpi_group.4' with the label dist. Both run one executable, which has its own main(), under the MPI launcher.
 function(hexad_mpi_test source)
   cmake_parse_arguments(A "" "FOLDER;TIMEOUT" "DEPENDS;PRIVATE;RANKS" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})
@@ -77,7 +74,7 @@ function(hexad_mpi_test source)
   endif()
   foreach(ranks ${A_RANKS})
     add_test(NAME ${A_FOLDER}.${name}.${ranks}
-             COMMAND ${MPIEXEC_EXECUTABLE} -np ${ranks} --oversubscribe --bind-to none $<TARGET_FILE:${target}>)
+             COMMAND ${MPIEXEC_EXECUTABLE} -np ${ranks} ${HEXAD_MPIEXEC_FLAGS} $<TARGET_FILE:${target}>)
     set_tests_properties(${A_FOLDER}.${name}.${ranks} PROPERTIES LABELS dist TIMEOUT ${A_TIMEOUT} PROCESSORS ${ranks}
       ENVIRONMENT "${HEXAD_MPI_ENVIRONMENT}")
   endforeach()

@@ -2,6 +2,7 @@
 
 #include "framework/autograd/recomputation.h"
 #include "layers/dense/attention.h"
+#include "layers/dense/delta_net.h"
 #include "layers/dense/latent_attention.h"
 
 namespace hexad::layers {
@@ -10,8 +11,15 @@ using namespace autograd;
 using namespace base;
 namespace {
 
-std::unique_ptr<SelfAttention> make_attention(const Block::Spec& s, const Builder& b) {
-  if (s.model.attention == AttentionKind::grouped) return std::make_unique<Attention>(s.model, s.rotary, s.layer, b);
+// Returns the name of the block's first layer.
+std::string mixer_of(const Block::Spec& s) { return s.model.is_delta(s.layer) ? "delta_net" : "attention"; }
+
+std::unique_ptr<TokenMixer> make_mixer(const Block::Spec& s, const Builder& b) {
+  if (s.model.is_delta(s.layer)) return std::make_unique<DeltaNet>(s.model, s.layer, b);
+  if (s.model.attention == AttentionKind::grouped) {
+    const RotaryTable* rotary = s.model.has_rotary(s.layer) ? s.rotary : nullptr;
+    return std::make_unique<Attention>(s.model, rotary, s.layer, b, s.temperature);
+  }
   require(s.rotary != nullptr, "[block] latent attention has no rotary table");
   return std::make_unique<LatentAttention>(s.model, *s.rotary, s.layer, b);
 }
@@ -35,11 +43,11 @@ std::unique_ptr<moe::MoeLayer> make_moe(const Block::Spec& s, const Builder& b) 
 
 Block::Block(const Spec& s, const Builder& b)
     : name_(b.prefix()),
-      attention_name_(name_ + ".attention"),
+      mixer_name_(name_ + "." + mixer_of(s)),
       mlp_name_(name_ + (s.model.is_moe(s.layer) ? ".moe" : ".mlp")),
       attention_norm_(norm_config(s.model), b / "attention_norm"),
       mlp_norm_(norm_config(s.model), b / "mlp_norm"),
-      attention_(make_attention(s, b / "attention")) {
+      mixer_(make_mixer(s, b / mixer_of(s))) {
   if (s.model.is_moe(s.layer)) moe_ = make_moe(s, b / "moe");
   if (!moe_ || s.model.moe.dense_residual) mlp_ = make_mlp(s, b / "mlp");
 }
@@ -48,10 +56,10 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   // Captures a copy of `pass`, because backward may call `attend` again. `pass.batch`, a reference, must be valid until
   // then.
   const auto attend = [this, pass](Tape& tape, std::span<const Value> in) {
-    return std::vector{(*attention_)(tape, attention_norm_(tape, in[0]), pass)};
+    return std::vector{(*mixer_)(tape, attention_norm_(tape, in[0]), pass)};
   };
   const auto with_attention = [&] {
-    const Scope scope(t, x.device(), attention_name_);
+    const Scope scope(t, x.device(), mixer_name_);
     const Value inputs[] = {x};
     const auto attended = recompute_attention ? checkpoint(t, "attention", inputs, attend) : attend(t, inputs);
     return mlp_norm_.of_sum(t, x, attended[0]);
@@ -59,9 +67,7 @@ Block::Output Block::run(Tape& t, const Value& x, const ForwardContext& pass, bo
   const auto [residual, normed] = with_attention();
   const Scope scope(t, x.device(), mlp_name_);
   if (!moe_) return {add(t, residual, (*mlp_)(t, normed, pass)), {}};
-  std::vector<Value> addends{residual};
-  if (mlp_) addends.push_back((*mlp_)(t, normed, pass));
-  const auto [y, aux_losses] = (*moe_)(t, normed, pass, std::move(addends));
+  const auto [y, aux_losses] = (*moe_)(t, normed, pass, {residual}, mlp_.get());
   return {y, aux_losses};
 }
 

@@ -7,24 +7,25 @@
 
 #include "layers/dense/norm.h"
 #include "layers/dense/rotary_table.h"
-#include "layers/dense/self_attention.h"
+#include "layers/dense/token_mixer.h"
 #include "layers/moe/moe_layer.h"
 #include "layers/recompute_config.h"
 #include "layers/registry.h"
 
 namespace hexad::layers {
 
-/// Block that maps x to h + mlp(norm(h)), where h = x + attention(norm(x)). The MLP is dense, a mixture of experts, or
-/// the sum of both (dense_residual).
+/// Block that maps x to h + mlp(norm(h)), where h = x + mixer(norm(x)) and the mixer is attention or a delta net. The
+/// MLP is dense, a mixture of experts, or the sum of both (dense_residual).
 class Block {
  public:
-  /// Arguments of the constructor. The rotary table must outlive the block.
+  /// Arguments of the constructor. The tables must outlive the block.
   struct Spec {
     const ModelConfig& model;
     const RotaryTable* rotary;  // null: attention uses no rotary positions
     int64_t layer;              // index of the block in the model
     const Registry& registry;
-    const moe::MoeSchedule& schedule;  // schedule of the MoE layer; ignored if the block is dense
+    const moe::MoeSchedule& schedule;          // schedule of the MoE layer; ignored if the block is dense
+    const RotaryTable* temperature = nullptr;  // factors of the queries in blocks without rotary positions; null: none
   };
   Block(const Spec& s, const Builder& b);
   /// Returns the settings of norms over the residual stream of a model.
@@ -35,18 +36,18 @@ class Block {
     Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; its data is undefined if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
-  const SelfAttention& attention() const { return *attention_; }
+  const TokenMixer& mixer() const { return *mixer_; }
   /// Returns the MoE layer; null for a dense block.
   moe::MoeLayer* experts() const { return moe_.get(); }
 
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  // Names of spans in traces. attention_name_ covers both norms, attention, and the sum before the second norm.
+  // Names of spans in traces. mixer_name_ covers both norms, the mixer, and the sum before the second norm.
   // mlp_name_ covers the MLP and the sum after it.
-  const std::string name_, attention_name_, mlp_name_;
+  const std::string name_, mixer_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
-  std::unique_ptr<SelfAttention> attention_;
+  std::unique_ptr<TokenMixer> mixer_;
   std::unique_ptr<FeedForward> mlp_;
   std::unique_ptr<moe::MoeLayer> moe_;
 };

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "framework/device/meta/meta_run.h"
@@ -64,6 +65,7 @@ class MetaModel {
     b.sequences = 1, b.length = config_.context;
     b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
     std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
+    if (config_.attention_chunk) tensors.insert(tensors.end(), {&b.chunk_first, &b.chunk_last});
     for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});
     for (Tensor* t : tensors) *t = Tensor::empty({b.rows()}, Dtype::i32, context_);
     return b;
@@ -82,10 +84,11 @@ class MetaModel {
 
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
-  std::map<std::pair<bool, int64_t>, double> known;  // FLOPs of a block, by is_moe() and window_of()
+  // FLOPs of a block, by is_moe(), is_delta() and window_of().
+  std::map<std::tuple<bool, bool, int64_t>, double> known;
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
-    const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.window_of(l)});
+    const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.is_delta(l), c.window_of(l)});
     if (is_new) of_block->second = model.flops(static_cast<size_t>(l)) / tokens;
     flops.layers.push_back(of_block->second);
   }

@@ -16,14 +16,14 @@ struct ModelSize {
   int64_t accumulator_parameters = 0;
   /// Floating-point operations of forward and backward for one token in a sequence of `context` tokens. Each weight
   /// that multiplies activations of the token counts 6. The head counts, the embedding does not. Each prediction block
-  /// uses the head once more. Causal attention counts 12 head_size heads (context / 2) per block, bidirectional
-  /// attention twice as much. If value heads and key heads differ in size, the mean of both sizes is used.
-  /// Recomputation is not counted.
+  /// uses the head once more. A delta net counts 18 key_size value_size heads, the products of the token-by-token rule.
+  /// Causal attention counts 12 head_size heads (context / 2) per block, bidirectional attention twice as much. If
+  /// value heads and key heads differ in size, the mean of both sizes is used. Recomputation is not counted.
   double flops_per_token = 0;
 };
 
 /// FLOPs per token of each part: one part for each layer, and one for the final norm, the head and the prediction
-/// blocks. All layers with experts are assumed to have the same cost, and so are all dense layers.
+/// blocks. Layers of one kind are assumed to have the same cost.
 struct PartFlops {
   std::vector<double> layers;
   double head = 0;

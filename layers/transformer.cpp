@@ -1,6 +1,7 @@
 #include "layers/transformer.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "parallel/tp/regions.h"
@@ -35,6 +36,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
   };
   if (c.position == PositionKind::rotary)
     rotary_ = std::make_unique<RotaryTable>(c.context, RotaryFrequencies::of(c), accumulator_dtype(dtype_), b.device());
+  if (c.temperature.scale > 0)
+    temperature_ = std::make_unique<RotaryTable>(c.context, c.size_of_head(), c.temperature, accumulator_dtype(dtype_),
+                                                 b.device());
   blocks_.resize(c.layers);
   for (const ModelPart& part : parts_) {
     if (part.first) {
@@ -42,7 +46,9 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.position == PositionKind::learned)
         position_embedding_ = &b.parameter("position_embedding.weight", {c.context, c.hidden}, {.init = random});
     }
-    const auto spec_of = [&](int64_t block) { return Block::Spec{c, rotary_.get(), block, registry, schedule}; };
+    const auto spec_of = [&](int64_t block) {
+      return Block::Spec{c, rotary_.get(), block, registry, schedule, temperature_.get()};
+    };
     for (int64_t l = part.begin; l < part.end; ++l)
       blocks_[l] = std::make_unique<Block>(spec_of(l), b / "layers" / std::to_string(l));
     if (part.last) {
@@ -54,6 +60,10 @@ Transformer::Transformer(const ModelConfig& c, const Registry& registry, const m
       if (c.tied_embedding) make_embedding();
       head_ =
           c.tied_embedding ? embedding_ : &b.parameter("head.weight", table, {.init = random, .placement = b.shard(0)});
+      if (c.head_bias)
+        head_bias_ = &b.parameter(
+            "head.bias", {c.vocab},
+            {.init = {Init::Kind::constant, 0}, .decay = false, .placement = b.shard(0), .accumulator = true});
     }
   }
 }
@@ -102,9 +112,10 @@ Transformer::PartOutput Transformer::forward(Tape& t, const ForwardContext& pass
 }
 
 // Returns the summed cross-entropy of this rank's targets. `normed` contains normalised hidden states.
-Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                              Tensor* row_losses) const {
   if (tensor_.sequence) normed = tp::collect_rows(t, normed, *tensor_.group);
+  options.bias = head_bias_;
   return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
 }
 
@@ -138,20 +149,36 @@ Transformer::PartOutput Transformer::loss(Tape& t, const ForwardContext& pass, c
 Tensor Transformer::logits(Tape& t, const ForwardContext& pass) const {
   require(parts_.size() == 1 && parts_[0].first && parts_[0].last && tensor_.group->size() == 1,
           "[transformer] logits need the whole model, but this rank has a part of it");
-  return own_logits(t, activations(t, pass, 0, {}), 0, pass.batch.tokens());
+  std::vector<int64_t> rows(pass.batch.tokens());
+  std::iota(rows.begin(), rows.end(), 0);
+  return own_logits(t, activations(t, pass, 0, {}), rows);
 }
 
 Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const {
   return blocks(t, pass, parts_[part], input, Recompute::none).value;
 }
 
-Tensor Transformer::own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const {
-  Value x = (*norm_)(t, last);
-  if (tensor_.sequence) x = tp::collect_rows(t, x, *tensor_.group);
+// Returns `rows` of the micro-batch, of which tp ranks hold parts under sequence parallelism. Consecutive rows that
+// this rank holds anyway are not copied.
+Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const {
+  const int64_t count = std::ssize(rows);
+  if (!tensor_.sequence && rows.back() - rows.front() + 1 == count) return x.slice(0, rows.front(), rows.back() + 1);
+  const int64_t own = x.dim(0), first = tensor_.sequence ? tensor_.group->rank() * own : 0;
+  const Tensor picked = Tensor::zeros({count, x.dim(1)}, x.dtype(), x.device());
+  for (int64_t i = 0; i < count; ++i)
+    if (const int64_t row = rows[i] - first; row >= 0 && row < own)
+      kernels::kernels(x.device()).pointwise.copy(stream, picked.slice(0, i, i + 1), x.slice(0, row, row + 1));
+  // Each row is zero on all tp ranks but one.
+  if (tensor_.sequence) stream.wait(tensor_.group->all_reduce(picked, comm::Reduce::sum, stream));
+  return picked;
+}
+
+Tensor Transformer::own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const {
+  const Value x = (*norm_)(t, Value{picked_rows(t.stream, last.data, rows)});
   const tp::VocabularyPart ids = vocabulary();
-  Tensor out = Tensor::empty({end - begin, ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
-  kernels::kernels(x.device())
-      .matmul.forward(t.stream, out, x.data.slice(0, begin, end), head_->use(t.stream), kernels::Write::replace);
+  Tensor out = Tensor::empty({std::ssize(rows), ids.end - ids.begin}, accumulator_dtype(dtype_), x.device());
+  kernels::kernels(x.device()).matmul.forward(t.stream, out, x.data, head_->use(t.stream), kernels::Write::replace);
+  if (head_bias_) kernels::kernels(x.device()).bias.forward(t.stream, out, head_bias_->use(t.stream));
   return out;
 }
 
@@ -164,7 +191,7 @@ KeyValueCache Transformer::make_cache(int64_t length, Device device) const {
   KeyValueCache cache;
   cache.layers.resize(config_.layers);
   for (int64_t l = 0; l < config_.layers; ++l)
-    if (blocks_[l]) cache.layers[l] = blocks_[l]->attention().make_cache(length, dtype_, device);
+    if (blocks_[l]) cache.layers[l] = blocks_[l]->mixer().make_cache(length, dtype_, device);
   return cache;
 }
 

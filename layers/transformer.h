@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "layers/prediction_block.h"
@@ -57,9 +58,9 @@ class Transformer {
   /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
   /// activations after the last block.
   Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
-  /// Returns the logits [end - begin, ids] acc of rows [begin, end) of the micro-batch, for the ids of vocabulary().
-  /// `last` is the result of activations() for the last part.
-  Tensor own_logits(Tape& t, const Value& last, int64_t begin, int64_t end) const;
+  /// Returns the logits [rows, ids] acc of `rows`, increasing indices of rows of the micro-batch, for the ids of
+  /// vocabulary(). `last` is the result of activations() for the last part.
+  Tensor own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const;
   /// Returns the token ids whose logits this tp rank computes. The rank must have the last part.
   tp::VocabularyPart vocabulary() const;
 
@@ -83,18 +84,20 @@ class Transformer {
   Value embed(Tape& t, const MicroBatch& batch) const;
   PartOutput blocks(Tape& t, const ForwardContext& pass, const ModelPart& part, const Value& input,
                     Recompute recompute) const;
-  Value head_loss(Tape& t, Value normed, const Tensor& targets, const CrossEntropyOptions& options,
+  Value head_loss(Tape& t, Value normed, const Tensor& targets, CrossEntropyOptions options,
                   Tensor* row_losses = nullptr) const;
   void predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
                        PartOutput& out) const;
   Tensor own_rows(const Tensor& of_rows) const;
+  Tensor picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const;
 
   ModelConfig config_;
   Dtype dtype_;
   tp::TensorParallel tensor_;
   std::vector<ModelPart> parts_;
   Parameter *embedding_ = nullptr, *position_embedding_ = nullptr, *head_ = nullptr;
-  std::unique_ptr<RotaryTable> rotary_;
+  Parameter* head_bias_ = nullptr;  // null: the head has none
+  std::unique_ptr<RotaryTable> rotary_, temperature_;
   std::vector<std::unique_ptr<Block>> blocks_;  // one entry per layer; null if another rank has the layer
   std::vector<std::unique_ptr<PredictionBlock>> predictions_;  // empty unless this rank has the last part
   std::optional<Norm> norm_;

@@ -21,7 +21,7 @@ constexpr double linear = 3.4445, cubic = -4.7750, quintic = 2.0315;
 
 // Returns shell patterns for the parameters that do not map hidden activations to hidden activations.
 const std::vector<std::string>& never() {
-  static const std::vector<std::string> names{"*embedding.weight", "head.weight", "*.router.*"};
+  static const std::vector<std::string> names{"*embedding.weight", "head.weight", "*.router.*", "*_conv.weight"};
   return names;
 }
 

@@ -27,9 +27,9 @@
 # the job if it loses a node. Slurm removes a lost node from the job permanently: to get the same number of nodes again,
 # requeue the job.
 #
-# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed), and 1, 233 to 236 and 255
-# (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that a new
-# start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code
+# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), and 1, 233 to 236
+# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that a
+# new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code
 # (75).
 set -uo pipefail
 
@@ -218,7 +218,7 @@ for (( ; ; )); do
   watch
   [ $asked == no ] || { say "asked to end: exit code $code"; exit $code; }
   case $code in
-  1 | 6 | 7 | 75 | 137 | 23[3-6] | 255) ;;
+  1 | 6 | 7 | 9 | 75 | 137 | 23[3-6] | 255) ;;
   *)
     [ $code -eq 0 ] || say "exit code $code of start $start, which a new start would not fix"
     exit $code

@@ -6,6 +6,7 @@
 #   tools/install-dependencies.sh --bench      also PyTorch and oneDNN, for comparisons in tools/bench and hexad bench
 #   tools/install-dependencies.sh --golden     also PyTorch, which computes tests/golden
 #   tools/install-dependencies.sh --slurm      also packages for tools/testbed/slurm_cluster.sh and its test
+#   tools/install-dependencies.sh --mpich      also MPICH, for the preset mpich; Open MPI remains the default
 #   tools/install-dependencies.sh --cuda       also files from PyPI for the preset cuda: headers in build/headers and
 #                                              disassemblers in build/cuda-tools. Needs NVIDIA's CUDA toolkit.
 set -euo pipefail
@@ -33,8 +34,9 @@ for option in "$@"; do
   --golden) packages+=(python3-torch) ;;
   # Slurm loads PMIx by a file name that only libpmix-dev contains. Slurm's daemons are not started.
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
+  --mpich) packages+=(mpich libmpich-dev) ;;
   *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
   esac

@@ -6,6 +6,7 @@
 #   tools/quickstart.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tools/launcher.sh
 
 if [ $# -gt 0 ]; then
   sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
@@ -57,12 +58,9 @@ step 'training'
 if [ -f "$done_stamp" ] && [ -f "$run/report.html" ] && sha256sum --check --status "$done_stamp"; then
   echo "$run is complete, nothing to do"
 else
-  mpi=(mpirun -np 2 --oversubscribe --bind-to none)
-  mpi+=(--mca btl_vader_single_copy_mechanism none)  # containers often do not allow processes to read each other's memory
-  mpi+=(--mca odls_base_sigkill_timeout 5)           # seconds from Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL
-  if [ "$(id -u)" -eq 0 ]; then
-    mpi+=(--allow-run-as-root)
-  fi
+  # Containers often do not allow processes to read each other's memory. The other parameter is the time in seconds from
+  # Ctrl-C to SIGTERM, and from SIGTERM to SIGKILL.
+  set_launcher 2 btl_vader_single_copy_mechanism none odls_base_sigkill_timeout 5
   "${mpi[@]}" "$hexad" train "$recipe" parallel.ep=2 run.dir="$run"
   sha256sum "$recipe" "$data/summary.json" >"$done_stamp"
 fi

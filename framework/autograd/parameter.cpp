@@ -94,7 +94,7 @@ Parameter::Parameter(Spec spec, Device device)
     : spec_(checked(std::move(spec))), shape_(region().size), device_(device) {}
 
 const Tensor& Parameter::local() {
-  require(weights_stay() || local_.defined(), "[parameter] ", name(),
+  require(local_.defined() || weights_stay(), "[parameter] ", name(),
           ": its weights are in memory only while they are held; call hold()");
   if (!local_.defined()) local_ = Tensor::empty(shape_, dtype(), device_, Category::parameter);
   return local_;

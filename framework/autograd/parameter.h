@@ -92,8 +92,9 @@ class Parameter {
   /// because the next use() of another parameter may free these weights.
   Tensor use(Stream& stream) { return hold(stream).on(stream); }
   /// True if the local weights are always in memory.
-  bool weights_stay() const { return weight_storage_ == nullptr; }
-  /// Returns the local weights without gathering them. Throws std::logic_error if the weights are gathered at each use.
+  bool weights_stay() const { return !weight_storage_ || weight_storage_->weights_stay(*this); }
+  /// Returns the local weights without gathering them or waiting for them. Throws std::logic_error if the weights are
+  /// gathered at each use.
   const Tensor& local();
   /// Writes the initial values, drawn from `seed`, to the local weights.
   void initialize(uint64_t seed);
@@ -145,7 +146,7 @@ class Parameter {
   void bind_weights(const Tensor& memory);
   void bind_owned_weights(const Tensor& flat) { owned_weights_ = flat; }
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
-  /// Makes `storage` gather the weights at each use from now on. Does not own `storage`.
+  /// Makes each use from now on ask `storage` for the weights, which may gather them. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
   /// Makes `storage` provide the gradient's memory from now on. Does not own `storage`. If `storage` is null, the
   /// parameter uses bound memory or allocates memory.

@@ -13,8 +13,8 @@ using tensor::Tensor;
 
 class Parameter;
 
-/// Weights that are gathered at each use (ZeRO-3). They may be read once `arrived` is complete. They stay in memory at
-/// least while `stay` exists.
+/// Weights that are gathered from other ranks. They may be read once `arrived` is complete. They stay in memory at
+/// least while `stay` exists; weights that are always in memory have no `stay`.
 struct GatheredWeights {
   std::shared_ptr<const void> stay;
   device::Event arrived;
@@ -39,6 +39,9 @@ class ParameterStorage {
   /// Binds the weights of `p` (Parameter::bind_weights) unless they are already bound. Starts to gather them, in the
   /// order of `stream`. Called by every Parameter::hold(). Collective if the storage gathers weights from other ranks.
   virtual GatheredWeights gather_weights(Parameter& p, Stream& stream);
+  /// True if the weights of `p` are always in memory. gather_weights() then gathers nothing and is not collective: it
+  /// returns the event after which the weights may be read.
+  virtual bool weights_stay(const Parameter&) const { return false; }
   /// Binds memory for the main gradient of `p` (Parameter::bind_gradient). Called if no memory is bound. If the storage
   /// does not bind memory, the parameter allocates it.
   virtual void allocate_gradient(Parameter& p);

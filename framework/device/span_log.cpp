@@ -46,6 +46,13 @@ size_t SpanLog::begin(std::string name) {
   return records_.host.size() - 1;
 }
 
+void SpanLog::add_empty(std::string name, int32_t around) {
+  base::require(recording_ && !on_device(), "[spans] span '", name, "' without a duration was added to a log that ",
+                recording_ ? "has spans of a device" : "is not recording");
+  const double at = now();
+  records_.host.push_back({.name = std::move(name), .begin = at, .end = at, .around = around});
+}
+
 void SpanLog::end(size_t span) {
   if (on_device()) marks_[span][1] = context_.compute().record_timed();
   records_.host[span].end = now();

@@ -47,6 +47,11 @@ class SpanLog {
   void sample();
   /// Returns the index of the innermost open span; -1: none.
   int32_t innermost() const { return open_.empty() ? -1 : static_cast<int32_t>(open_.back()); }
+  /// Returns the spans of the host since start(). Spans that are still open have the end 0.
+  const std::vector<Recorded>& recorded() const { return records_.host; }
+  /// Appends a span that begins and ends now, inside span number `around` (-1: none). Requires that the log is
+  /// recording and that kernels do not run on a device.
+  void add_empty(std::string name, int32_t around);
 
  private:
   friend class Span;

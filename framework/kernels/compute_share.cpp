@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/base/thread_share.h"
 #include "framework/kernels/cpu/parallel.h"
 
 namespace hexad::kernels {
@@ -14,7 +15,7 @@ thread_local double share_here = 1;
 
 ComputeShare::ComputeShare(double share)
     : threads_before_(cpu::thread_count()), share_before_(std::exchange(share_here, share)) {
-  cpu::set_thread_count(std::max(1, static_cast<int>(share * threads_before_ + 1e-9)));
+  cpu::set_thread_count(base::threads_of_share(threads_before_, share));
 }
 
 ComputeShare::~ComputeShare() {

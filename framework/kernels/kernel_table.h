@@ -290,6 +290,130 @@ struct SinkKernels {
   static const SinkKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Rows of sequences, for kernels that read earlier rows. All sequences have the same number of consecutive rows, at
+/// least one. The first row of each sequence is at position `begin`.
+struct SequenceRows {
+  int64_t sequences = 1, begin = 0;
+};
+
+/// Operands of CausalConvKernels::forward. Tensors that are undefined count as described there.
+struct CausalConvOperands {
+  Tensor x, weight;
+  Tensor before{}, first{};
+  static constexpr auto tensors() {
+    return std::array{&CausalConvOperands::x, &CausalConvOperands::weight, &CausalConvOperands::before,
+                      &CausalConvOperands::first};
+  }
+};
+
+struct CausalConvGradients {
+  Tensor dx, dweight;
+  Tensor dbefore{};
+  static constexpr auto tensors() {
+    return std::array{&CausalConvGradients::dx, &CausalConvGradients::dweight, &CausalConvGradients::dbefore};
+  }
+};
+
+/// Causal convolution of each column with a filter of its own, followed by SiLU. x and out are [T, N], weight is
+/// [N, W], all in one dtype.
+struct CausalConvKernels {
+  /// Computes out[t, n] = silu(sum over j < W of weight[n, W - 1 - j] x[t - j, n]). Only rows of the same document
+  /// count: those from position first[t] on (i32 [T]; if it is undefined, all earlier rows). before[B, W - 1, N]
+  /// contains the rows before the first row of each sequence; if it is undefined, they are zero.
+  Kernel<void(Stream&, Out<Tensor> out, const CausalConvOperands& operands, const SequenceRows& rows)> forward;
+  /// Computes dx and dbefore. Adds the gradient of the weight to dweight [N, W] (acc). dbefore is not computed if it is
+  /// undefined.
+  Kernel<void(Stream&, Out<CausalConvGradients> gradients, const Tensor& dout, const CausalConvOperands& operands,
+              const SequenceRows& rows)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &CausalConvKernels::forward}, Named{"backward", &CausalConvKernels::backward}};
+  }
+  static const CausalConvKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Operands of DeltaGateKernels::forward.
+struct DeltaGateOperands {
+  Tensor decay, write;     // [T, H]: logits of the decay and of the write strength
+  Tensor log_rate, shift;  // [H] acc
+  static constexpr auto tensors() {
+    return std::array{&DeltaGateOperands::decay, &DeltaGateOperands::write, &DeltaGateOperands::log_rate,
+                      &DeltaGateOperands::shift};
+  }
+};
+
+/// Gradients of DeltaGateOperands. Those of log_rate and shift are the sums over the rows of `rates` and `shifts`.
+struct DeltaGateGradients {
+  Tensor ddecay, dwrite;  // [T, H]
+  Tensor rates, shifts;   // [T, H] acc
+  static constexpr auto tensors() {
+    return std::array{&DeltaGateGradients::ddecay, &DeltaGateGradients::dwrite, &DeltaGateGradients::rates,
+                      &DeltaGateGradients::shifts};
+  }
+};
+
+/// Gates of the gated delta rule (Yang et al. 2024, with the decay of Mamba-2).
+struct DeltaGateKernels {
+  /// Computes log_decay[T, H] (acc) = -exp(log_rate) softplus(decay + shift) and strength[T, H] (acc) = sigmoid(write).
+  Kernel<void(Stream&, Out<Tensor> log_decay, Out<Tensor> strength, const DeltaGateOperands& operands)> forward;
+  /// Computes the gradients for dlog_decay and dstrength [T, H] (acc).
+  Kernel<void(Stream&, Out<DeltaGateGradients> gradients, const Tensor& dlog_decay, const Tensor& dstrength,
+              const DeltaGateOperands& operands)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &DeltaGateKernels::forward}, Named{"backward", &DeltaGateKernels::backward}};
+  }
+  static const DeltaGateKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Operands of DeltaRuleKernels::forward. `state` and `first` may be undefined.
+struct DeltaRuleOperands {
+  Tensor q, k, v;              // [T, G, C], [T, G, C] and [T, H, U]
+  Tensor log_decay, strength;  // [T, H] acc
+  Tensor state{}, first{};     // [B, H, C, U] acc; i32 [T]
+  static constexpr auto tensors() {
+    return std::array{&DeltaRuleOperands::q,         &DeltaRuleOperands::k,        &DeltaRuleOperands::v,
+                      &DeltaRuleOperands::log_decay, &DeltaRuleOperands::strength, &DeltaRuleOperands::state,
+                      &DeltaRuleOperands::first};
+  }
+};
+
+struct DeltaRuleGradients {
+  Tensor dq, dk, dv;
+  Tensor dlog_decay, dstrength;  // acc
+  Tensor dstate{};               // acc; not computed if undefined
+  static constexpr auto tensors() {
+    return std::array{&DeltaRuleGradients::dq,         &DeltaRuleGradients::dk,        &DeltaRuleGradients::dv,
+                      &DeltaRuleGradients::dlog_decay, &DeltaRuleGradients::dstrength, &DeltaRuleGradients::dstate};
+  }
+};
+
+/// The gated delta rule (Yang et al. 2024, eq. 10). H must be a multiple of G: groups of H / G value heads share a
+/// query and a key head. U is the size of a value head. Each value head of a sequence has a state, a matrix S[C, U],
+/// which a token changes: S = exp(log_decay) S, then S += k^T (strength (v - k S)). The output of the token is q S.
+/// Here, k is k / |k|, and q is q / |q| / sqrt(C), with |x|^2 = sum of x^2 + delta_norm_eps.
+struct DeltaRuleKernels {
+  /// Computes out[T, H, U] and last_state[B, H, C, U] (acc), the state after the last row of each sequence. `state` is
+  /// the state before the first row; zero if undefined. If `first` is defined, the state is reset to zero before a row
+  /// whose position is first[row], the first position of its document. last_state may be `state`.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> last_state, const DeltaRuleOperands& operands,
+              const SequenceRows& rows)>
+      forward;
+  /// Computes the gradients for dout and dlast_state; the latter is zero if undefined. dstate may be dlast_state.
+  Kernel<void(Stream&, Out<DeltaRuleGradients> gradients, const Tensor& dout, const Tensor& dlast_state,
+              const DeltaRuleOperands& operands, const SequenceRows& rows)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &DeltaRuleKernels::forward}, Named{"backward", &DeltaRuleKernels::backward}};
+  }
+  static const DeltaRuleKernels of_reference, of_cpu, of_cuda;
+};
+/// Constant added to the squared norm of a query or key.
+inline constexpr double delta_norm_eps = 1e-6;
+
 /// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
 /// computed if they are undefined.
 struct SwigluGradients {
@@ -420,6 +544,24 @@ struct RouterKernels {
                       Named{"backward", &RouterKernels::backward}};
   }
   static const RouterKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Weights of SparseMixer without its sampling (Liu et al. 2023, arXiv 2310.00811; Phi-3.5-MoE in evaluation). The
+/// candidates of slot k are all experts but those of slots 0 .. k-1. Let `best` be the largest logit of the candidates.
+/// A candidate with logit x is near if best - x <= tolerance * max(|x|, best). The weight of the slot is the softmax of
+/// its expert's logit over the near candidates and this expert. The ids of a token are in [0, E) and distinct.
+struct SparseMixerKernels {
+  /// Computes weights [T, K] (acc) from logits [T, E] (acc) and ids [T, K] (i32).
+  Kernel<void(Stream&, Out<Tensor> weights, const Tensor& logits, const Tensor& ids, double tolerance)> forward;
+  /// Computes dlogits [T, E] (acc). The sets of near candidates are constants.
+  Kernel<void(Stream&, Out<Tensor> dlogits, const Tensor& dweights, const Tensor& logits, const Tensor& ids,
+              double tolerance)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SparseMixerKernels::forward}, Named{"backward", &SparseMixerKernels::backward}};
+  }
+  static const SparseMixerKernels of_reference, of_cpu, of_cuda;
 };
 
 /// Factors of a router's loss on a rank.
@@ -788,11 +930,15 @@ struct KernelTable {
   RotaryKernels rotary;
   AttentionKernels attention;
   SinkKernels sink;
+  CausalConvKernels causal_conv;
+  DeltaGateKernels delta_gate;
+  DeltaRuleKernels delta_rule;
   SwigluKernels swiglu;
   ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
   RouterKernels router;
+  SparseMixerKernels sparse_mixer;
   RouterLossKernels router_loss;
   CapacityKernels capacity;
   SlotKernels slots;
@@ -815,11 +961,15 @@ struct KernelTable {
                       Named{"rotary", &KernelTable::rotary},
                       Named{"attention", &KernelTable::attention},
                       Named{"sink", &KernelTable::sink},
+                      Named{"causal_conv", &KernelTable::causal_conv},
+                      Named{"delta_gate", &KernelTable::delta_gate},
+                      Named{"delta_rule", &KernelTable::delta_rule},
                       Named{"swiglu", &KernelTable::swiglu},
                       Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},
+                      Named{"sparse_mixer", &KernelTable::sparse_mixer},
                       Named{"router_loss", &KernelTable::router_loss},
                       Named{"capacity", &KernelTable::capacity},
                       Named{"slots", &KernelTable::slots},

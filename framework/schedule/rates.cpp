@@ -6,6 +6,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
+#include "framework/base/thread_share.h"
 
 namespace hexad::schedule {
 namespace {
@@ -89,18 +90,27 @@ std::string LaneSet::to_string() const {
   return text;
 }
 
-double Rates::alpha(Lane lane, LaneSet beside) const {
+double Rates::alpha(Lane lane, LaneSet beside, bool capped) const {
   beside = beside.without(lane);
+  const auto measured = [&](LaneSet others) -> const Slowdown* {
+    for (const bool with : {capped, false})
+      for (const Slowdown& s : slowdowns)
+        if (s.lane == lane && s.beside == others && s.capped == with) return &s;
+    return nullptr;
+  };
+  if (const Slowdown* all = measured(beside)) return all->alpha;
   double delay = 0;
-  for (const Slowdown& s : slowdowns) {
-    if (s.lane != lane) continue;
-    if (s.beside == beside) return s.alpha;
-    for (int l = 0; l < device::lane_count; ++l) {
-      const Lane other = static_cast<Lane>(l);
-      if (beside.contains(other) && s.beside == LaneSet{other}) delay += 1 / s.alpha - 1;
-    }
+  for (int l = 0; l < device::lane_count; ++l) {
+    const Lane other = static_cast<Lane>(l);
+    if (!beside.contains(other)) continue;
+    if (const Slowdown* one = measured({other})) delay += 1 / one->alpha - 1;
   }
   return 1 / (1 + delay);
+}
+
+double Rates::speed_of_share(double share) const {
+  base::require(!speed_of_threads.empty(), "[schedule] rates: speed_of_threads is empty, expected an entry per thread");
+  return speed_of_threads[base::threads_of_share(static_cast<int>(speed_of_threads.size()), share) - 1];
 }
 
 const Rates::Link* Rates::find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const {
@@ -116,9 +126,12 @@ double Rates::seconds(const TaskSpec& task) const {
   ByGemmPass<int64_t> products = cost.products;
   if (products == ByGemmPass<int64_t>{}) products.front() = 1;
   const auto all = static_cast<double>(std::accumulate(products.begin(), products.end(), int64_t{0}));
-  for (size_t pass = 0; pass < products.size(); ++pass)
+  for (size_t pass = 0; pass < products.size(); ++pass) {
+    const TimeCurve& curve = cost.dense && !dense[pass].points.empty() ? dense[pass] : compute[pass];
     if (products[pass] > 0)
-      sum += static_cast<double>(products[pass]) * local_seconds(task, compute[pass], cost.flops / all, "computes");
+      sum += static_cast<double>(products[pass]) * local_seconds(task, curve, cost.flops / all, "computes") /
+             speed_of_share(cost.share);
+  }
   if (const double bytes = bytes_on_wire(cost); bytes > 0) sum += wire_curve(*this, task).seconds(bytes);
   return sum;
 }
@@ -126,6 +139,8 @@ double Rates::seconds(const TaskSpec& task) const {
 void Rates::check() const {
   for (const auto& [pass, name] : enum_names(GemmPass{}))
     check_curve(compute[base::ordinal(pass)], base::cat(name, " products"));
+  for (const auto& [pass, name] : enum_names(GemmPass{}))
+    check_curve(dense[base::ordinal(pass)], base::cat("dense ", name, " products"));
   check_curve(copy, "copy");
   const auto check_link = [](const TimeCurve& curve, const std::string& name) {
     check_curve(curve, name);
@@ -140,6 +155,10 @@ void Rates::check() const {
     if (!(s.alpha > 0 && s.alpha <= 1))
       base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",
                  s.beside.to_string(), "; expected above 0 and at most 1");
+  for (const double speed : speed_of_threads)
+    if (!(speed > 0) || !std::isfinite(speed))
+      base::fail(base::ExitCode::usage, "rates: products run at ", speed,
+                 " of their speed on fewer threads; expected a number above 0");
 }
 
 Rates Rates::defaults() {

@@ -49,6 +49,7 @@ class LaneSet {
 
 struct Rates {
   ByGemmPass<TimeCurve> compute{};  // time of one matrix product, by its FLOPs
+  ByGemmPass<TimeCurve> dense{};    // the same for Cost::dense; an empty curve: as in `compute`
   TimeCurve copy{};                 // time of a copy, by its bytes
 
   /// Measured time of a collective or a send in one kind of group, without other load on the machine.
@@ -71,27 +72,36 @@ struct Rates {
   /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x are active, relative to its speed
   /// while no other lane is active.
   struct Slowdown {
-    Lane lane;       // y
-    LaneSet beside;  // x, one or more lanes
-    double alpha;    // greater than 0, at most 1
+    Lane lane;            // y
+    LaneSet beside;       // x, one or more lanes
+    double alpha;         // greater than 0, at most 1
+    bool capped = false;  // true if computation leaves threads to other lanes (Cost::share below 1)
   };
   std::vector<Slowdown> slowdowns{};
+
+  /// Speed of matrix products on n of the rank's threads, relative to all threads, if no other lane is active: entry n
+  /// - 1, the last of which is 1.
+  std::vector<double> speed_of_threads{1};
+  /// Returns the speed of products on `share` of the threads, relative to all threads.
+  double speed_of_share(double share) const;
 
   /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of
   /// the delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all
   /// lanes share one resource equally. In general, it lies between the smallest single alpha (each lane uses a
-  /// different resource) and the product of all single alphas (each lane slows the remainder).
-  double alpha(Lane lane, LaneSet beside) const;
+  /// different resource) and the product of all single alphas (each lane slows the remainder). With `capped`, the
+  /// compute lane is one of these lanes and leaves threads to the others. Values that were measured without this are
+  /// used where no other ones exist.
+  double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link that is listed for these arguments; null if there is none.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
   /// Returns the seconds of a task that runs alone on the machine. They are the sum for its matrix products (which
-  /// share its FLOPs equally), its copied bytes and its transferred bytes. Throws base::Error(usage) if a measurement
-  /// is missing; the message names it and the available measurements.
+  /// share its FLOPs equally, at the speed of its share of the threads), its copied bytes and its transferred bytes.
+  /// Throws base::Error(usage) if a measurement is missing; the message names it and the available measurements.
   double seconds(const TaskSpec& task) const;
 
-  /// Throws base::Error(usage) if the sizes of a curve are not ascending, a time is invalid, or an alpha is not in (0,
-  /// 1].
+  /// Throws base::Error(usage) if the sizes of a curve are not ascending, a time is invalid, an alpha is not in (0, 1],
+  /// or a speed of threads is not above 0.
   void check() const;
 
   /// Returns rates of a simple machine, for use without measurements. Each rank has one core of a server processor.

@@ -12,21 +12,33 @@ namespace {
 // Number of the collective of each task, by rank and task; Job::alone for other tasks.
 using Parts = std::vector<std::vector<int>>;
 
+// Queues of a rank: one for each lane, and one for computations that leave threads to communication. The jobs of this
+// queue and of the compute lane's queue wait for each other, so that they run in their order.
+constexpr int capped_queue = device::lane_count;
+constexpr int queue_count = device::lane_count + 1;
+
+int queue_of(const TaskSpec& task) {
+  return task.lane == Lane::compute && task.cost.share < 1 ? capped_queue : static_cast<int>(task.lane);
+}
+
 LaneSet lane_set(size_t bits) {
   LaneSet set;
-  for (int lane = 0; lane < device::lane_count; ++lane)
-    if (bits >> lane & 1) set.add(static_cast<Lane>(lane));
+  for (int queue = 0; queue < queue_count; ++queue)
+    if (bits >> queue & 1) set.add(queue == capped_queue ? Lane::compute : static_cast<Lane>(queue));
   return set;
 }
 
-// Speed of each lane, by the set of other active lanes as bits.
-using Speeds = std::array<std::array<double, 1 << device::lane_count>, device::lane_count>;
+// Speed of each queue, by the set of other active queues as bits.
+using Speeds = std::array<std::array<double, 1 << queue_count>, queue_count>;
 
 Speeds speeds_of(const Rates& rates) {
   Speeds speeds;
-  for (size_t lane = 0; lane < speeds.size(); ++lane)
-    for (size_t set = 0; set < speeds[lane].size(); ++set)
-      speeds[lane][set] = rates.alpha(static_cast<Lane>(lane), lane_set(set));
+  for (int queue = 0; queue < queue_count; ++queue)
+    for (size_t set = 0; set < speeds[queue].size(); ++set) {
+      const bool capped = queue == capped_queue || (set >> capped_queue & 1) != 0;
+      const Lane lane = queue == capped_queue ? Lane::compute : static_cast<Lane>(queue);
+      speeds[queue][set] = rates.alpha(lane, lane_set(set), capped);
+    }
   return speeds;
 }
 
@@ -34,13 +46,17 @@ Speeds speeds_of(const Rates& rates) {
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
+  int computed = Job::alone;      // last job of the compute lane
   std::vector<int> issued_after;  // Drive::caller: predecessors awaited since the thread's last task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
-    const int number = first + static_cast<int>(i),
-              queue = rank * device::lane_count + static_cast<int>(task.spec.lane);
+    const int number = first + static_cast<int>(i), queue = rank * queue_count + queue_of(task.spec);
     std::vector<int> after;
     for (TaskId before : task.after) after.push_back(first + before);
+    if (task.spec.lane == Lane::compute) {
+      if (computed != Job::alone && jobs[computed].queue != queue) after.push_back(computed);
+      computed = number;
+    }
     if (drive == Drive::caller) {
       issued_after.insert(issued_after.end(), after.begin(), after.end());
       std::ranges::sort(issued_after);
@@ -57,10 +73,10 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   rates.check();
   std::vector<Job> jobs;
   for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
-  const JobTimes times =
-      run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
-                      .beside = device::lane_count,
-                      .speed = [speeds = speeds_of(rates)](int lane, size_t others) { return speeds[lane][others]; }});
+  const JobTimes times = run_jobs(
+      jobs, {.sets = static_cast<int>(graphs.size()),
+             .beside = queue_count,
+             .speed = [speeds = speeds_of(rates)](int queue, size_t others) { return speeds[queue][others]; }});
   std::string stuck;
   for (int job : times.stuck) {
     size_t rank = 0, task = static_cast<size_t>(job);

@@ -30,6 +30,22 @@ struct ScheduleMetrics {
       {};  // measured seconds without computation, by collective ("dispatch.a2a")
 };
 
+/// Schedule that a paper's algorithm advises for the MoE layers, compared with the schedule that the run chose.
+struct AdviceMetrics {
+  std::string adviser;
+  std::string schedule = {};  // name of the advised schedule; empty if `verdict` is "none"
+  std::string verdict = {};   // "right", "wrong", or "none": there is no comparison
+  std::string reason = {};    // reason of the verdict "none", otherwise empty
+  double slower = 0;          // time of the advised schedule over that of the chosen one, minus 1
+  bool measured = false;      // true if `slower` compares measured times, false if it compares predictions
+};
+/// Choice of the MoE layers' schedule, in the step that made it.
+struct ChoiceMetrics {
+  std::string schedule;
+  double measured_seconds = 0;  // median of its trials; 0: the prediction alone decided
+  std::vector<AdviceMetrics> advice = {};
+};
+
 /// One optimizer step. Steps are numbered from 1.
 struct StepMetrics {
   int64_t step = 0;
@@ -60,11 +76,12 @@ struct StepMetrics {
   /// [layer][expert]: fraction of the layer's token-expert pairs. Each row sums to 1; the row of a dense layer is
   /// empty. The whole table is empty in steps that train.router_every skips.
   std::vector<std::vector<double>> expert_load;
-  std::optional<ScheduleMetrics> schedule;  // set only if the schedule of the step was recorded
-  std::optional<RankTimes> ranks;           // set only for jobs with several ranks
-  int64_t started_after = 0;                // last step before the program, or the stage of training, was started
-  int64_t stage = 0;                        // number of the stage of training, from 1; 0: the recipe has no stages
-  std::string time = {};                    // time from utc_time(); empty in lines of older programs
+  std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
+  std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule
+  std::optional<RankTimes> ranks;            // set only for jobs with several ranks
+  int64_t started_after = 0;                 // last step before the program, or the stage of training, was started
+  int64_t stage = 0;                         // number of the stage of training, from 1; 0: the recipe has no stages
+  std::string time = {};                     // time from utc_time(); empty in lines of older programs
 };
 
 /// Evaluation on held-out data after step `step`.

@@ -39,6 +39,7 @@ void read(const Json& json, double& out) {
 
 void read(const Json& json, int64_t& out) { json.get_to(out); }
 void read(const Json& json, std::string& out) { json.get_to(out); }
+void read(const Json& json, bool& out) { json.get_to(out); }
 
 void read(const Json& json, std::optional<double>& out) {
   if (json.is_null()) return out.reset();
@@ -79,6 +80,25 @@ void read_schedule(const Json& object, std::optional<ScheduleMetrics>& schedule)
   read(*it, "predicted_seconds", schedule->predicted_seconds);
   read(*it, "measured_seconds", schedule->measured_seconds);
   read(*it, "exposed_seconds", schedule->exposed_seconds);
+}
+
+void read(const Json& object, AdviceMetrics& a) {
+  object.at("adviser").get_to(a.adviser);
+  read(object, "advised", a.schedule);
+  read(object, "verdict", a.verdict);
+  read(object, "reason", a.reason);
+  read(object, "slower", a.slower);
+  read(object, "measured", a.measured);
+}
+
+void read_choice(const Json& object, std::optional<ChoiceMetrics>& choice) {
+  const auto it = object.find("schedule_choice");
+  if (it == object.end()) return;
+  choice.emplace();
+  it->at("chosen").get_to(choice->schedule);
+  read(*it, "measured_seconds", choice->measured_seconds);
+  if (const auto rows = it->find("advice"); rows != it->end())
+    for (const Json& row : *rows) read(row, choice->advice.emplace_back());
 }
 
 void read(const Json& object, const char* key, Spread& spread) {
@@ -126,6 +146,7 @@ void read(const Json& object, StepMetrics& s) {
   read(object, "skipped_steps", s.skipped_steps);
   read(object, "expert_load", s.expert_load);
   read_schedule(object, s.schedule);
+  read_choice(object, s.choice);
   read_ranks(object, s.ranks);
   read(object, "started_after", s.started_after);
   read(object, "stage", s.stage);
@@ -186,6 +207,19 @@ Json to_json(const RankTimes& times) {
           {"slowest", slowest}};
 }
 
+Json to_json(const ChoiceMetrics& c) {
+  Json advice = Json::array();
+  for (const AdviceMetrics& a : c.advice) {
+    Json& row = advice.emplace_back(Json{{"adviser", a.adviser}, {"verdict", a.verdict}});
+    if (!a.reason.empty()) row["reason"] = a.reason;
+    if (a.schedule.empty()) continue;
+    row["advised"] = a.schedule;
+    row["slower"] = number(a.slower);
+    row["measured"] = a.measured;
+  }
+  return {{"chosen", c.schedule}, {"measured_seconds", number(c.measured_seconds)}, {"advice", advice}};
+}
+
 void add_comm(Json& line, const CommByClass& comm) {
   Json bytes = Json::object(), seconds = Json::object(), exposed = Json::object();
   for (const auto& [name, c] : comm) {
@@ -239,6 +273,7 @@ std::string to_json_line(const StepMetrics& s) {
                         {"measured_seconds", number(s.schedule->measured_seconds)},
                         {"exposed_seconds", exposed}};
   }
+  if (s.choice) json["schedule_choice"] = to_json(*s.choice);
   if (s.ranks) json["ranks"] = to_json(*s.ranks);
   return json.dump();
 }

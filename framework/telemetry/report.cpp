@@ -138,11 +138,33 @@ std::string sample_blocks(const std::vector<ReportInputs::Sample>& samples) {
   return out + "</section>\n";
 }
 
-/// Returns the section about the recorded steps of the MoE layers' schedules; empty if no step was recorded.
+/// Returns the comparison of a chosen schedule with the advice of the papers.
+std::string choice_table(const StepMetrics& step) {
+  const ChoiceMetrics& c = *step.choice;
+  const std::string trials = c.measured_seconds > 0
+                                 ? fmt::format("measured {:.2f} ms a layer", 1e3 * c.measured_seconds)
+                                 : std::string("by the prediction alone");
+  std::string out = fmt::format("<p>Step {}: chosen {}, {}.</p>\n", grouped(step.step), escaped(c.schedule), trials);
+  if (c.advice.empty()) return out;
+  out +=
+      "<table class=\"facts\"><thead><tr><th>Adviser</th><th>Advised schedule</th><th>Verdict</th><th>Time over the "
+      "chosen schedule's</th></tr></thead><tbody>\n";
+  for (const AdviceMetrics& a : c.advice) {
+    const std::string time = a.verdict == "none"
+                                 ? a.reason
+                                 : fmt::format("{:+.1f}%, {}", 100 * a.slower, a.measured ? "measured" : "predicted");
+    out += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>\n", escaped(a.adviser),
+                       escaped(a.schedule), escaped(a.verdict), escaped(time));
+  }
+  return out + "</tbody></table>\n";
+}
+
+/// Returns the section about chosen schedules of the MoE layers and about recorded steps; empty if there are neither.
 std::string schedule_block(const MetricsHistory& history, const std::vector<std::string>& timelines) {
   const auto milliseconds = [](double seconds) { return fmt::format("{:.2f} ms", 1e3 * seconds); };
   std::string out;
   for (const StepMetrics& s : history.steps) {
+    if (s.choice) out += choice_table(s);
     if (!s.schedule) continue;
     const ScheduleMetrics& m = *s.schedule;
     std::string text = fmt::format(

@@ -19,7 +19,8 @@ namespace {
 /// True if the parent process is mpirun and its output is a terminal. This is checked because Open MPI gives its first
 /// rank a pseudo-terminal even if the output of mpirun goes to a file. If the parent is another process (a shell, a
 /// daemon), returns false, and the rank writes plain lines. Open MPI turns standard error into a pipe, whose contents
-/// also appear on the terminal of mpirun.
+/// also appear on the terminal of mpirun. Other launchers (Hydra, srun) give pipes to all ranks, which write plain
+/// lines.
 bool launcher_shows_a_terminal(int fd) {
   const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
   struct stat mine {

@@ -1,6 +1,7 @@
 // Context of a forward pass: everything but activations.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -13,10 +14,14 @@ using tensor::Tensor;
 
 /// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
 /// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
-/// rope_size + kv_rank] as `keys`, and no `values`. Layers of other pipeline ranks have no tensors.
+/// rope_size + kv_rank] as `keys`, and no `values`. A delta net has no keys and values: `state` [1, H, C, U] is its
+/// state after the last token, and `recent` are the last rows before the convolutions of queries, keys and values.
+/// Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
+    Tensor state{};
+    std::array<Tensor, 3> recent{};
   };
   std::vector<Layer> layers;
   int64_t length = 0;  // number of tokens whose keys and values are stored
@@ -25,13 +30,17 @@ struct KeyValueCache {
 /// Micro-batch of `sequences` sequences of `length` tokens each. The index of a token is sequence * length + position.
 /// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for some of the tokens, in the
 /// order of cp::ContextSplit. Otherwise, it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values
-/// in `positions`, `first` and `last` count from the beginning of the sequence.
+/// in `positions`, `first`, `last`, `chunk_first` and `chunk_last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
   int context_ranks = 1, context_rank = 0;
   Tensor ids, positions;
-  Tensor targets;           // id of the token to predict at each row; -1: none
-  Tensor first, last;       // positions [first, last) of each token's document; undefined: the whole sequence
+  Tensor targets;      // id of the token to predict at each row; -1: none
+  Tensor first, last;  // positions [first, last) of each token's document; undefined: the whole sequence
+  /// Positions [chunk_first, chunk_last) of each token's chunk (model.attention_chunk), and the number of chunks over
+  /// all ranks; undefined: the model has no chunks.
+  Tensor chunk_first, chunk_last;
+  int64_t chunks = 0;
   Tensor valid;             // u8 [rows()]: 0 for padding; undefined: no padding
   int64_t first_token = 0;  // global index of token 0, from which keys of random numbers are computed
   /// Number of tokens in each sequence that are not padding, over all ranks; empty: no sequence has padding.

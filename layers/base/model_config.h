@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "framework/config/constraints.h"
+#include "layers/base/delta_net_config.h"
 #include "layers/base/latent_config.h"
 #include "layers/base/moe_config.h"
 
@@ -23,10 +25,12 @@ constexpr auto enum_names(ModelKind) {
       {{ModelKind::decoder, "decoder"}, {ModelKind::encoder, "encoder"}});
 }
 
-enum class NormKind : uint8_t { rms_norm, layer_norm };
+enum class NormKind : uint8_t { rms_norm, layer_norm, zero_centred_rms_norm };
 constexpr auto enum_names(NormKind) {
   return std::to_array<std::pair<NormKind, std::string_view>>(
-      {{NormKind::rms_norm, "rms_norm"}, {NormKind::layer_norm, "layer_norm"}});
+      {{NormKind::rms_norm, "rms_norm"},
+       {NormKind::layer_norm, "layer_norm"},
+       {NormKind::zero_centred_rms_norm, "zero_centred_rms_norm"}});
 }
 
 enum class PositionKind : uint8_t { rotary, learned };
@@ -36,12 +40,13 @@ constexpr auto enum_names(PositionKind) {
 }
 
 /// RMSNorm of queries and keys. head: of each head, with one gain for all heads. all_heads: over all heads together
-/// (OLMoE).
-enum class QkNorm : uint8_t { none, head, all_heads };
+/// (OLMoE). unit: of each head, without a gain, in blocks with rotary positions (Llama 4).
+enum class QkNorm : uint8_t { none, head, all_heads, unit };
 constexpr auto enum_names(QkNorm) {
   return std::to_array<std::pair<QkNorm, std::string_view>>({{QkNorm::none, "none"},
                                                              {QkNorm::head, "head"},
                                                              {QkNorm::all_heads, "all_heads"},
+                                                             {QkNorm::unit, "unit"},
                                                              // aliases, which recipes may use but the program never
                                                              // writes
                                                              {QkNorm::none, "false"},
@@ -85,24 +90,28 @@ struct YarnConfig {
 };
 
 /// Method, other than YaRN, that scales the rotary frequencies for contexts longer than those of training.
-enum class RotaryScaling : uint8_t { none, linear, ntk, llama3 };
+enum class RotaryScaling : uint8_t { none, linear, ntk, llama3, longrope };
 constexpr auto enum_names(RotaryScaling) {
   return std::to_array<std::pair<RotaryScaling, std::string_view>>({{RotaryScaling::none, "none"},
                                                                     {RotaryScaling::linear, "linear"},
                                                                     {RotaryScaling::ntk, "ntk"},
-                                                                    {RotaryScaling::llama3, "llama3"}});
+                                                                    {RotaryScaling::llama3, "llama3"},
+                                                                    {RotaryScaling::longrope, "longrope"}});
 }
 
 struct RotaryScalingConfig {
   RotaryScaling kind = RotaryScaling::none;
   double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
   int64_t original_context = 8192;
+  std::vector<double> short_factors{}, long_factors{};
+  double short_magnitude = 1, long_magnitude = 1;
 
   template <class V>
   void fields(V& v) {
     v("kind", kind,
       "linear: divides all frequencies by factor; ntk: raises the base, so that the lowest frequency is divided by "
-      "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1)");
+      "factor; llama3: divides only low frequencies, those with few rotations over original_context (Llama 3.1); "
+      "longrope: divides each frequency by a number of its own (LongRoPE, Phi-3.5-MoE)");
     v("factor", factor, "maximum context as a multiple of the context of training", config::at_least(1));
     v("low_freq_factor", low_freq_factor,
       "llama3: number of rotations over original_context below which a frequency is divided by factor",
@@ -110,7 +119,33 @@ struct RotaryScalingConfig {
     v("high_freq_factor", high_freq_factor,
       "llama3: number of rotations over original_context above which a frequency is unchanged", config::positive());
     v("original_context", original_context,
-      "llama3: length of the context, in tokens, with which the model was trained before scaling", config::at_least(1));
+      "llama3 and longrope: length of the context, in tokens, with which the model was trained before scaling",
+      config::at_least(1));
+    v("short_factors", short_factors,
+      "longrope: divisor of the frequency of each pair of dimensions if model.context is at most original_context",
+      config::positive());
+    v("long_factors", long_factors,
+      "longrope: divisor of the frequency of each pair of dimensions if model.context is above original_context",
+      config::positive());
+    v("short_magnitude", short_magnitude,
+      "longrope: factor of the rotated dimensions of queries and keys if model.context is at most original_context",
+      config::positive());
+    v("long_magnitude", long_magnitude,
+      "longrope: factor of the rotated dimensions of queries and keys if model.context is above original_context",
+      config::positive());
+  }
+};
+
+/// Factor of the queries in blocks without rotary positions. It grows with the position p, counted from 0:
+/// 1 + scale ln(1 + floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+struct TemperatureConfig {
+  double scale = 0;  // 0: off
+  int64_t floor = 8192;
+
+  template <class V>
+  void fields(V& v) {
+    v("scale", scale, "strength of the growth; 0: queries are not multiplied", config::at_least(0));
+    v("floor", floor, "number of tokens after which the factor grows for the first time", config::at_least(1));
   }
 };
 
@@ -129,8 +164,12 @@ struct ModelConfig {
   PositionKind position = PositionKind::rotary;
   double rotary_theta = 10000, rotary_share = 1;
   LatentConfig latent;
+  bool attention_gate = false;
+  DeltaNetConfig delta_net;
   YarnConfig yarn;
   RotaryScalingConfig rotary_scaling;
+  int64_t no_rotary_every = 0;
+  TemperatureConfig temperature;
   std::string mlp = "swiglu";
   std::optional<int64_t> mlp_hidden;
   kernels::GeluKind gelu = kernels::GeluKind::exact;
@@ -138,9 +177,9 @@ struct ModelConfig {
   bool bias = false;
   std::optional<bool> qkv_bias, o_bias;
   QkNorm qk_norm = QkNorm::none;
-  bool tied_embedding = false;
+  bool tied_embedding = false, head_bias = false;
   std::optional<double> qkv_clip;
-  std::optional<int64_t> window;
+  std::optional<int64_t> window, attention_chunk;
   int64_t full_attention_every = 0;
   bool sinks = false;
   std::optional<double> swiglu_limit;
@@ -160,6 +199,9 @@ struct ModelConfig {
     if (is_latent()) return latent.kv_rank + latent.rope_size;
     return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();
   }
+  /// Returns the number of elements of the states that generation caches per sequence and delta net on each of `tp`
+  /// ranks.
+  int64_t cached_states(int64_t tp) const { return delta_net.heads / tp * delta_net.key_size * delta_net.value_size; }
   /// Returns the number of dimensions of a head that rotary positions rotate.
   int64_t rotary_size() const {
     if (is_latent()) return latent.rope_size;
@@ -169,13 +211,29 @@ struct ModelConfig {
   bool has_qkv_bias() const { return qkv_bias.value_or(bias); }
   bool has_o_bias() const { return o_bias.value_or(bias); }
   bool has_expert_bias() const { return moe.expert_bias.value_or(bias); }
-  /// Returns the number of tokens to which a token attends in block `layer`, itself included; 0: all earlier tokens.
-  int64_t window_of(int64_t layer) const {
-    const bool full = full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
-    return full ? 0 : window.value_or(0);
+  /// True if block `layer` ignores `window`, `attention_chunk` and `delta_net`.
+  bool has_full_attention(int64_t layer) const {
+    return full_attention_every > 0 && layer % full_attention_every == full_attention_every - 1;
   }
-  /// Returns the period, in blocks, of the pattern of windows.
-  int64_t window_period() const { return window && full_attention_every > 0 ? full_attention_every : 1; }
+  /// True if block `layer` has a delta net instead of attention. Prediction blocks always have attention.
+  bool is_delta(int64_t layer) const { return delta_net.used() && layer < layers && !has_full_attention(layer); }
+  /// Returns the size of the chunks in block `layer` beyond which tokens do not attend; 0: no chunks.
+  int64_t chunk_of(int64_t layer) const { return has_full_attention(layer) ? 0 : attention_chunk.value_or(0); }
+  /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: all earlier
+  /// tokens.
+  int64_t window_of(int64_t layer) const {
+    return has_full_attention(layer) ? 0 : window.value_or(attention_chunk.value_or(0));
+  }
+  /// True if block `layer` has rotary positions.
+  bool has_rotary(int64_t layer) const {
+    return position == PositionKind::rotary && !(no_rotary_every > 0 && layer % no_rotary_every == no_rotary_every - 1);
+  }
+  /// Returns the period, in blocks, of the pattern of windows, chunks or delta nets and of rotary positions.
+  int64_t attention_period() const {
+    const bool mixed = window || attention_chunk || delta_net.used();
+    return std::lcm(mixed && full_attention_every > 0 ? full_attention_every : 1,
+                    std::max<int64_t>(1, no_rotary_every));
+  }
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const {
     return moe.experts > 0 && layer >= moe.dense_layers && (layer - moe.dense_layers) % moe.every == moe.every - 1;
@@ -209,7 +267,9 @@ struct ModelConfig {
       "vector of each token (DeepSeek-V2)");
     v("context", context, "number of tokens in a training sequence", at_least(1));
     v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0));
-    v("norm", norm, "normalisation before attention, MLP and head");
+    v("norm", norm,
+      "normalisation before attention, MLP and head; zero_centred_rms_norm: RMSNorm whose gain is one plus the weight, "
+      "also for model.qk_norm: head");
     v("norm_eps", norm_eps, "constant added to the variance", positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
@@ -217,8 +277,19 @@ struct ModelConfig {
       "share of the dimensions of a head that rotary positions rotate, from the first dimension on", positive(),
       at_most(1));
     v("latent", latent, "sizes of latent attention; applies only to model.attention: latent");
+    v("attention_gate", attention_gate,
+      "grouped attention: each element of its result is multiplied by the sigmoid of a gate, which is a projection of "
+      "the input (Qwen3-Next)");
+    v("delta_net", delta_net,
+      "gated delta nets, which replace attention in all blocks but every full_attention_every-th (Qwen3-Next)");
     v("yarn", yarn, "extension of rotary positions to longer contexts (YaRN)");
     v("rotary_scaling", rotary_scaling, "other extensions of rotary positions to longer contexts");
+    v("no_rotary_every", no_rotary_every,
+      "n: every n-th block has no rotary positions (Llama 4); 0: every block has the positions that position selects",
+      at_least(0));
+    v("temperature", temperature,
+      "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
+      "ln(1 + floor((p + 1) / floor)) (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
     v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
@@ -231,9 +302,10 @@ struct ModelConfig {
     v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
-      "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; false is an alias of none, "
-      "true of head");
+      "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; unit: of each head, "
+      "without a gain, only in blocks with rotary positions; false is an alias of none, true of head");
     v("tied_embedding", tied_embedding, "the output head and the embedding share their weights");
+    v("head_bias", head_bias, "the output head adds a trainable bias to each token's logit (Phi-3.5-MoE)");
     v("qkv_clip", qkv_clip,
       "bound x: queries, keys and values are clamped to [-x, x], before qk_norm: head (DBRX) or after qk_norm: "
       "all_heads (OLMoE); none: no clamping",
@@ -242,7 +314,13 @@ struct ModelConfig {
       "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
       at_least(1));
     v("full_attention_every", full_attention_every,
-      "n: every n-th block attends to all earlier tokens and ignores window; 0: every block uses window", at_least(0));
+      "n: every n-th block attends to all earlier tokens and ignores window, attention_chunk and delta_net; 0: no "
+      "block ignores them",
+      at_least(0));
+    v("attention_chunk", attention_chunk,
+      "number of tokens of a chunk: documents are divided into chunks, and a token attends only to tokens of its chunk "
+      "(Llama 4); none: no chunks",
+      at_least(1));
     v("sinks", sinks,
       "attention sinks: each head has a trainable logit that is added to the softmax of its queries and has no value");
     v("prediction_blocks", prediction_blocks,

@@ -38,6 +38,13 @@ constexpr auto enum_names(Routing) {
       {{Routing::model, "model"}, {Routing::balanced, "balanced"}, {Routing::zipf, "zipf"}, {Routing::trace, "trace"}});
 }
 
+/// Tensor that a routing weight multiplies: the result of the expert, or the token that enters the expert (Llama 4).
+enum class Weighing : uint8_t { output, input };
+constexpr auto enum_names(Weighing) {
+  return std::to_array<std::pair<Weighing, std::string_view>>(
+      {{Weighing::output, "output"}, {Weighing::input, "input"}});
+}
+
 /// Kind of MLP of each expert.
 enum class ExpertKind : uint8_t { swiglu, gelu };
 constexpr auto enum_names(ExpertKind) {
@@ -59,6 +66,9 @@ struct AuxLossConfig {
   }
 };
 
+/// Default of model.moe.mixer_jitter: the value of Phi-3.5-MoE.
+inline constexpr double usual_mixer_jitter = 0.01;
+
 struct MoeConfig {
   int64_t experts = 0, top_k = 2, expert_hidden = 1024;
   ExpertKind expert = ExpertKind::swiglu;
@@ -69,12 +79,14 @@ struct MoeConfig {
   int64_t dense_layers = 0, every = 1;
   std::string router = "top_k";
   std::vector<config::NumberOption> router_options;
+  double mixer_jitter = usual_mixer_jitter;
   kernels::RouterScore score = kernels::RouterScore::softmax;
   bool router_bias = false;
   bool normalize = true;
   double normalize_floor = 0, scale = 1;
   int64_t groups = 1, top_groups = 1;
   kernels::RouterGroupScore group_score = kernels::RouterGroupScore::best_two;
+  Weighing weigh = Weighing::output;
   std::optional<double> capacity_factor;
   kernels::DropRule drop = kernels::DropRule::probability;
   CapacityScope capacity_scope = CapacityScope::micro_batch;
@@ -118,8 +130,14 @@ struct MoeConfig {
       at_least(1));
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
-      "group_score apply only to top_k), or the name of a registered router");
+      "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against those "
+      "near it, without the method's sampling: Phi-3.5-MoE), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
+    v("mixer_jitter", mixer_jitter,
+      "router: sparse_mixer: an expert's weight is its share of a softmax over the experts that no earlier slot of the "
+      "token uses and whose logits x are near the highest logit m of these: m - x is at most 2 mixer_jitter max(|x|, "
+      "m)",
+      at_least(0));
     v("score", score, "function that turns logits into scores");
     v("router_bias", router_bias, "the linear gate adds a trainable bias to each expert's logit");
     v("normalize", normalize, "scales the weights of a token's experts so that they sum to one");
@@ -131,6 +149,9 @@ struct MoeConfig {
     v("group_score", group_score,
       "score of a group for a token: best_two (sum of the group's two highest scores: DeepSeek-V3) or best (highest "
       "score of the group: DeepSeek-V2's device-limited routing)");
+    v("weigh", weigh,
+      "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
+      "the expert, for top_k: 1: Llama 4)");
     v("capacity_factor", capacity_factor,
       "maximum load of an expert as a multiple of the mean load; the expert drops tokens beyond it; none: no token is "
       "dropped",

@@ -11,12 +11,16 @@
 namespace hexad::layers {
 
 /// Attention layer: softmax(q k^T / sqrt(C)) v of the normalised input, projected back. Its parameters are "q", "k",
-/// "v", "output" and, with qk_norm, "q_norm" and "k_norm": [C], or [H C] and [G C] for all_heads. Heads are split over
-/// tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks, several ranks hold the same head.
+/// "v", "output", with attention_gate "gate" and, with qk_norm head or all_heads, "q_norm" and "k_norm": [C], or [H C]
+/// and [G C]. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks,
+/// several ranks hold the same head. With attention_gate, the attention is multiplied by the sigmoid of the gate. With
+/// model.temperature, blocks without rotary positions multiply the queries.
 class Attention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary` (null: no rotary positions), which must outlive them.
-  Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b);
+  /// Makes the layer. All layers share `rotary` (null: no rotary positions) and `temperature` (null: no factor of the
+  /// queries), which must outlive them.
+  Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b,
+            const RotaryTable* temperature = nullptr);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
   KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
@@ -24,6 +28,7 @@ class Attention : public SelfAttention {
  private:
   struct Heads {
     Value q, k, v;
+    Value gate{};  // [R, H C]; undefined without attention_gate
   };
   Heads project(Tape& t, const Value& x, const ForwardContext& pass) const;
   Value attend_to_cache(Tape& t, const Heads& h, KeyValueCache& cache) const;
@@ -33,8 +38,11 @@ class Attention : public SelfAttention {
   tp::TensorParallel tensor_;
   std::optional<double> clip_;
   QkNorm qk_norm_;
-  const RotaryTable* rotary_;
-  Linear q_, k_, v_, output_;
+  double norm_eps_;
+  const RotaryTable *rotary_, *temperature_;  // temperature_ is used only if rotary_ is null
+  Linear q_, k_, v_;
+  std::optional<Linear> gate_;
+  Linear output_;
   std::optional<Norm> q_norm_, k_norm_;
 };
 

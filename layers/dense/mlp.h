@@ -68,6 +68,7 @@ class GeluMlp final : public FeedForward {
     return tp::row_linear(t, gelu(t, tp::column_linear(t, x, up, tensor_)[0], kind_), *down_.weight, down_.bias,
                           tensor_);
   }
+  int64_t products() const override { return 2; }
 
  private:
   GeluKind kind_;

@@ -13,7 +13,8 @@ using autograd::SumAndNorm;
 using autograd::Tape;
 using autograd::Value;
 
-/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight", which is initially one, and "bias".
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight" and "bias". The gain is initially one. It
+/// is the weight or, if the norm is zero-centred, one plus the weight.
 struct Norm {
   struct Config {
     int64_t size;
@@ -28,7 +29,9 @@ struct Norm {
 
   Norm(const Config& c, const Builder& b)
       : weight(&b.parameter("weight", {c.size},
-                            {.init = {Init::Kind::constant, 1}, .decay = false, .placement = c.placement})),
+                            {.init = {Init::Kind::constant, c.kind == NormKind::zero_centred_rms_norm ? 0.0 : 1.0},
+                             .decay = false,
+                             .placement = c.placement})),
         kind(c.kind),
         eps(c.eps) {
     if (kind == NormKind::layer_norm && c.bias)
@@ -37,14 +40,17 @@ struct Norm {
   }
 
   Value operator()(Tape& t, const Value& x) const {
-    return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps);
+    return kind == NormKind::layer_norm ? layer_norm(t, x, *weight, bias, eps) : rms_norm(t, x, *weight, eps, base());
   }
   /// Returns x + addend, and the norm of this sum. RMSNorm computes both in one launch.
   SumAndNorm of_sum(Tape& t, const Value& x, const Value& addend) const {
-    if (kind == NormKind::rms_norm) return autograd::add_rms_norm(t, x, addend, *weight, eps);
+    if (kind != NormKind::layer_norm) return autograd::add_rms_norm(t, x, addend, *weight, eps, base());
     const Value sum = autograd::add(t, x, addend);
     return {.sum = sum, .normed = (*this)(t, sum)};
   }
+
+ private:
+  double base() const { return kind == NormKind::zero_centred_rms_norm ? 1 : 0; }
 };
 
 }  // namespace hexad::layers

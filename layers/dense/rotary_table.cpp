@@ -22,14 +22,17 @@ double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, con
 }
 
 // Interpolates between base / s.factor and `base` if the number of rotations is between low_freq_factor and
-// high_freq_factor.
+// high_freq_factor, which may be equal.
 double scaled_as_llama3(double base, const RotaryScalingConfig& s) {
   const double turns = static_cast<double>(s.original_context) * base / (2 * std::numbers::pi);
+  if (s.low_freq_factor == s.high_freq_factor) return turns < s.low_freq_factor ? base / s.factor : base;
   const double kept = std::clamp((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor), 0.0, 1.0);
   return base * kept + base / s.factor * (1 - kept);
 }
 
-double frequency(int64_t i, const RotaryFrequencies& f) {
+bool is_long(int64_t positions, const RotaryScalingConfig& s) { return positions > s.original_context; }
+
+double frequency(int64_t i, int64_t positions, const RotaryFrequencies& f) {
   const auto pair = static_cast<double>(i), size = static_cast<double>(f.size);
   const double base = std::pow(f.theta, -2.0 * pair / size);
   if (f.yarn.factor != 1) return stretched_by_yarn(base, i, f.size, f.theta, f.yarn);
@@ -40,10 +43,17 @@ double frequency(int64_t i, const RotaryFrequencies& f) {
       return i == 0 ? base : base * std::pow(f.scaling.factor, -2.0 * pair / (size - 2));
     case RotaryScaling::llama3:
       return scaled_as_llama3(base, f.scaling);
+    case RotaryScaling::longrope:
+      return base / (is_long(positions, f.scaling) ? f.scaling.long_factors : f.scaling.short_factors)[i];
     case RotaryScaling::none:
       break;
   }
   return base;
+}
+
+double magnitude_of(int64_t positions, const RotaryFrequencies& f) {
+  if (f.scaling.kind != RotaryScaling::longrope) return f.yarn.table_magnitude();
+  return is_long(positions, f.scaling) ? f.scaling.long_magnitude : f.scaling.short_magnitude;
 }
 
 }  // namespace
@@ -56,16 +66,38 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
-  const double magnitude = frequencies.yarn.table_magnitude();
+  const RotaryScalingConfig& scaling = frequencies.scaling;
+  const auto factors = std::min(std::ssize(scaling.short_factors), std::ssize(scaling.long_factors));
+  base::require(scaling.kind != RotaryScaling::longrope || factors >= half, "[rotary] LongRoPE has ", factors,
+                " factors, expected ", half);
+  const double magnitude = magnitude_of(positions, frequencies);
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
     for (int64_t i = 0; i < half; ++i) {
-      const double f = frequency(i, frequencies);
+      const double f = frequency(i, positions, frequencies);
       for (int64_t p = 0; p < positions; ++p) {
         const size_t at = p * half + i;
         c[at] = static_cast<T>(magnitude * std::cos(static_cast<double>(p) * f));
         s[at] = static_cast<T>(magnitude * std::sin(static_cast<double>(p) * f));
       }
+    }
+    cosine.upload(c.data());
+    sine.upload(s.data());
+  });
+}
+
+RotaryTable::RotaryTable(int64_t positions, int64_t size, const TemperatureConfig& temperature, base::Dtype dtype,
+                         device::Device device) {
+  const int64_t half = size / 2;
+  base::require(half > 0 && size % 2 == 0, "[temperature] the size of a head is ", size, ", expected an even number");
+  cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
+  sine = tensor::Tensor::like(cosine, device::Category::parameter);
+  if (!device.has_memory()) return;
+  base::with_dtype<float, double>("temperature", dtype, [&]<class T>() {
+    std::vector<T> c(positions * half), s(c.size());
+    for (int64_t p = 0; p < positions; ++p) {
+      const auto steps = static_cast<double>((p + 1) / temperature.floor);
+      std::fill_n(c.begin() + p * half, half, static_cast<T>(1 + temperature.scale * std::log1p(steps)));
     }
     cosine.upload(c.data());
     sine.upload(s.data());

@@ -21,11 +21,16 @@ struct RotaryFrequencies {
 /// Tables of cos and sin of position * frequency, [positions, size / 2] each, in `dtype` (f32 or f64). The frequencies
 /// are theta^(-2 i / size) (Su et al. 2021). If yarn.factor > 1, YaRN stretches them (Peng et al. 2023, "NTK-by-parts":
 /// eqs. 17-19 with the ramp between beta_fast and beta_slow rotations) and multiplies the tables by
-/// YarnConfig::table_magnitude(). `scaling` selects the other scalings (RotaryScalingConfig).
+/// YarnConfig::table_magnitude(). With LongRoPE, `positions` determines the factors and the magnitude. `scaling`
+/// selects the other scalings (RotaryScalingConfig).
 struct RotaryTable {
   tensor::Tensor cosine, sine;
 
   RotaryTable(int64_t positions, const RotaryFrequencies& frequencies, base::Dtype dtype, device::Device device);
+  /// Makes a table that multiplies heads of `size` elements by the factor of TemperatureConfig instead of rotating
+  /// them.
+  RotaryTable(int64_t positions, int64_t size, const TemperatureConfig& temperature, base::Dtype dtype,
+              device::Device device);
 };
 
 }  // namespace hexad::layers

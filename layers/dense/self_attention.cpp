@@ -12,7 +12,8 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
       deterministic_(b.deterministic()),
       context_(&b.mesh()[Axis::cp]),
       context_kind_(b.context_kind()),
-      window_(c.window_of(layer)) {
+      window_(c.window_of(layer)),
+      chunk_(c.chunk_of(layer)) {
   if (c.sinks)
     sinks_ = autograd::AttentionSinks(b.parameter("sinks", {c.heads},
                                                   {.init = {autograd::Init::Kind::normal, c.init_std},
@@ -21,22 +22,39 @@ SelfAttention::SelfAttention(const ModelConfig& c, double scale, int64_t layer, 
                                                    .accumulator = true}));
 }
 
+// A chunk is like a document. The window, which has the size of a chunk, hides no further key.
 Value SelfAttention::attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const {
+  const MicroBatch& batch = pass.batch;
+  base::require(chunk_ == 0 || batch.chunk_first.defined(),
+                "[attention] the micro-batch has no chunks, but the model has chunks of ", chunk_, " tokens");
   return cp::context_attention(t, q, k, v,
-                               {.split = pass.batch.split(),
+                               {.split = batch.split(),
                                 .kind = context_kind_,
                                 .group = context_,
                                 .causal = causal_,
                                 .scale = scale_,
                                 .deterministic = deterministic_,
-                                .first = pass.batch.first,
-                                .last = pass.batch.last,
-                                .documents = pass.batch.documents,
+                                .first = chunk_ > 0 ? batch.chunk_first : batch.first,
+                                .last = chunk_ > 0 ? batch.chunk_last : batch.last,
+                                .documents = chunk_ > 0 ? batch.chunks : batch.documents,
                                 .window = window_,
                                 .sinks = sinks_});
 }
 
 Value SelfAttention::attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const {
+  if (chunk_ == 0) return attend_in_chunk(t, begin, q, k, v);
+  const Tensor out = Tensor::empty({q.data.dim(0), q.data.dim(1), v.data.dim(2)}, q.data.dtype(), q.device());
+  for (int64_t at = begin, end = begin + q.data.dim(0); at < end;) {
+    const int64_t first = at / chunk_ * chunk_, last = std::min(end, first + chunk_);
+    const auto keys = [&](const Value& x) { return Value{x.data.slice(0, first, last)}; };
+    const Value y = attend_in_chunk(t, at - first, {q.data.slice(0, at - begin, last - begin)}, keys(k), keys(v));
+    kernels::kernels(out.device()).pointwise.copy(t.stream, out.slice(0, at - begin, last - begin), y.data);
+    at = last;
+  }
+  return {out};
+}
+
+Value SelfAttention::attend_in_chunk(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const {
   const kernels::AttentionShape shape{.sequences = 1,
                                       .queries = q.data.dim(0),
                                       .keys = k.data.dim(0),
@@ -52,7 +70,8 @@ Value SelfAttention::attend_from(Tape& t, int64_t begin, const Value& q, const V
 // causal mask, because the last token sees all rows of its window.
 Tensor SelfAttention::attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const {
   const int64_t heads = q.dim(1), size = q.dim(2), end = rows.dim(0);
-  const Tensor seen = rows.slice(0, window_ > 0 ? std::max<int64_t>(0, end - window_) : 0, end);
+  const int64_t in_window = window_ > 0 ? std::max<int64_t>(0, end - window_) : 0;
+  const Tensor seen = rows.slice(0, chunk_ > 0 ? (end - 1) / chunk_ * chunk_ : in_window, end);
   const kernels::AttentionShape shape{.sequences = 1,
                                       .queries = heads,
                                       .keys = seen.dim(0),

@@ -2,29 +2,14 @@
 // cached keys in generation.
 #pragma once
 
-#include "layers/base/builder.h"
-#include "layers/base/micro_batch.h"
 #include "layers/base/model_config.h"
+#include "layers/dense/token_mixer.h"
 
 namespace hexad::layers {
 
-using autograd::Tape;
-using autograd::Value;
-using device::Stream;
-
 /// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
-/// attention sink. With model.window, a token attends to a sliding window.
-class SelfAttention {
- public:
-  virtual ~SelfAttention() = default;
-  SelfAttention(const SelfAttention&) = delete;
-  SelfAttention& operator=(const SelfAttention&) = delete;
-
-  /// Returns the output [rows, D] of the layer for the normalised input x [rows, D].
-  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
-  /// Returns an empty cache of this layer for a sequence of up to `length` tokens.
-  virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
-
+/// attention sink. With model.window, a token attends to a sliding window; with model.attention_chunk, to its chunk.
+class SelfAttention : public TokenMixer {
  protected:
   /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
   SelfAttention(const ModelConfig& c, double scale, int64_t layer, const Builder& b);
@@ -39,11 +24,13 @@ class SelfAttention {
   Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:
+  Value attend_in_chunk(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
+
   double scale_;
   bool causal_, deterministic_;
   const comm::ProcessGroup* context_;
   cp::ContextKind context_kind_;
-  int64_t window_;  // see ModelConfig::window_of
+  int64_t window_, chunk_;  // see ModelConfig::window_of and chunk_of
   autograd::AttentionSinks sinks_;
 };
 

@@ -102,6 +102,7 @@ MoeLayer::MoeLayer(const Spec& s, const Builder& b)
     : config_(s.model.moe),
       index_(s.index),
       moe_layers_(s.model.moe_layers()),
+      dense_width_(s.model.dense_hidden()),
       tensor_(b.tensor_parallel()),
       tokens_(&b.mesh().tokens()),
       settings_(pass_settings(s, b)),
@@ -227,7 +228,7 @@ Value MoeLayer::shared_result(Tape& t, const Value& x, const ForwardContext& pas
 }
 
 MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const ForwardContext& pass,
-                                      std::vector<Value> addends) const {
+                                      std::vector<Value> addends, const FeedForward* dense) const {
   const Routed r = routed(input.data.dim(0));
   const Value x = r.held == Held::share ? take_share(t, input, settings_) : input;
   const int64_t rows = x.data.dim(0);
@@ -273,21 +274,40 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   scope.reset();
 
   SharedWork shared;
-  if (shared_) shared = shared_work(input.data.dim(0), [&] { addends.push_back(shared_result(t, input, pass)); });
+  if (shared_ || dense)
+    shared = shared_work(input.data.dim(0), dense, [&] {
+      if (dense) addends.push_back((*dense)(t, input, pass));
+      if (shared_) addends.push_back(shared_result(t, input, pass));
+    });
   // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
   // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
   // gradient from the gate, starting with the gradient of choice.weights.
-  PassResult result = moe_pass(t, x, choice.weights, ids, r.held, experts_, settings_, addends, shared);
+  Value entering = x, weights = choice.weights;
+  if (config_.weigh == Weighing::input) {
+    entering = scale_rows(t, x, choice.weights);
+    weights = {Tensor::like(choice.weights.data)};
+    table(ids).pointwise.fill(t.stream, weights.data, 1);
+  }
+  PassResult result = moe_pass(t, entering, weights, ids, r.held, experts_, settings_, addends, shared);
   if (statistics) ++statistics->passes, statistics->shadowed += result.hot_experts;
   return {std::move(result.out), losses};
 }
 
-SharedWork MoeLayer::shared_work(int64_t rows, std::function<void()> compute) const {
+SharedWork MoeLayer::shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const {
   const int64_t ranks = tensor_.group->size(), all_rows = tensor_.sequence ? rows * ranks : rows;
-  const double width = static_cast<double>(shared_width(config_)) / static_cast<double>(ranks);
+  int64_t products = 0, widths = 0;  // widths: sum over the products
+  const auto count_products = [&](const FeedForward* mlp, int64_t mlp_width) {
+    if (!mlp) return;
+    const int64_t of_mlp = mlp->products();
+    require(of_mlp >= 1, "[moe] FeedForward::products() of an MLP is ", of_mlp, ", expected at least 1");
+    products += of_mlp, widths += of_mlp * mlp_width;
+  };
+  count_products(shared_.get(), shared_width(config_));
+  count_products(dense, dense_width_);
+  const double width = static_cast<double>(widths) / static_cast<double>(products * ranks);
   return {.compute = std::move(compute),
           .flops = 2.0 * static_cast<double>(all_rows * experts_.shape().hidden) * width,
-          .products = {experts_.products(), 0, 0}};
+          .products = {products, 0, 0}};
 }
 
 void MoeLayer::finish_batch(const std::vector<int64_t>& global_counts) {

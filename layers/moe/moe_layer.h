@@ -38,8 +38,11 @@ class MoeLayer {
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
   /// result is the same. `addends` have the shape and dtype of x. They are added to the output in the sum of each
-  /// token's results. Collective over the ep, etp, tp and cp groups.
-  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {}) const;
+  /// token's results, and so is the result of `dense` for x, unless it is null. `dense` is the dense MLP of
+  /// model.moe.dense_residual, and computes with the shared experts (schedule.moe.shared). Collective over the ep, etp,
+  /// tp and cp groups.
+  Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
+                    const FeedForward* dense = nullptr) const;
 
   /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), and stores the counts for
   /// scope global_batch. Call this function once per global batch, with the counts of all tokens of that batch.
@@ -70,8 +73,9 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
-  /// Returns the work of the shared experts on the `rows` rows of x.
-  SharedWork shared_work(int64_t rows, std::function<void()> compute) const;
+  /// Returns the work of the shared experts, if there are any, and of `dense`, which may be null, on the `rows` rows of
+  /// x. At least one of both exists.
+  SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
   Value aux_losses(Tape& t, const Value& logits, const Value& scores, const Tensor& ids, const Routed& r,
@@ -84,6 +88,7 @@ class MoeLayer {
 
   const MoeConfig config_;
   int64_t index_, moe_layers_;
+  const int64_t dense_width_;  // width of the dense MLP of model.moe.dense_residual
   tp::TensorParallel tensor_;
   const comm::ProcessGroup* tokens_;
   PassSettings settings_;

@@ -1,26 +1,45 @@
 // Detection, from environment variables, of the launcher that started this process as a rank of a job.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
+
+#include "parallel/comm/mpi_library.h"
 
 namespace hexad::comm {
 
 /// True if srun provides PMIx (a process-management interface) to this process. Variables of mpirun in the environment
 /// then belong to an outer process, such as the shell that called `sbatch`.
 bool started_by_srun();
-/// True if Open MPI's mpirun, or one of its daemons, started this process.
-bool started_by_mpirun();
+/// True if Open MPI's mpirun, or one of its daemons, started this process. If a program of another family is started in
+/// a job of mpirun by its own launcher, the variables of mpirun belong to an outer process.
+bool started_by_mpirun(MpiFamily family = mpi_library().family);
+/// True if Hydra, the launcher (mpiexec) of MPICH and Intel MPI, started this process. Like for started_by_mpirun(),
+/// its variables may belong to an outer process.
+bool started_by_hydra(MpiFamily family = mpi_library().family);
 
+/// Environment variables by which a launcher announces the number of ranks, and the rank of a process.
+struct RankVariables {
+  const char* size;
+  const char* rank;
+};
+/// Returns the variables of all known launchers. If several are set, the first of them belong to the launcher that
+/// started this process.
+std::array<RankVariables, 3> rank_variables(MpiFamily family = mpi_library().family);
+
+/// Returns the name of the MPI library's launcher for messages: mpirun, or for example mpiexec.mpich.
+std::string mpiexec_name();
 /// Returns an `srun` command with the options that a job needs. They select the process-management interface of
 /// `library` (the text of MPI_Get_library_version), and end all ranks if one rank fails.
 std::string srun_line(std::string_view library);
-/// Returns srun_line(library) for the MPI library that this program uses.
+/// Returns the same command for the MPI library that this program uses.
 std::string srun_line();
 
-/// Checks the process-management interface of the launcher. Call it before MPI_Init, whose error message would be
-/// misleading. Throws Error(usage) if srun started several tasks without an interface through which Open MPI can find
-/// the other ranks. Prints a warning if there is only the interface of another library.
-void require_interface();
+/// Checks that the launcher belongs to the MPI library. Call it before MPI_Init, which would make each rank a job of
+/// its own, or whose error message would be misleading. Throws Error(usage) that names the launcher and the library if
+/// the launcher is that of another library, or if srun started several tasks without an interface through which Open
+/// MPI can find the other ranks. Prints a warning if srun provides only the interface of another library.
+void require_interface(const MpiLibrary& library = mpi_library());
 
 }  // namespace hexad::comm

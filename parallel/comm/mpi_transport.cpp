@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "framework/base/error.h"
 #include "parallel/comm/launcher.h"
@@ -121,7 +123,7 @@ class MpiTransport final : public Transport {
     if (const auto [least, most] = range_over_ranks(announced_size); least != size || most != size) {
       MPI_Finalize();
       base::fail(ExitCode::usage, "the launcher announces ", least == most ? cat(most) : cat(least, " to ", most),
-                 " ranks but MPI sees ", size, ": start with mpirun, or with ", srun_line());
+                 " ranks but MPI sees ", size, ": start with ", mpiexec_name(), ", or with ", srun_line());
     }
     topology_ = discover(rank, size);
     int* largest = nullptr;
@@ -208,10 +210,12 @@ class MpiTransport final : public Transport {
     }
   }
 
-  // Under mpirun, exits: mpirun then ends all ranks, and MPI_Abort can crash mpirun (docs/adr/0012). Under other
-  // launchers, the other ranks might continue, so MPI_Abort ends them.
+  // Under Open MPI's mpirun, exits: mpirun then ends all ranks, and MPI_Abort can crash mpirun (docs/adr/0012). Under
+  // other launchers, the other ranks might continue, so MPI_Abort ends them. Hydra then also returns `code`.
   void abort(int code) override {
     if (started_by_mpirun()) std::_Exit(code);
+    // Hydra ends at once at MPI_Abort, and drops output of this rank that it has not read, such as the reason.
+    if (started_by_hydra()) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, code);
   }
 

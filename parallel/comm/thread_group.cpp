@@ -40,7 +40,9 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
-  if (meter()->log().recording() && size() > 1) flight->describe(op.to_string(), crosses_nodes(op));
+  // Recording may start during a dp operation, because a step's gathers of weights may end in the next step.
+  if ((meter()->log().recording() || traffic() == TrafficClass::dp) && size() > 1)
+    flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   // Tickets are taken here, in the order of the calls. Streams may reach the operations in another order.
   const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);

@@ -32,19 +32,27 @@ Topology alone() {
 }  // namespace
 
 int announced_world_size() {
-  // Environment variables that announce the number of ranks. They are set by Open MPI's mpirun, by other process
-  // managers, and by Slurm in a step of srun. A batch script itself is not a step.
-  const char* first = started_by_srun() ? "SLURM_STEP_NUM_TASKS" : "OMPI_COMM_WORLD_SIZE";
-  for (const char* name : {first, "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* text = std::getenv(name);
+  // The variables are set by Open MPI's mpirun, by other process managers, and by Slurm in a step of srun. A batch
+  // script itself is not a step.
+  for (const RankVariables& variables : rank_variables()) {
+    const char* text = std::getenv(variables.size);
     if (!text) continue;
     char* end = nullptr;
     const long size = std::strtol(text, &end, 10);
     if (end == text || *end || size < 1 || size > 1 << 24)
-      fail(ExitCode::usage, name, " is '", text, "', expected the number of ranks");
+      fail(ExitCode::usage, variables.size, " is '", text, "', expected the number of ranks");
     return static_cast<int>(size);
   }
   return 1;
+}
+
+int announced_rank() {
+  for (const RankVariables& variables : rank_variables()) {
+    if (!std::getenv(variables.size)) continue;
+    const char* text = std::getenv(variables.rank);
+    return text ? std::atoi(text) : 0;
+  }
+  return 0;
 }
 
 World::World(CommEngine::Options options) : exceptions_(std::uncaught_exceptions()) {

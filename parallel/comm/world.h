@@ -63,5 +63,7 @@ int with_world(const std::function<int(World&)>& body, CommEngine::Options optio
 
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.
 int announced_world_size();
+/// Returns the rank of this process that the same launcher announces; 0 if there is no launcher.
+int announced_rank();
 
 }  // namespace hexad::comm

@@ -1,6 +1,7 @@
 #include "parallel/dp/weight_buckets.h"
 
 #include <algorithm>
+#include <ranges>
 
 namespace hexad::dp {
 
@@ -15,7 +16,10 @@ WeightBuckets::WeightBuckets(const BucketPlan& plan) : plan_(plan) {
     if (keeps_all(s)) {
       bucket.group->connect(comm::Use::gathers, plan.device());
       s.memory = Tensor::empty({bucket.elements}, bucket.dtype, plan.device(), Category::parameter);
-      for (const auto& e : bucket.entries) e.parameter->bind_weights(Bucket::view(s.memory, e));
+      for (const auto& e : bucket.entries) {
+        e.parameter->bind_weights(Bucket::view(s.memory, e));
+        e.parameter->gather_weights_by(*this);
+      }
     } else if (gathers(s)) {
       // Groups are created in the order of the buckets, which is the same on all ranks of a group.
       auto gatherer = std::ranges::find(gatherers_, bucket.group, &Gatherer::of);
@@ -84,6 +88,7 @@ void WeightBuckets::move_on(size_t unit) {
 
 GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
   State& wanted = states_[plan_.place(p).bucket];
+  if (keeps_all(wanted)) return {.stay = {}, .arrived = wanted.gathered};
   std::shared_ptr<const void> stay = wanted.holders.lock();
   if (!stay) wanted.holders = stay = std::make_shared<char>();
   if (const size_t unit = wanted.bucket->unit; current_ != unit) {
@@ -98,7 +103,15 @@ GatheredWeights WeightBuckets::gather_weights(Parameter& p, Stream& stream) {
   return {std::move(stay), wanted.gathered};
 }
 
-void WeightBuckets::update(Stream& stream, const std::function<void()>& change) {
+void WeightBuckets::complete(Stream& stream) {
+  for (State& s : states_) {
+    if (!keeps_all(s)) continue;
+    stream.wait(s.gathered);
+    s.gathered = {};
+  }
+}
+
+void WeightBuckets::update(Stream& stream, const std::function<void()>& change, Arrival arrival) {
   move_on(none);
   before_ = none;
   for (State& s : states_) {
@@ -107,17 +120,15 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change) 
             " or another parameter of its bucket is held while weights are updated");
     release(s, stream);
   }
+  complete(stream);  // gathers read the pieces that `change` writes
   change();
-  for (State& s : states_)
+  // Buckets are in reverse order of creation, and a forward begins with the parameters that were created first.
+  for (State& s : states_ | std::views::reverse)
     if (keeps_all(s)) {
       const FlatRange mine = s.bucket->piece();
       s.gathered = s.group->all_gather(s.memory, s.memory.slice(0, mine.begin, mine.end), stream);
     }
-  for (State& s : states_) {
-    if (!keeps_all(s)) continue;
-    stream.wait(s.gathered);
-    s.gathered = {};
-  }
+  if (arrival == Arrival::now) complete(stream);
 }
 
 }  // namespace hexad::dp

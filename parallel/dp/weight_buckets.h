@@ -13,10 +13,15 @@ namespace hexad::dp {
 using autograd::GatheredWeights;
 using device::Stream;
 
+/// Time at which the weights that an update gathers are complete. now: when the update returns. at_use: when a use of
+/// the parameter (Parameter::hold) says so, or after WeightBuckets::complete().
+enum class Arrival : uint8_t { now, at_use };
+
 /// Owner of the memory of all weights of which this rank updates only a shard:
 ///
 /// - Zero::states, Zero::gradients: weights are stored flat in buckets. After an update, the new weights of the owners
-///   are gathered into the buckets.
+///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
+///   for the bucket of its parameter, so that the gathers of later layers overlap the computation of earlier layers.
 /// - Zero::weights: this rank stores only its piece of each bucket.
 ///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all other units
 ///     that are not held. Thus two units and all held units are in memory at a time. The next unit is predicted: it is
@@ -38,11 +43,15 @@ class WeightBuckets final : public autograd::ParameterStorage {
   /// after the other.
   void initialize(uint64_t seed);
   /// Calls `change`, which may write the owned weights, and then updates all other copies of these weights. Collective.
-  /// No weights may be held during the call.
-  void update(Stream& stream, const std::function<void()>& change);
+  /// Under Zero::weights, no weights may be held during the call. `arrival` has an effect only if weights are always in
+  /// memory. With Arrival::at_use, nothing but hold() and use() may read weights before complete().
+  void update(Stream& stream, const std::function<void()>& change, Arrival arrival = Arrival::now);
+  /// Makes later work on `stream` wait for all gathers of the last update. Not collective.
+  void complete(Stream& stream);
 
   /// Gathers the unit of `p` unless its weights are always in memory (see the class).
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
+  bool weights_stay(const Parameter& p) const override { return !gathers(states_[plan_.place(p).bucket]); }
 
  private:
   struct State {

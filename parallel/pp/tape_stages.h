@@ -34,6 +34,8 @@ class TapeStages final : public StageWork {
   Tensor forward(int chunk, int micro, const Tensor& input) override;
   Tensor backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) override;
   void weights(int chunk, int micro) override;
+  /// Counts a forward that is not run. The micro-batch must have no backward in this chunk either.
+  void leave_out_forward() { --forwards_left_; }
 
  private:
   // A micro-batch in a chunk, from its forward to its weight gradients. The data of the output is not kept, because

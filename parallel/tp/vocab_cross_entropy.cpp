@@ -65,6 +65,7 @@ class SplitLoss {
                           Category::communication),
             {}};
     kernels_.matmul.forward(stream_, c.logits, x_.slice(0, begin, end), w_.use(stream_), Write::replace);
+    if (options_.bias) kernels_.bias.forward(stream_, c.logits, options_.bias->use(stream_));
     const Tensor mine =
         Tensor::empty({SplitSoftmaxKernels::statistics_count, rows}, acc_, x_.device(), Category::communication);
     kernels_.split_softmax.start(stream_, mine, c.logits, targets_.slice(0, begin, end), part_.begin);
@@ -90,6 +91,8 @@ class SplitLoss {
     summed_.push_back(group_.all_reduce(dx, comm::Reduce::sum, stream_));
     if (w_.trainable())
       kernels_.matmul.weight_gradient(stream_, w_.gradient(), dlogits, x_.slice(0, c.begin, c.end), w_.next_write());
+    if (options_.bias && options_.bias->trainable())
+      kernels_.bias.backward(stream_, options_.bias->gradient_to_add(stream_), dlogits);
   }
 
   Tape& tape_;
@@ -115,6 +118,10 @@ Tensor total_of(const Tensor& losses, Stream& stream) {
 void check(const Value& x, const Parameter& w, const Tensor& targets, const CrossEntropyOptions& options) {
   require(x.data.dim(1) == w.shape()[1] && targets.dim(0) == x.data.dim(0), "[vocab_cross_entropy] x is ", x.shape(),
           ", ", w.name(), " ", w.shape(), ", targets ", targets.shape(), "; expected [T, D], [V, D] and [T]");
+  const Parameter* const bias = options.bias;
+  require(!bias || (bias->shape() == Shape{w.shape()[0]} && bias->dtype() == accumulator_dtype(x.data.dtype())),
+          "[vocab_cross_entropy] the bias is ", bias ? bias->shape() : Shape{}, ", expected [", w.shape()[0],
+          "] in the accumulator type");
   require(options.chunk_rows.value_or(1) > 0, "[vocab_cross_entropy] chunk_rows is ", *options.chunk_rows,
           ", expected at least 1");
   if (!targets.device().on_host()) return;  // framework/data has already checked the targets of a batch
@@ -134,6 +141,8 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
   SplitLoss loss(tape, x.data, w, targets, group, options);
   loss.run();
   if (row_losses) *row_losses = loss.losses();
+  std::vector<Parameter*> parameters{&w};
+  if (options.bias) parameters.push_back(options.bias);
   return tape.record(
       "vocab_cross_entropy", total_of(loss.losses(), tape.stream), {x}, save(loss.dx()),
       [scale = options.gradient_scale](Backward& b, const Tensor& dout, const Saved& s) {
@@ -145,7 +154,7 @@ Value vocab_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor
         auto [dx] = s.get<1>();
         b.accumulate(0, dx);
       },
-      {{&w}, {}});
+      {parameters, {}});
 }
 
 }  // namespace hexad::tp

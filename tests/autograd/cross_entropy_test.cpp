@@ -60,6 +60,18 @@ INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
                                          Case{"all_ignored", {-1, -1, -1}, 2, Zeros::expected}),
                          [](const auto& test) { return test.param.name; });
 
+TEST(CrossEntropyLoss, GradientOfTheBiasMatchesFiniteDifferences) {
+  Lab lab;
+  Parameter &w = lab.parameter({6, 3}), &bias = lab.parameter({6});
+  const Tensor targets = lab.values<int32_t>({0, 5, -1, 2, 1});
+  gradcheck(lab, {lab.randn({5, 3})},
+            [&](Tape& t, Inputs x) {
+              return linear_cross_entropy(t, x[0], w, targets,
+                                          {.gradient_scale = 0.25, .chunk_rows = 2, .bias = &bias});
+            },
+            {.root_gradient = 0.25});
+}
+
 // Results of one call of linear_cross_entropy().
 struct Outcome {
   Tensor loss, row_losses, dx, dw;

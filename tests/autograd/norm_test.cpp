@@ -29,6 +29,20 @@ TEST(RmsNorm, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({9, 65})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, eps); });
 }
 
+TEST(UnitRmsNorm, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  gradcheck(lab, {lab.randn({3, 2, 4})}, [](Tape& t, Inputs x) { return unit_rms_norm(t, x[0], 0.1); });
+}
+
+TEST(UnitRmsNorm, DividesEachRowByItsRootMeanSquare) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor x = lab.values<double>({3, 4, 0, -5}, {2, 2});
+  // Both rows have the mean square 12.5, so they are divided by 4.
+  EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 3.5).data), (std::vector<double>{0.75, 1, 0, -1.25}));
+}
+
 // A large eps has a visible effect on the gradient.
 TEST(RmsNorm, EpsilonAffectsTheGradient) {
   Lab lab;

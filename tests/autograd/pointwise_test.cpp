@@ -73,6 +73,20 @@ TEST(GateRows, MultipliesARowByTheSigmoidOfItsLogit) {
   EXPECT_EQ(values_of(gate_rows(tape, x, logits).data), (std::vector<double>{0.5, 1, 3, 4, 0, 0}));
 }
 
+TEST(ScaleRows, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  gradcheck(lab, {lab.randn({5, 3}), lab.randn({5, 1})}, [](Tape& t, Inputs x) { return scale_rows(t, x[0], x[1]); });
+}
+
+TEST(ScaleRows, MultipliesARowByItsFactor) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value x = tape.leaf(lab.values<double>({1, 2, 3, 4, 5, 6}, {3, 2}));
+  const Value factors = tape.leaf(lab.values<double>({0.5, -1, 0}, {3, 1}));
+  EXPECT_EQ(values_of(scale_rows(tape, x, factors).data), (std::vector<double>{0.5, 1, -3, -4, 0, 0}));
+}
+
 TEST(Add, GradientsMatchFiniteDifferences) {
   Lab lab;
   gradcheck(lab, {lab.randn({3, 5}), lab.randn({3, 5})}, [](Tape& t, Inputs x) { return add(t, x[0], x[1]); });

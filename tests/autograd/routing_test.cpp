@@ -213,6 +213,49 @@ TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
   for (double g : values_of(replay.take_gradient(logits))) EXPECT_NEAR(g, 0, 16 * tolerance(Dtype::f64, 4));
 }
 
+// Returns logits of four tokens whose distances from the bounds of all near sets exceed a finite difference.
+Tensor mixer_logits(Lab& lab) {
+  return lab.values<double>({1,   0.9,  0.5,  -0.2, 0.7,    // near 1: 0.9; then near 0.9: 0.7
+                             -1,  -1.1, -3,   -1.4, -1.2,   // below zero: near -1: -1.1 and -1.2
+                             0.1, 2,    -2,   1.9,  1.7,    // near 2: 1.9 and 1.7
+                             0.5, -0.6, 0.42, 3,    0.47},  // nothing is near 3
+                            {4, 5});
+}
+
+TEST(SparseMixer, WeightsAreSharesOfTheExpertsNearTheBest) {
+  Lab lab;
+  const Tensor logits = mixer_logits(lab);
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor ids = lab.values<int32_t>({0, 1, 0, 1, 1, 3, 3, 0}, {4, 2});
+  const std::vector<double> weights = values_of(sparse_mixer_weights(tape, {logits}, ids, 0.24).data);
+  const auto share = [](double own, std::initializer_list<double> others) {
+    double sum = std::exp(own);
+    for (const double x : others) sum += std::exp(x);
+    return std::exp(own) / sum;
+  };
+  const std::vector<double> expected{share(1, {0.9}),
+                                     share(0.9, {0.7}),
+                                     share(-1, {-1.1, -1.2}),
+                                     share(-1.1, {-1.2, -1.4}),
+                                     share(2, {1.9, 1.7}),
+                                     share(1.9, {1.7}),
+                                     1,
+                                     share(0.5, {0.42, 0.47})};
+  ASSERT_EQ(weights.size(), expected.size());
+  for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected[i], tolerance(Dtype::f64, 5)) << i;
+}
+
+TEST(SparseMixer, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  for (const std::vector<int32_t>& ids :
+       {std::vector<int32_t>{0, 1, 0, 1, 1, 3, 3, 0}, std::vector<int32_t>{2, 0, 3, 1, 4, 1, 0, 2}}) {
+    const Tensor chosen = lab.values<int32_t>(ids, {4, 2});
+    gradcheck(lab, {mixer_logits(lab)}, [&](Tape& t, Inputs x) { return sparse_mixer_weights(t, x[0], chosen, 0.24); },
+              {.zeros = Zeros::expected});
+  }
+}
+
 TEST(Router, ErrorsNameTheRule) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "kernels of a device report errors later";

@@ -10,8 +10,10 @@ CLI_TESTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 unset HEXAD_FAULT OMPI_MCA_odls_base_sigkill_timeout SLURM_JOB_ID  # tests that need these variables set them
 
-# Runs the program on N ranks under mpirun: `ranks 2 train tiny.yaml`.
-launch=("$MPIEXEC" --oversubscribe --bind-to none)
+# Runs the program on N ranks under the launcher: `ranks 2 train tiny.yaml`.
+# $MPIEXEC_FLAGS replaces the options of Open MPI's launcher.
+read -ra mpiexec_flags <<<"${MPIEXEC_FLAGS---oversubscribe --bind-to none}"
+launch=("$MPIEXEC" "${mpiexec_flags[@]}")
 ranks() { "${launch[@]}" -np "$1" "$HEXAD" "${@:2}"; }
 
 # Runs a command. Sets $code to its exit code. Its output is in the files out and err.

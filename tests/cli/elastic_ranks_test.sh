@@ -96,7 +96,7 @@ test_codes_that_a_new_start_would_repeat_end_the_script() {
 
 test_starts_without_a_new_checkpoint_end_after_the_allowed_number() {
   local code_of_run
-  for code_of_run in 1 6 7 75 137 233 255; do
+  for code_of_run in 1 6 7 9 75 137 233 255; do
     rm -f log
     expect "$code_of_run" "$elastic" --tries 2 --every 1 1 4 bash -c "$(fake "$code_of_run")" - '{ranks}' "$HEXAD" train tiny.yaml
     expect_count 2 log "4 $HEXAD train tiny.yaml"

@@ -57,15 +57,27 @@ test_parm_prints_its_stored_rows() {
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
   while IFS= read -r line; do expect_text out "$line"; done <stored
-  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average"
+  expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
   [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
 }
 
+test_layers_of_table_iii_are_all_different() {
+  layers() { (cd "$root" && awk -f tools/bench/random.awk -f tools/bench/papers/parm_layers.awk -v count="$1" -v seed="$2" </dev/null); }
+  layers 1296 1 >all
+  expect_equal "$(sort -u all | wc -l)" 1296
+  expect_equal "$(grep -o 'tp=.,etp=.' all | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 162 tp=1,etp=2 162 tp=1,etp=4 162 tp=2,etp=1 162 tp=2,etp=2 162 tp=2,etp=4 162 tp=4,etp=1 162 tp=4,etp=2 162 tp=4,etp=4 "
+  layers 1296 2 >others
+  ! cmp -s all others || failed "another seed gives the same order"
+  expect_equal "$(sort all)" "$(sort others)"
+  expect_equal "$(layers 20 1 | tail -n 1 | grep -o 'tp=.,etp=.')" tp=4,etp=4
+}
+
 # Makes a copy of the scripts, with fake versions of the testbed and the programs. The measuring program fails at its
-# second start.
+# second start, in the middle of a row of a layer.
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
-  cp -r "$root/tools/bench" copy/tools
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
   printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash
@@ -77,7 +89,11 @@ STAND_IN
   cat >bench <<'STAND_IN'
 #!/bin/bash
 echo started >>"$STARTS"
-[ "$(grep -c started "$STARTS")" -ne 2 ] || exit 9
+if [ "$(grep -c started "$STARTS")" -eq 2 ]; then
+  while [ "$1" != --layer ]; do shift; done
+  printf '%s\t1\tbaseline\tforward\t0.3\t0.1\t0.1\t0.1\t0.1\t0\t1\t1\t1\n%s\t1\tbaseline\tbackward\t0.' "$2" "$2"
+  exit 9
+fi
 while [ $# -gt 0 ]; do
   if [ "$1" = --layer ]; then
     for schedule in baseline s1 s2aas s2; do
@@ -93,7 +109,7 @@ STAND_IN
   export STARTS=$PWD/starts
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
-  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 45
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7"
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
@@ -105,10 +121,117 @@ STAND_IN
   expect_text err "has rows of other settings: layers 60, seed 1"
 }
 
+test_cost_of_cutting_compares_with_one_chunk() {
+  row() { printf 'M=512,B=256\t1\t%s\tforward\t%s\t%s\t1\t1\t%s\t0\t1\t1\t1\n' "$1" "$2" "$2" "$3"; }
+  { row pn1 2.0 2.0 && row pn2 1.6 1.5 && row cut2 2.5 2.4 && row pn5 1.5 - && row cut5 3.0 -; } >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk \
+    -f tools/bench/papers/eps_devices.awk -f tools/bench/papers/eps_cutting.awk
+  expect_text out "  2        1.250        1.200        0.800  M=512,B=256" "  5        1.500            -        0.750  M=512,B=256"
+}
+
+test_advisers_are_summarised_over_runs() {
+  mkdir one two three
+  cat >one/metrics.jsonl <<'LINES'
+{"kind":"step","step":1,"loss":2.5}
+{"kind":"step","step":9,"loss":2.4,"schedule_choice":{"chosen":"chunks 2","measured_seconds":0.1,"advice":[{"adviser":"MoNTA","verdict":"none","reason":"needs \"tp\""},{"adviser":"Parm","verdict":"wrong","advised":"chunks 4","slower":0.125,"measured":true},{"adviser":"MPMoE","verdict":"right","advised":"chunks 2","slower":0.0,"measured":true}]}}
+LINES
+  cat >two/metrics.jsonl <<'LINES'
+{"kind":"step","step":7,"loss":2.4,"schedule_choice":{"chosen":"chunks 4","measured_seconds":0.1,"advice":[{"adviser":"MoNTA","verdict":"wrong","advised":"chunks 8","slower":-0.05,"measured":false},{"adviser":"Parm","verdict":"right","advised":"chunks 4","slower":0.0,"measured":true},{"adviser":"MPMoE","verdict":"right","advised":"chunks 4","slower":0.0,"measured":true}]}}
+LINES
+  echo '{"kind":"step","step":7,"loss":2.4}' >three/metrics.jsonl
+  expect 0 "$root/tools/bench/papers/advisers.sh" "$PWD/one" "$PWD/two" "$PWD/three"
+  grep -qE '/one, 9 +- +\+12\.5% +right$' out || failed "the row of the first run is missing or wrong: $(cat out)"
+  grep -qE '/two, 7 +-5\.0%\? +right +right$' out || failed "the row of the second run is missing or wrong: $(cat out)"
+  grep -qE '^right, of those asked +0 of 1 +1 of 2 +2 of 2$' out || failed "the counts are missing or wrong: $(cat out)"
+  grep -qE '^extra time, median of measured +- +\+6\.2% +\+0\.0%$' out || failed "the medians are missing or wrong: $(cat out)"
+  expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/three"
+  expect_text err "no run has schedule_choice in metrics.jsonl"
+  expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/four"
+  expect_text err "four/metrics.jsonl: no such file"
+}
+
+# Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In all
+# others, the base takes 0.2 s and the other schedules 0.1 s.
+test_eps_prefill_measures_only_missing_rows() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 6; exec "$@"' >copy/tools/testbed/two_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(wc -l <"$STARTS")" -ne 5 ] || exit 9
+prompts=() schedules=() chunk=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --prompts=*) prompts+=("${1#*=}") ;;
+  --schedule) schedules+=("${2%%:*}") ;;
+  --chunk) chunk=$2 ;;
+  esac
+  shift
+done
+printf '%s\n' '{' '  "data_parallel": 2,' '  "schedules": {' '    "base": "duplicates drop"' '  },' '  "results": ['
+for batch in "${prompts[@]}"; do
+  for schedule in "${schedules[@]}"; do
+    printf '    {\n      "schedule": "%s",\n      "prompts": %s,\n      "length": %s,\n      "pass_length": %s,\n' \
+      "$schedule" "${batch%x*}" "${batch#*x}" "${chunk:-${batch#*x}}"
+    seconds=$([ "$schedule" = base ] && echo 0.2 || echo 0.1)
+    printf '      "tokens_per_second": 1.0,\n      "ttft_seconds": [\n        %s,\n        %s\n      ]\n    },\n' $seconds $seconds
+  done
+done
+printf '  ]\n}\n'
+STAND_IN
+  chmod +x copy/tools/testbed/two_nodes.sh hexad
+  export STARTS=$PWD/starts
+  prefill() { HEXAD=$PWD/hexad copy/tools/bench/papers/eps_prefill.sh --output "$PWD/kept" "$@"; }
+  expect 9 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 4
+  expect 0 prefill
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 9
+  expect_equal "$(wc -l <starts)" 10
+  expect_equal "$(grep -cE '^PN = 5 +\+100\.0% \(\+21\.81\)' out)" 1
+  expect_equal "$(grep -cE '^TP\+EP +2 +\+0\.0% \(-13\.7\)' out)" 1
+  expect_equal "$(grep -cE '^PN = 2 +2 +-50\.0% \(-2[12]\.7\)' out)" 2
+  expect_equal "$(grep -cE '^PN = 8 +2 +-50\.0% \(-1\.26\) +-50\.0% \(-0\.96\)' out)" 1
+  expect_equal "$(grep -cE '^DBRX +5120 +10240 +\+100\.0% +\+52\.4%' out)" 1
+  expect_equal "$(grep -cE '^64 +0\.200 +0\.100 +0\.100 +0\.100 +-50\.0%' out)" 1
+  cp out before
+  expect 0 prefill
+  expect_equal "$(wc -l <starts)" 10
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  expect 2 prefill --rounds 5
+  expect_text err "has rows of other settings"
+}
+
+test_shares_of_threads_are_beside_table_6() {
+  for round in 1 2 3; do
+    printf 'M=512,B=256\t%d\t1.00\tforward\t2\t1\t1\t1\t2\t0\t1\t1\t1\n' $round
+    printf 'M=512,B=256\t%d\t0.50\tforward\t1.6\t1\t1\t1\t1.5\t0\t1\t1\t1\n' $round
+  done >rows
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/eps_share.awk
+  expect_equal "$(grep -cE '^0\.50 +1\.6000 +1\.25 +1\.33 +\+7%$' out)" 1
+  expect_equal "$(grep -cE '^0\.82 +3\.967 +1\.16$' out)" 1
+}
+
 test_whole_step_prints_its_stored_rows() {
   grep -P '^(free|[0-9]+mbit)\t' "$traces/whole-step.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/steps.awk -f tools/bench/papers/whole_step.awk
   expect_text out "200mbit between the nodes; on links that take almost no time, a step of fastmoe takes" "auto/fastest"
+}
+
+test_exposed_prints_its_stored_rows() {
+  local step
+  echo "commit:    abc" >rows
+  for step in 1 2 3; do
+    printf '1\t%s\t1.%d\t%s\t%s\t2.0\t5.%d\n' before $step dp 0.8 $step before $step ep 0.2 $step now $step dp 0.4 $step \
+      now $step ep 0.2 $step fifo $step dp 1.0 $step >>rows
+  done
+  expect 0 "$root/tools/bench/exposed.sh" --rows "$PWD/rows"
+  expect_text out "commit:    abc" "ZeRO level, variant, round.step, class"
+  expect_equal "$(awk '$1 == 1 && NF == 10 { print $2, $4, $7, $10 }' out)" \
+    "$(printf '%s\n' 'before 50.0% 10.0% 40.0%' 'now 30.0% 10.0% 20.0%' 'fifo 50.0% 0.0% 50.0%')"
+  printf '1\tnow\t2.1\tdp\t0.4\t2.0\t6.0\n' >>rows
+  expect 1 "$root/tools/bench/exposed.sh" --rows "$PWD/rows"
+  expect_text err "ZeRO 1, now, step 2.1: loss 6.0, expected 5.1"
 }
 
 run_tests "$@"

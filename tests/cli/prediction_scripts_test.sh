@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up. Also the
-# refusals of papers/parm.sh.
+# refusals of papers/parm.sh and papers/parm_placements.sh.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 
@@ -26,9 +26,12 @@ test_predictions_are_hashed_and_kept() {
   cmp first.tsv steps/predictions.tsv || failed "the same seed gave other predictions"
 }
 
-test_parm_refuses_more_layers_than_it_can_draw() {
-  expect 2 "$scripts/papers/parm.sh" --layers 1621
-  expect_text err "--layers 1621: must be at most 1620"
+test_parm_refuses_more_layers_than_table_iii_has() {
+  local script
+  for script in parm.sh parm_placements.sh; do
+    expect 2 "$scripts/papers/$script" --layers 1297
+    expect_text err "--layers 1297: must be at most 1296, the number of layers of Table III"
+  done
 }
 
 test_errors_of_predicted_steps_are_summarised() {

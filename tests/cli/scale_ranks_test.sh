@@ -57,6 +57,63 @@ test_an_interrupted_experiment_continues() {
   expect_equal "$(states finished)" 4
 }
 
+# True if two runs of one rank can have cores of their own. Otherwise, expects the experiment to be refused for this reason.
+two_cores_are_there() {
+  "$HEXAD" scale e.yaml ranks=[1] >out 2>err && return 0
+  code=$?
+  expect_equal "$code" 2
+  expect_text err 'at_once (2) cannot be more than 1: the smallest points need 1 and 1 core'
+  expect_nothing_at results
+  return 1
+}
+
+test_runs_at_once_have_cores_of_their_own_and_are_counted() {
+  make_experiment 'at_once: 2'
+  two_cores_are_there || return 0
+  expect_text out '4 runs executed, 0 finished before, 0 failed' 'Up to 2 runs executed at the same time'
+  expect_equal "$(cat results/*/repeat-1.json | grep -cF '"beside": 1')" 2
+  expect_text results/report.html 'runs beside' 'Up to 2 runs executed at the same time'
+  expect_text results/scale.csv ',runs_beside,'
+  sed -i 's/finished/started/' results/ranks-1_lr-0.01/repeat-1.json
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_text out '1 run executed, 3 finished before'
+  expect_text results/ranks-1_lr-0.01/repeat-1.json '"beside": 0'
+  expect 2 "$HEXAD" scale e.yaml ranks=[1] at_once=1
+  expect_text err 'belongs to another experiment: at_once: 2 -> 1'
+}
+
+test_runs_at_once_that_were_interrupted_start_again() {
+  make_experiment 'at_once: 2'
+  two_cores_are_there || return 0
+  rm -r results
+  sed -i 's/^steps: 3/steps: 400/' e.yaml
+  "$HEXAD" scale e.yaml ranks=[1] >first 2>&1 &
+  local scale=$!
+  wait_until test -f results/ranks-1_lr-0.01/repeat-1/metrics.jsonl
+  wait_until test -f results/ranks-1_lr-0.02/repeat-1/metrics.jsonl
+  kill -TERM $scale
+  wait $scale
+  expect_equal $? 143
+  expect_equal "$(states started)" 2
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_equal "$(states finished)" 4
+}
+
+test_runs_at_once_that_would_share_something_are_refused() {
+  make_experiment 'at_once: 2'
+  expect 2 "$HEXAD" scale e.yaml 'set=[train.threads=auto]'
+  expect_text err 'e.yaml:10: at_once (2) needs a number of threads for each rank (train.threads)'
+  expect 2 "$HEXAD" scale e.yaml launcher=env
+  expect_text err 'at_once (2) cannot be more than 1 with a launcher of the experiment'
+  expect 2 "$HEXAD" scale e.yaml 'set=[train.threads=4096]' ranks=[2]
+  expect_text err 'at_once (2) cannot be more than 1: point ranks-2_lr-0.01 needs 8192 cores, but there are'
+  expect 2 "$HEXAD" scale e.yaml ranks_per_node=1
+  expect_text err 'runs would share the links of the 2 nodes of point ranks-2_lr-0.01'
+  expect 2 "$HEXAD" scale e.yaml --submit
+  expect_text err '--submit is given, but at_once (2) is more than 1'
+  expect_nothing_at results
+}
+
 test_a_dry_run_lists_points_and_runs_nothing() {
   make_experiment
   expect 0 "$HEXAD" scale e.yaml --dry-run

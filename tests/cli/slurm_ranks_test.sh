@@ -148,6 +148,29 @@ test_validate_in_an_allocation_prints_srun() {
   expect_text out "step 6/6"
 }
 
+test_points_of_an_experiment_run_at_once_on_nodes_of_their_own() {
+  cat >e.yaml <<'Y'
+recipe: tiny.yaml
+dir: results
+set: [checkpoint.every=0, checkpoint.at_end=false]
+ranks: [2]
+vary:
+  - {name: lr, key: optim.lr, values: [0.01, 0.02]}
+repeats: 2
+steps: 3
+warmup_steps: 1
+at_once: 2
+Y
+  expect 2 salloc --quiet --nodes 2 --ntasks-per-node=2 "$HEXAD" scale e.yaml
+  expect_text err "at_once (2) needs ranks_per_node or a cluster file"
+  expect 2 salloc --quiet --nodes 1 --ntasks-per-node=2 "$HEXAD" scale e.yaml ranks_per_node=2
+  expect_text err "the smallest points need 1 and 1 node, but there are only 1"
+  expect 0 salloc --quiet --nodes 2 --ntasks-per-node=2 "$HEXAD" scale e.yaml ranks_per_node=2
+  expect_text out "4 runs executed, 0 finished before, 0 failed" "Up to 2 runs executed at the same time"
+  expect_equal "$(cat results/*/repeat-1.json | grep -cF '"beside": 1')" 2
+  expect_equal "$(sed -n 's/.* host \([^,]*\), pid.*/\1/p' results/*/repeat-1/log/rank-0000.log | sort -u | wc -l)" 2
+}
+
 # Submits a script of recipes/slurm with two ranks per node. Its output is in SCRIPT.out.
 scripts=$CLI_TESTS/../../recipes/slurm
 submit_script() { # SCRIPT SBATCH_OPTION... -- ARGUMENT...

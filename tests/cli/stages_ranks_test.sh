@@ -70,9 +70,12 @@ test_simulate_and_plan_take_one_stage() {
   expect_text err "--stage and --out are given"
 }
 
-test_bench_predict_refuses_stages() {
-  expect 2 ranks 4 bench predict "$recipe"
-  expect_text err "has 3 stages, but one layout is measured"
+test_bench_refuses_stages() {
+  local kind
+  for kind in predict prefill; do
+    expect 2 ranks 4 bench $kind "$recipe"
+    expect_text err "has 3 stages, but one layout is measured"
+  done
 }
 
 run_tests "$@"

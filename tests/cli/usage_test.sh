@@ -55,7 +55,8 @@ test_help_shows_defaults_and_fits_a_terminal() {
   expect_no_text out "several times ["  # a list has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"
-  for command in train generate eval validate prepare tokenize inspect env "bench gemm" "bench predict" profile verify; do
+  for command in train generate eval validate prepare tokenize inspect env "bench gemm" "bench predict" "bench prefill" profile \
+    verify; do
     # shellcheck disable=SC2086
     expect 0 "$HEXAD" $command --help
     expect_equal "$(awk 'length > 100' out)" ""

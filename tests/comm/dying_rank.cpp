@@ -1,5 +1,5 @@
-// Program started under mpirun by world_test.cpp. Rank 1 fails in the way named by the argument while the other ranks
-// wait for it.
+// Program that world_test.cpp starts under the MPI launcher. Rank 1 fails in the way named by the argument while the
+// other ranks wait for it.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -11,9 +11,11 @@
 
 using namespace hexad;
 
-// Prints that MPI_Abort was called.
+// Prints that MPI_Abort was called. Then waits, because MPICH's launcher ends at the call and drops output that it has
+// not read.
 extern "C" int MPI_Abort(MPI_Comm communicator, int code) {
   std::fprintf(stderr, "MPI_Abort is called\n");
+  usleep(200'000);
   return PMPI_Abort(communicator, code);
 }
 

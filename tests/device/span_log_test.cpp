@@ -32,6 +32,21 @@ TEST(SpanLog, RecordsNoSpanBeforeStart) {
   EXPECT_TRUE(second.device.empty());
 }
 
+TEST(SpanLog, EmptySpansAreNumberedLikeOthers) {
+  DeviceContext context;
+  SpanLog& log = context.spans();
+  EXPECT_THROW(log.add_empty("before", -1), std::logic_error);
+  log.start();
+  const Span outer(log, "outer");
+  log.add_empty("empty", log.innermost());
+  log.add_empty("inner", 1);
+  EXPECT_EQ(log.innermost(), 0) << "empty spans have ended";
+  const std::vector<Recorded> spans = log.stop().host;
+  EXPECT_EQ(names_of(spans), (std::vector<std::string>{"outer", "empty", "inner"}));
+  EXPECT_EQ(spans[1].around, 0);
+  EXPECT_EQ(spans[2].around, 1);
+}
+
 TEST(SpanLog, SpansMayBeNestedAndEndInAnyOrder) {
   DeviceContext context;
   SpanLog& log = context.spans();

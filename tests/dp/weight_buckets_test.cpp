@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
+
 #include "parallel/comm/thread_group.h"
 #include "tests/support/compare.h"
 
@@ -88,6 +91,73 @@ TEST(WeightBuckets, UpdateOfOwnedWeightsReachesEveryRank) {
         for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
       }
     });
+}
+
+// Fills the owned weights of all layers with `value`.
+void fill_owned(Model& m, double value) {
+  for (Parameter* p : m.all) kernels::kernels(m.context).pointwise.fill(m.stream(), p->owned_weights(), value);
+}
+
+// Rank 1 updates only after the update of rank 0 has returned, so rank 0 must not wait for the gathers. Under
+// Zero::weights, an update gathers nothing.
+TEST(WeightBuckets, UpdateReturnsBeforeWeightsArriveAtTheirUse) {
+  for (const Zero zero : sharded) {
+    std::promise<void> returned;
+    comm::with_ranks(2,
+                     [&](const comm::ProcessGroup& world) {
+                       Model m(world, zero);
+                       const auto update = [&] {
+                         m.weights->update(
+                             m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
+                       };
+                       if (world.rank() == 0) {
+                         update();
+                         returned.set_value();
+                       } else {
+                         EXPECT_EQ(returned.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
+                         update();
+                       }
+                       for (int64_t l = 0; l < layers; ++l) {
+                         const std::vector<double> values = values_of(m.use(l));
+                         for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], i < 32 ? 1 : 2) << i;
+                       }
+                     },
+                     {.watchdog_seconds = 20});
+  }
+}
+
+TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
+  for (const Zero zero : {Zero::states, Zero::gradients})
+    comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
+      Model m(world, zero);
+      m.weights->update(
+          m.stream(), [&] { fill_owned(m, 1 + world.rank()); }, dp::Arrival::at_use);
+      m.weights->complete(m.stream());
+      for (Parameter* p : m.all) {
+        EXPECT_TRUE(p->weights_stay());
+        EXPECT_EQ(values_of(p->local()).front(), 1);
+        EXPECT_EQ(values_of(p->local()).back(), 2);
+      }
+    });
+}
+
+// An update waits for the gathers of the previous update, which read the weights that it writes.
+TEST(WeightBuckets, UpdatesInARowDoNotMix) {
+  for (const Zero zero : {Zero::states, Zero::gradients})
+    for (const uint64_t seed_of_delays : {1, 2})
+      comm::with_ranks(
+          3,
+          [&](const comm::ProcessGroup& world) {
+            Model m(world, zero);
+            for (int value = 1; value <= 3; ++value) {
+              m.weights->update(
+                  m.stream(), [&] { fill_owned(m, value); }, dp::Arrival::at_use);
+              const std::vector<double> values = values_of(m.use(value));
+              EXPECT_EQ(values, std::vector<double>(values.size(), value));
+            }
+            m.weights->complete(m.stream());
+          },
+          {.jitter = {.seed = seed_of_delays, .max_delay = std::chrono::microseconds(300)}, .watchdog_seconds = 20});
 }
 
 using Layers = std::vector<int64_t>;

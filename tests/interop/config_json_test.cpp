@@ -163,8 +163,10 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
   refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
-  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}},
-               "rope_type is \"longrope\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}},
+               "rope_type is \"dynamic\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
+               "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
   refused_with("qwen3", "rope_scaling", {{"rope_type", "linear"}}, "rope_scaling differs from rope_parameters");
 }
@@ -249,6 +251,112 @@ TEST(ReadConfig, ClampOfOlmoeBecomesTheClampOfTheRecipe) {
   EXPECT_EQ(keys_of_config(config).real("model.qkv_clip"), 8.0);
 }
 
+TEST(ReadConfig, AttentionOfLlama4BecomesRecipeKeys) {
+  Json config = golden_config("llama4_text");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.integer("model.no_rotary_every"), 4);
+  EXPECT_EQ(keys.integer("model.full_attention_every"), 4);
+  EXPECT_EQ(keys.integer("model.attention_chunk"), 8);
+  EXPECT_EQ(keys.real("model.temperature.scale"), 0.5);
+  EXPECT_EQ(keys.integer("model.temperature.floor"), 4);
+  EXPECT_EQ(keys.text("model.qk_norm"), "unit");
+  EXPECT_EQ(keys.text("model.moe.weigh"), "input");
+  EXPECT_EQ(keys.shared_width(), 8);
+  for (int64_t l = 0; l < 4; ++l) EXPECT_EQ(keys.is_moe(l), l % 2 == 1) << l;
+  for (const char* key : {"no_rope_layers", "layer_types", "moe_layers"}) config.erase(key);
+  EXPECT_EQ(ModelKeys::differences(keys, keys_of_config(config)), std::vector<std::string>());
+}
+
+TEST(ReadConfig, AttentionOfLlama4MayHaveNoChunksAndNoTemperature) {
+  Json config = golden_config("llama4_text");
+  config["attention_chunk_size"] = nullptr, config["attn_temperature_tuning"] = 0, config["use_qk_norm"] = false;
+  expect_contains(refusal(config), "attention_chunk_size is null, expected a number of tokens");
+  config["layer_types"] = Json(std::vector<std::string>(4, "full_attention"));
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  const ModelKeys& keys = read.keys;
+  EXPECT_TRUE(keys["model.attention_chunk"].is_null());
+  EXPECT_EQ(keys.integer("model.full_attention_every"), 0);
+  EXPECT_EQ(keys.real("model.temperature.scale"), 0);
+  EXPECT_EQ(keys.text("model.qk_norm"), "none");
+  EXPECT_EQ(nlohmann::json::parse(write_config(*read.family, keys, "", "float32"))["attention_chunk_size"], 8192);
+}
+
+TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
+  const auto refused_with = [](const std::string& key, const Json& value, const std::string& part) {
+    Json config = golden_config("llama4_text");
+    config[key] = value;
+    expect_contains(refusal(config), part);
+  };
+  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers does not single out every n-th block");
+  refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
+  refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers has 2, expected 0 (no rotary positions) or 1");
+  refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
+  refused_with("moe_layers", {7}, "moe_layers is [7], expected a list of numbers from 0 to 3");
+  refused_with("num_experts_per_tok", 2, "num_experts_per_tok is 2, expected 1");
+}
+
+TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
+  Json config = golden_config("phimoe");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.text("model.moe.router"), "sparse_mixer");
+  EXPECT_EQ(keys.real("model.moe.mixer_jitter"), 0.2);
+  EXPECT_EQ(keys.integer("model.window"), 20);
+  EXPECT_TRUE(keys.flag("model.bias") && keys.flag("model.qkv_bias") && keys.flag("model.o_bias"));
+  EXPECT_TRUE(keys.flag("model.head_bias"));
+  EXPECT_FALSE(keys.flag("model.moe.expert_bias"));
+  config["num_experts_per_tok"] = 3;
+  expect_contains(refusal(config), "num_experts_per_tok is 3, expected 2");
+}
+
+TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeysAndIsWrittenAgain) {
+  Json config = golden_config("phimoe");
+  const ModelKeys keys = keys_of_config(config);
+  EXPECT_EQ(keys.text("model.rotary_scaling.kind"), "longrope");
+  EXPECT_EQ(keys["model.rotary_scaling.short_factors"].dump(), "[1.0,1.5]");
+  EXPECT_EQ(keys.real("model.rotary_scaling.long_magnitude"), 1.3);
+  EXPECT_EQ(keys.integer("model.rotary_scaling.original_context"), 32);
+  EXPECT_TRUE(read_config(config.dump(), "config.json").notes.empty());
+  config["rope_parameters"]["original_max_position_embeddings"] = 16;
+  expect_contains(read_config(config.dump(), "config.json").notes.at(0), "long_factor applies to texts of any length");
+  config["rope_parameters"]["long_factor"] = "wide";
+  expect_contains(refusal(config), "rotary long_factor is \"wide\", expected a list of numbers");
+}
+
+TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {
+  const ModelKeys keys = keys_of_config(golden_config("dbrx"));
+  EXPECT_EQ(keys.integer("model.kv_heads"), 2);
+  EXPECT_EQ(keys.real("model.qkv_clip"), 0.5);
+  EXPECT_EQ(keys.real("model.rotary_theta"), 20000);
+  EXPECT_EQ(keys.text("model.norm"), "layer_norm");
+  EXPECT_FALSE(keys.flag("model.bias"));
+  EXPECT_EQ(keys.integer("model.moe.experts"), 4);
+  EXPECT_EQ(keys.integer("model.moe.expert_hidden"), 8);
+  EXPECT_TRUE(keys.flag("model.moe.normalize"));
+}
+
+TEST(ReadConfig, WeightsOfDbrxAreDividedByTheirSumOrNotAtAll) {
+  Json config = golden_config("dbrx");
+  config["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
+  EXPECT_FALSE(keys_of_config(config).flag("model.moe.normalize"));
+  config["ffn_config"]["moe_normalize_expert_weights"] = 2;
+  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 or null");
+}
+
+TEST(ReadConfig, BadSectionsAreRefusedByName) {
+  const auto refused_with = [](const std::string& section, const std::string& key, const Json& value,
+                               const std::string& part) {
+    Json config = golden_config("dbrx");
+    config[section][key] = value;
+    expect_contains(refusal(config), part);
+  };
+  refused_with("attn_config", "window", 4, "attn_config.window (4) is not known for dbrx and may change the model");
+  refused_with("attn_config", "rope_theta", 7.0, "attn_config.rope_theta is 7.0, but rope_theta is 20000.0");
+  refused_with("ffn_config", "ffn_act_fn", {{"name", "gelu"}}, "ffn_config.ffn_act_fn is {\"name\":\"gelu\"}");
+  Json config = golden_config("dbrx");
+  config["attn_config"] = 5;
+  expect_contains(refusal(config), "attn_config is 5, expected an object");
+}
+
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);
@@ -274,6 +382,18 @@ TEST(WriteConfig, ChangedKeysAreWrittenAndOthersKept) {
   EXPECT_EQ(written["bos_token_id"], 7);
   EXPECT_EQ(written["dtype"], "bfloat16");
   EXPECT_EQ(written["rope_parameters"], config["rope_parameters"]);
+}
+
+TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
+  const Json config = golden_config("dbrx");
+  ForeignConfig read = read_config(config.dump(), "config.json");
+  read.keys.set("model.qkv_clip", 0.25, "test");
+  read.keys.set("model.rotary_theta", 5e5, "test");
+  Json expected = config;
+  expected["attn_config"]["clip_qkv"] = 0.25;
+  expected["attn_config"]["rope_theta"] = expected["rope_parameters"]["rope_theta"] = 5e5;
+  const std::string written = write_config(*read.family, read.keys, config.dump(), "");
+  EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
 }
 
 TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {

@@ -27,7 +27,7 @@ namespace {
 // Sums in another order and tables of rotary angles in f32 differ by rounding.
 constexpr double logit_tolerance = 1e-5, loss_tolerance = 1e-6, gradient_tolerance = 1e-4;
 
-const std::vector<std::string> with_gradients{"qwen3_moe", "glm4_moe", "mixtral", "llama"};
+const std::vector<std::string> with_gradients{"qwen3_moe", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama"};
 
 /// Returns the largest difference relative to the largest expected value.
 double difference(const std::vector<double>& expected, const std::vector<double>& actual) {
@@ -90,8 +90,8 @@ double GoldenModels::logit_difference() {
   TrainingRun run(recipe(), alone_);
   run.init_from(imported());
   const FixedSource source = reference.source();
-  const MicroBatch batch =
-      make_micro_batch(source.batch(0, reference.sequences), 0, reference.sequences, run.instance.context);
+  const MicroBatch batch = make_micro_batch(source.batch(0, reference.sequences), 0, reference.sequences,
+                                            run.instance.context, {}, 0, run.instance.model.config().attention_chunk);
   const auto policy = keep_policy();
   Tape tape(run.instance.context.compute(), *policy, Tape::Mode::forget);
   return difference(reference.values("logits"), values_of(run.instance.model.logits(tape, {.batch = batch})));
@@ -152,7 +152,7 @@ TEST_P(GoldenModels, LogitsGradientsAndExportMatchTransformers) {
 }
 INSTANTIATE_TEST_SUITE_P(, GoldenModels,
                          testing::Values("qwen3_moe", "qwen2_moe", "olmoe", "ernie4_5_moe", "glm4_moe", "mixtral",
-                                         "minimax_m2", "llama", "qwen3", "gpt2"),
+                                         "minimax_m2", "llama4_text", "phimoe", "dbrx", "llama", "qwen3", "gpt2"),
                          [](const auto& i) { return i.param; });
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_P(ImportedLayouts, TrainAsOnOneRankAndAreExported) {
 }
 INSTANTIATE_TEST_SUITE_P(, ImportedLayouts,
                          testing::Values("qwen2_moe", "olmoe", "ernie4_5_moe", "glm4_moe", "mixtral", "minimax_m2",
-                                         "qwen3"),
+                                         "llama4_text", "phimoe", "dbrx", "qwen3"),
                          [](const auto& i) { return i.param; });
 
 }  // namespace

@@ -4,8 +4,8 @@ namespace hexad::tests {
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family : {product_cases, norm_cases, activation_cases, attention_cases, routing_cases, router_loss_cases,
-                      slot_cases, wire_cases, loss_cases, pointwise_cases, optimizer_cases})
+  for (auto family : {product_cases, norm_cases, activation_cases, attention_cases, delta_cases, routing_cases,
+                      router_loss_cases, slot_cases, wire_cases, loss_cases, pointwise_cases, optimizer_cases})
     for (Case& c : family()) all.push_back(std::move(c));
   return all;
 }

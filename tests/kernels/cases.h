@@ -40,6 +40,7 @@ std::vector<Case> product_cases();
 std::vector<Case> norm_cases();
 std::vector<Case> activation_cases();
 std::vector<Case> attention_cases();
+std::vector<Case> delta_cases();
 std::vector<Case> routing_cases();
 std::vector<Case> router_loss_cases();
 std::vector<Case> slot_cases();

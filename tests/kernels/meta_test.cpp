@@ -82,6 +82,17 @@ TEST(MetaKernels, CountTheOperationsOfAttention) {
   EXPECT_EQ(m.run->attention_flops, all);
 }
 
+TEST(MetaKernels, CountTheProductsOfTheDeltaRule) {
+  Meta m;
+  const Tensor q = m.empty({16, 2, 4}), v = m.empty({16, 6, 5}), gates = m.empty({16, 6}, Dtype::f32);
+  const Tensor states = m.empty({2, 6, 4, 5}, Dtype::f32);
+  const DeltaRuleOperands operands{q, q, v, gates, gates};
+  m.k.delta_rule.forward(m.stream, v, states, operands, {.sequences = 2});
+  EXPECT_EQ(m.run->product_flops, 3 * 2 * 16 * 6 * 4 * 5) << "three products with the state";
+  m.k.delta_rule.backward(m.stream, {q, q, v, gates, gates}, v, {}, operands, {.sequences = 2});
+  EXPECT_EQ(m.run->product_flops, 9 * 2 * 16 * 6 * 4 * 5);
+}
+
 // The host receives the number of rows of each expert, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {

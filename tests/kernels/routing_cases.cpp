@@ -139,6 +139,31 @@ std::vector<Case> routing_cases() {
          }
        }},
   };
+  for (const int64_t slots : {1, 2, 3}) {
+    constexpr int64_t experts = 9;
+    constexpr double tolerance = 0.7;
+    // Each token's experts are consecutive, so the first one is seldom the best one.
+    const auto ids_of = [slots](Trial& r) {
+      std::vector<int32_t> ids;
+      for (int64_t i = 0; i < r.size.rows * slots; ++i)
+        ids.push_back(static_cast<int32_t>((i / slots * 4 + i % slots) % experts));
+      return r.values<int32_t>(ids, {r.size.rows, slots});
+    };
+    cases.push_back({"sparse_mixer_forward_" + std::to_string(slots),
+                     entry(&KernelTable::sparse_mixer, &SparseMixerKernels::forward), [=](K k, Trial& r) {
+                       const int64_t t = r.size.rows;
+                       k.sparse_mixer.forward(r.stream, r.output({t, slots}, r.acc(), experts),
+                                              r.normal({t, experts}, r.acc()), ids_of(r), tolerance);
+                     }});
+    cases.push_back({"sparse_mixer_backward_" + std::to_string(slots),
+                     entry(&KernelTable::sparse_mixer, &SparseMixerKernels::backward), [=](K k, Trial& r) {
+                       const int64_t t = r.size.rows;
+                       k.sparse_mixer.backward(r.stream, r.output({t, experts}, r.acc(), experts),
+                                               r.normal({t, slots}, r.acc()), r.normal({t, experts}, r.acc()),
+                                               ids_of(r), tolerance);
+                       r.expect_zeros();  // only near experts have a gradient
+                     }});
+  }
   for (const auto& [name, experts, rule] : rules()) {
     const auto operands = [experts = experts, rule = rule](Trial& r) {
       struct {

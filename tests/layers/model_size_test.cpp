@@ -51,12 +51,18 @@ INSTANTIATE_TEST_SUITE_P(, PublishedModel,
                                          Published{"qwen3-30b-a3b", 30.5, 3.3, 0.06},
                                          Published{"qwen3-235b-a22b", 235, 22, 0.5},
                                          Published{"glm-4.5-air", 106, 12, 0.5, 2 * int64_t{151'552} * 4096},
-                                         Published{"arctic", 480, 17, 0.5}),
+                                         Published{"llama-4-scout", 107.8, 17.2, 0.06},
+                                         Published{"phi-3.5-moe", 41.9, 6.6, 0.06}, Published{"arctic", 480, 17, 0.5}),
                          [](const auto& i) {
                            std::string name = i.param.recipe;
                            std::erase_if(name, [](char c) { return c == '-' || c == '.'; });
                            return name;
                          });
+
+// The authors count 109 billion with the vision encoder, which this recipe lacks.
+TEST(ModelSize, M1_Llama4ScoutHasTheParametersOfItsTextPart) {
+  EXPECT_EQ(size_of_recipe("models/llama-4-scout.yaml").parameters, 107'769'861'120);
+}
 
 TEST(ModelSize, M1_Qwen3AndOlmoeHaveEveryParameterOfTheirPublishedWeights) {
   EXPECT_EQ(size_of_recipe("models/qwen3-30b-a3b.yaml").parameters, 30'532'122'624);
@@ -115,6 +121,18 @@ TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
 }
 
+// The published count is 80 billion, rounded; the active ones include embedding and head.
+TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
+  const ModelSize s = size_of_recipe("models/qwen3-next-80b-a3b.yaml");
+  // A delta net has q and k of 2048 columns; v, gate and output of 4096; decay and write of 32; filters of 4 taps; two
+  // numbers a head; and a norm. Attention has q, gate and output of 4096 columns, k and v of 512, and two norms.
+  const int64_t d = 2048, delta = 2 * d * 2048 + 3 * d * 4096 + 2 * d * 32 + 8192 * 4 + 2 * 32 + 128,
+                attention = 3 * d * 4096 + 2 * d * 512 + 2 * 256, experts = 513 * 3 * d * 512 + 512 * d + d;
+  EXPECT_EQ(s.parameters, 2 * 151'936 * d + 36 * delta + 12 * attention + 48 * (experts + 2 * d) + d);
+  EXPECT_NEAR(static_cast<double>(s.parameters) / 1e9, 80, 0.5);
+  EXPECT_EQ(s.active_parameters, s.parameters - 48 * 502 * 3 * d * 512);
+}
+
 TEST(ModelSize, M1_FlopsOfATokenOfMixtralEqualTheHandCount) {
   // A layer has q and output of 4096 x 4096 each, k and v of 4096 x 1024 each, and the router of 4096 x 8. It also has
   // two experts with three matrices of 4096 x 14336 each. The head is 4096 x 32000. The embedding is a table.
@@ -141,6 +159,25 @@ TEST(ModelSize, M1_FlopsOfATokenOfASmallModelEqualTheHandCount) {
   EXPECT_DOUBLE_EQ(
       model_size(small_recipe({"model.window=4", "model.full_attention_every=2"}).model, Registry()).flops_per_token,
       expected - 12 * 16);
+}
+
+// With 4 value heads of 5 and 2 key heads of 3, q and k have 16 x 6 weights each, and v, gate and output 16 x 20 each.
+TEST(ModelSize, DeltaNetsCountProjectionsAndTheProductsOfTheRule) {
+  const auto size = [](const char* heads) {
+    return model_size(
+        small_recipe({"model.full_attention_every=2", "model.delta_net.key_heads=2", "model.delta_net.key_size=3",
+                      "model.delta_net.value_size=5", std::string("model.delta_net.heads=") + heads})
+            .model,
+        Registry());
+  };
+  const ModelSize four = size("4"), eight = size("8");
+  const double projections = 16 * (2 * 6 + 3 * 20 + 2 * 4), more = 16 * (3 * 20 + 2 * 4);
+  const double attention = 6 * (2 * 256 + 2 * 128) + 12 * 16 * 4.0;
+  EXPECT_DOUBLE_EQ(four.flops_per_token, model_size(small_recipe().model, Registry()).flops_per_token - attention +
+                                             6 * projections + 18 * 3 * 5 * 4);
+  EXPECT_DOUBLE_EQ(eight.flops_per_token - four.flops_per_token, 6 * more + 18 * 3 * 5 * 4);
+  EXPECT_EQ(eight.parameters - four.parameters, 16 * (3 * 20 + 2 * 4) + 20 * 4 + 2 * 4)
+      << "projections, filters of 4 taps, and two numbers a head";
 }
 
 TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
@@ -180,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(
         Overrides{}, Overrides{"model.bias=true"}, Overrides{"model.bias=true", "model.norm=layer_norm"},
         Overrides{"model.qkv_bias=true"}, Overrides{"model.o_bias=true"}, Overrides{"model.norm=layer_norm"},
         Overrides{"model.tied_embedding=true"}, Overrides{"model.position=learned"}, Overrides{"model.qk_norm=head"},
-        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"},
+        Overrides{"model.qk_norm=all_heads"}, Overrides{"model.sinks=true"}, Overrides{"model.head_bias=true"},
+        Overrides{"model.attention_chunk=4", "model.no_rotary_every=2", "model.qk_norm=unit"},
         Overrides{"model.moe.expert_bias=true", "model.moe.router_bias=true"},
         Overrides{"model.moe.shared_experts=2", "model.moe.shared_hidden=7", "model.bias=true"},
         Overrides{"model.moe.shared_experts=1", "model.moe.shared_gate=true"}, Overrides{"model.prediction_blocks=2"},

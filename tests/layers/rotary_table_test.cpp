@@ -59,6 +59,49 @@ TEST(RotaryTable, HoldsCosineAndSineOfPositionTimesFrequency) {
     }
 }
 
+TEST(RotaryTable, LongRopeDividesEachFrequencyByTheFactorOfItsContext) {
+  RotaryScalingConfig scaling{.kind = RotaryScaling::longrope};
+  for (int64_t i = 0; i < half; ++i) {
+    scaling.short_factors.push_back(1 + 0.1 * static_cast<double>(i));
+    scaling.long_factors.push_back(2 + static_cast<double>(i));
+  }
+  scaling.short_magnitude = 1.25, scaling.long_magnitude = 1.5;
+  for (const auto& [original, factors, magnitude] :
+       {std::tuple{positions, &scaling.short_factors, 1.25}, {positions - 1, &scaling.long_factors, 1.5}}) {
+    scaling.original_context = original;
+    const RotaryTable t = table(scaling);
+    for (int64_t i = 0; i < half; ++i) {
+      const double plain = std::pow(theta, -static_cast<double>(i) / half);
+      EXPECT_NEAR(entry(t, i).frequency, plain / (*factors)[i], 1e-13) << i;
+      EXPECT_NEAR(entry(t, i).magnitude, magnitude, 1e-13) << i;
+    }
+  }
+}
+
+TEST(RotaryTable, OfATemperatureMultipliesByTheFactorOfThePosition) {
+  static device::DeviceContext context(on_test_device());
+  const RotaryTable t(8, 4, layers::TemperatureConfig{.scale = 0.5, .floor = 3}, Dtype::f64, context);
+  for (const double s : values_of(t.sine)) EXPECT_EQ(s, 0);
+  const std::vector<double> factors = values_of(t.cosine);
+  ASSERT_EQ(factors.size(), 16u);
+  for (size_t p = 0; p < 8; ++p)
+    for (size_t i = 0; i < 2; ++i)
+      EXPECT_DOUBLE_EQ(factors[2 * p + i], 1 + 0.5 * std::log(1.0 + static_cast<double>((p + 1) / 3))) << p;
+}
+
+// The bounds are equal in Llama 4 Scout.
+TEST(RotaryTable, Llama3WithEqualBoundsKeepsOrDividesEachFrequency) {
+  RotaryScalingConfig scaling{.kind = RotaryScaling::llama3, .factor = 16};
+  scaling.low_freq_factor = scaling.high_freq_factor = 1;
+  scaling.original_context = 64;
+  const RotaryTable t = table(scaling);
+  for (int64_t i = 0; i < half; ++i) {
+    const double plain = std::pow(theta, -static_cast<double>(i) / half);
+    const bool fast = 64 * plain / (2 * std::numbers::pi) >= 1;
+    EXPECT_NEAR(entry(t, i).frequency, fast ? plain : plain / 16, 1e-13) << i;
+  }
+}
+
 TEST(RotaryTable, YarnOfFactorOneHasNoEffect) {
   YarnConfig yarn;
   yarn.factor = 1, yarn.original_context = 8;

@@ -48,7 +48,8 @@ data::Batch sequence(bool two_documents) {
 // Returns the logits on the host, because they may outlive the model.
 Tensor logits(ModelInstance& instance, const data::Batch& batch) {
   const auto policy = keep_policy();
-  const MicroBatch micro = make_micro_batch(batch, 0, batch.count, instance.context);
+  const MicroBatch micro =
+      make_micro_batch(batch, 0, batch.count, instance.context, {}, 0, instance.model.config().attention_chunk);
   Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
   return to_host(instance.model.logits(tape, {.batch = micro}));
 }
@@ -230,7 +231,8 @@ TEST_P(OddSizes, F27_GradientsMatchFiniteDifferences) {
     std::ranges::fill(tokens.first, 0), std::ranges::fill(tokens.last, 5);
     for (size_t t = 0; t < tokens.positions.size(); ++t) tokens.positions[t] = static_cast<int32_t>(t % 5);
   }
-  const MicroBatch batch = make_micro_batch(tokens, 0, 2, lab.context, {}, recipe.model.prediction_blocks);
+  const MicroBatch batch =
+      make_micro_batch(tokens, 0, 2, lab.context, {}, recipe.model.prediction_blocks, recipe.model.attention_chunk);
   ModelStatistics statistics(1 + recipe.model.prediction_blocks, std::max<int64_t>(1, recipe.model.moe.experts),
                              lab.context);
   gradcheck(lab, {},
@@ -259,6 +261,32 @@ INSTANTIATE_TEST_SUITE_P(
             {"model.hidden=65", "model.heads=5", "model.kv_heads=5", "model.vocab=31", "model.position=learned",
              "model.moe.experts=5", "model.moe.top_k=3", "model.moe.expert_hidden=7", "model.init_std=0.1",
              "model.norm_eps=1"}},
+        Odd{"HeadBiasAndSparseMixer",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=5",
+             "model.moe.expert_hidden=5", "model.init_std=0.5", "model.head_bias=true", "model.moe.router=sparse_mixer",
+             "model.moe.mixer_jitter=2"}},
+        Odd{"Llama4",
+            {"model.hidden=7",
+             "model.heads=3",
+             "model.kv_heads=1",
+             "model.head_size=2",
+             "model.moe.experts=5",
+             "model.moe.expert_hidden=5",
+             "model.init_std=0.5",
+             "model.layers=2",
+             "model.moe.every=2",
+             "model.mlp_hidden=5",
+             "model.no_rotary_every=2",
+             "model.temperature.scale=0.5",
+             "model.temperature.floor=2",
+             "model.qk_norm=unit",
+             "model.norm_eps=0.1",
+             "model.attention_chunk=2",
+             "model.full_attention_every=2",
+             "model.moe.top_k=1",
+             "model.moe.weigh=input",
+             "model.moe.score=sigmoid",
+             "model.moe.normalize=false"}},
         Odd{"OneExpert", {"model.moe.experts=1", "model.moe.top_k=1"}},
         Odd{"FormsOfFamilies",
             {"model.hidden=7", "model.heads=2", "model.kv_heads=1", "model.head_size=5", "model.qk_norm=all_heads",

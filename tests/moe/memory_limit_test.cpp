@@ -166,25 +166,69 @@ TEST(MemoryLimitCheck, NeedsMemoryReuse) {
   EXPECT_NE(message.find("needs schedule.moe.memory_reuse: s1 to s4"), std::string::npos) << message;
 }
 
-// The recipe allows a limit only with memory_reuse, and memory_reuse only without duplicates.
-TEST(MemoryLimitCheck, RefusesReplicatedTokens) {
+// The tp ranks hold the same tokens, but belong to different ep groups. In the ep group of tp rank 1, one rank computes
+// twice as many rows as any rank in the other group. Shared experts sum over tp ranks, which must not depend on the
+// number of chunks.
+TEST(MemoryLimitChunks, MayDifferOnRanksThatHoldTheSameTokens) {
+  const Scratch scratch;
+  std::ofstream routes(scratch / "routes");
+  for (int token = 0; token < sequences * length; ++token)
+    routes << (token < sequences * length / 2 ? "0 4\n" : "0 1\n");
+  routes.close();
+  const std::string s4 = "schedule.moe.memory_reuse=s4";
+  const Words common{"parallel.tp=2",
+                     "parallel.ep=2",
+                     "parallel.etp=1",
+                     "parallel.order=tp-cp-dp-ep-pp",
+                     "model.moe.shared_experts=1",
+                     "model.moe.routing=trace",
+                     cat("model.moe.trace=", scratch / "routes")};
+  const Words limit{s4, cat("schedule.moe.memory_limit=", 3 * least_limit({s4}))};
+  for (const char* duplicates : {"drop", "pause_after_gate"})
+    for (const char* shared : {"after", "beside"}) {
+      SCOPED_TRACE(cat(duplicates, ", shared ", shared));
+      const Words limited = joined(joined(common, limit),
+                                   {cat("schedule.moe.duplicates=", duplicates), cat("schedule.moe.shared=", shared)});
+      std::vector<int64_t> chunks(4);
+      on_ranks(4, [&](const comm::ProcessGroup& world) {
+        const auto plain = ScheduledLayer(world, common).run(sequences, length);
+        ScheduledLayer layer(world, limited);
+        PassMeter meter;
+        layer.layer.run_passes_by(&meter);
+        const auto result = layer.run(sequences, length);
+        chunks[static_cast<size_t>(world.rank())] = meter.chunks;
+        const double rounding = tolerance(Dtype::f64, 4096);
+        expect_close(plain.y, result.y, rounding);
+        expect_close(plain.dx, result.dx, rounding);
+        for (size_t i = 0; i < plain.gradients.size(); ++i)
+          expect_close(plain.gradients[i], result.gradients[i], rounding, Zeros::expected);
+      });
+      EXPECT_EQ(chunks[0], chunks[2]) << "ranks 0 and 2 are an ep group";
+      EXPECT_EQ(chunks[1], chunks[3]) << "ranks 1 and 3 are an ep group";
+      EXPECT_LT(chunks[0], chunks[1]);
+    }
+}
+
+TEST(MemoryLimitCheck, RefusesRowsThatAreGatheredChunkByChunk) {
   Lab lab;
   const comm::SelfGroup self;
   moe::PassSettings settings = pass_settings({&self, &self, &self}, 4);
+  settings.tensor_ep_ranks = {0};
   settings.schedule.duplicates = moe::Duplicates::drop;
-  settings.schedule.memory_reuse = moe::ReuseStrategy::s4;
+  settings.schedule.chunk_by = moe::ChunkBy::tokens, settings.schedule.chunks = 2;
   settings.schedule.memory_limit = 4096;
-  const auto verdict = [&](moe::Held held) -> std::string {
+  const auto verdict = [&](moe::ReuseStrategy strategy) -> std::string {
+    settings.schedule.memory_reuse = strategy;
     try {
-      moe::make_routes(Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3}, {4, 1}, lab.context), held, settings,
-                       {.hidden = 4, .width = 4, .gated = true}, Dtype::f64, lab.stream());
+      moe::make_routes(Tensor::from<int32_t>(std::vector<int32_t>{0, 1, 2, 3}, {4, 1}, lab.context), moe::Held::alike,
+                       settings, {.hidden = 4, .width = 4, .gated = true}, Dtype::f64, lab.stream());
     } catch (const std::logic_error& e) {
       return e.what();
     }
     return "accepted";
   };
-  EXPECT_EQ(verdict(moe::Held::apart), "accepted");
-  EXPECT_NE(verdict(moe::Held::alike).find("needs schedule.moe.duplicates: pause_before_gate"), std::string::npos);
+  EXPECT_EQ(verdict(moe::ReuseStrategy::s4), "accepted");
+  EXPECT_NE(verdict(moe::ReuseStrategy::none).find("gathered chunk by chunk"), std::string::npos);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   std::string written;
   std::istringstream lines(config::write(MoeScheduleConfig{}));
   for (std::string line; std::getline(lines, line);) written += line.substr(0, line.find(':')) + " ";
-  EXPECT_EQ(written, keys + "trial_share ");
+  EXPECT_EQ(written, keys + "trial_share redecide_every ");
 }
 
 TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
@@ -127,6 +127,36 @@ TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   EXPECT_EQ(combinations(c, {.tp = 2, .etp = 2}).size(), 3u * 2);
 }
 
+TEST(MoeChoices, OpenGemmsAreGroupedOrByLoadWithItsThreshold) {
+  MoeScheduleConfig c = with("gemms", "auto");
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"gemms"}));
+  ASSERT_EQ(combinations(c, {}).size(), 1u) << "without a threshold, by_load is not tried";
+  EXPECT_EQ(combinations(c, {})[0], MoeSchedule{});
+  c.dense_rows = 32;
+  EXPECT_EQ(c.settled(), MoeSchedule{}) << "until the choice, no schedule reads the threshold";
+  const auto all = combinations(c, {.has_dense_rows = true});
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(to_string(all[1]),
+            "duplicates pause_before_gate, overlap sequential, chunk_by none, chunks 1, gemms by_load, dense_rows 32");
+  for (const MoeSchedule& s : all) EXPECT_TRUE(refusals({.has_dense_rows = true}, s).empty()) << to_string(s);
+  EXPECT_EQ(with_late_choices(all[1], c.settled()), all[0]);
+  for (const MoeSchedule& s : all) {
+    MoeScheduleConfig chosen = c;
+    chosen.choose_open(s);
+    EXPECT_EQ(chosen.settled(), s) << "the threshold goes with by_load only";
+  }
+}
+
+TEST(MoeChoices, OnlyGemmsKeepAllBitsAndOnlyOnACpu) {
+  MoeSchedule by_load;
+  by_load.gemms = Gemms::by_load, by_load.dense_rows = 4;
+  EXPECT_TRUE(same_bits({}, by_load, false));
+  EXPECT_FALSE(same_bits({}, by_load, true));
+  EXPECT_TRUE(same_bits(by_load, by_load, true));
+  by_load.chunk_by = ChunkBy::tokens, by_load.chunks = 2;
+  EXPECT_FALSE(same_bits({}, by_load, false)) << "gradients of experts are sums over chunks";
+}
+
 TEST(MoeChoices, RefusalsNameTheKey) {
   MoeSchedule s;
   s.dense_rows = 8, s.shared = SharedExperts::beside;
@@ -136,6 +166,44 @@ TEST(MoeChoices, RefusalsNameTheKey) {
   EXPECT_EQ(all[0].what, "is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
   EXPECT_EQ(all[1].key, "shared");
   EXPECT_TRUE(refusals({}, MoeSchedule{}).empty());
+}
+
+TEST(MoeChoices, SequenceNeedsChunksAndIsNotTried) {
+  MoeSchedule s;
+  s.overlap = Overlap::none;
+  ASSERT_EQ(refusals({}, s).size(), 1u);
+  EXPECT_EQ(refusals({}, s)[0].key, "overlap");
+  EXPECT_EQ(refusals({}, s)[0].what, "needs chunks: set schedule.moe.chunk_by, or overlap: sequential");
+  s.chunk_by = ChunkBy::tokens, s.chunks = 2;
+  EXPECT_TRUE(refusals({}, s).empty());
+  s.memory_reuse = ReuseStrategy::s4;
+  EXPECT_TRUE(refusals({}, s).empty());
+  EXPECT_FALSE(s.uses_lanes());
+
+  MoeScheduleConfig c;
+  c.overlap.reset();
+  for (const MoeSchedule& tried : combinations(c, {.tp = 2, .ep = 2})) EXPECT_FALSE(tried.in_sequence());
+}
+
+TEST(MoeChoices, MemoryReuseIsRefusedWithAReason) {
+  const auto reason = [](const ScheduleSite& site, auto set) -> std::string {
+    MoeSchedule s;
+    s.memory_reuse = ReuseStrategy::s4;
+    set(s);
+    for (const Refusal& refusal : refusals(site, s))
+      if (refusal.key == "memory_reuse") return refusal.what;
+    return "";
+  };
+  const ScheduleSite site{.tp = 2, .etp = 2, .ep = 2, .experts = 8};
+  for (const Duplicates d : {Duplicates::drop, Duplicates::pause_after_gate, Duplicates::replicated})
+    EXPECT_EQ(reason(site, [&](MoeSchedule& s) { s.duplicates = d; }), "");
+  EXPECT_EQ(reason({.tp = 2}, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }), "");
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.duplicates = Duplicates::baseline; }).find("etp ranks gather"),
+            std::string::npos);
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.chunk_by = ChunkBy::experts, s.chunks = 2; }).find("when its chunk"),
+            std::string::npos);
+  EXPECT_NE(reason(site, [](MoeSchedule& s) { s.overlap = Overlap::a2a_allgather, s.chunks = 2; }).find("together"),
+            std::string::npos);
 }
 
 TEST(MoeChoices, ShadowsRefuseWhatDoesNotCountThem) {

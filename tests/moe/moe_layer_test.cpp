@@ -67,8 +67,11 @@ class Naive {
       for (int64_t e : chosen[ti]) {
         if (t >= valid || !kept(t, e, scores, chosen, batch, valid)) continue;
         const double w = c_.scale * scores[ti][e] / (c_.normalize ? std::max(total, c_.normalize_floor) : 1.0);
-        const Row out = mlp("experts", x[ti], e);
-        for (size_t i = 0; i < sum.size(); ++i) sum[i] += w * out[i];
+        const bool weighs_input = c_.weigh == moe::Weighing::input;
+        Row in = x[ti];
+        for (double& v : in) v *= weighs_input ? w : 1;
+        const Row out = mlp("experts", in, e);
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += (weighs_input ? 1 : w) * out[i];
       }
       if (c_.shared_experts > 0) {
         const Row out = mlp("shared", x[ti], 0);
@@ -168,6 +171,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"Softmax", {}}, Case{"SoftmaxNotNormalised", {"model.moe.normalize=false"}},
                     Case{"SigmoidScaled", {"model.moe.score=sigmoid", "model.moe.scale=2.5"}},
                     Case{"TopOne", {"model.moe.top_k=1", "model.moe.normalize=false"}},
+                    Case{"WeighedInput",
+                         {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.weigh=input",
+                          "model.moe.score=sigmoid", "model.moe.shared_experts=1"}},
                     Case{"AllExperts", {"model.moe.top_k=4"}}, Case{"R5_Biases", {"model.bias=true"}},
                     Case{"R5_GeluAndBiases", {"model.moe.expert=gelu", "model.bias=true"}},
                     Case{"SharedExperts", {"model.moe.shared_experts=2"}},
@@ -213,6 +219,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"R5_Biases", {"model.bias=true", "model.moe.shared_experts=1"}},
                     Case{"GatedSharedExperts", {"model.moe.shared_experts=1", "model.moe.shared_gate=true"}},
                     Case{"NormalizeFloor", {"model.moe.normalize_floor=0.7"}},
+                    Case{"WeighedInput",
+                         {"model.moe.top_k=1", "model.moe.normalize=false", "model.moe.weigh=input",
+                          "model.moe.score=sigmoid", "model.moe.shared_experts=1"}},
                     Case{"Gelu", {"model.moe.expert=gelu", "model.moe.top_k=1", "model.moe.normalize=false"}}),
     [](const auto& i) { return i.param.name; });
 

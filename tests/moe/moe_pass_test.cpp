@@ -72,7 +72,14 @@ TEST(MoePass, PlacesJointChunksOnTheLaneOfTheirOverlap) {
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | intra: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
   EchoOnOneRank o3({.chunking = {ep::Chunking::By::tokens, 2}, .merged = true}, Overlap::a2a_allgather_copy);
   EXPECT_EQ(o3.pass.letters(),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | compute: P0 P1 C(D0,D1) U0(C) U1(C)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | compute: P0 P1 C(D0,D1)");
+}
+
+TEST(MoePass, TasksInSequenceWaitForTheTaskBefore) {
+  EchoOnOneRank t({.chunking = {ep::Chunking::By::tokens, 2}}, Overlap::none);
+  t.pass.add_weight_gradients();
+  EXPECT_EQ(t.pass.letters(),
+            "inter: S0(P0) S1(P1) R0(C0) R1(C1) | compute: P0 P1(S0) C0(S0,S1) W0(C0,R0) C1(S1,W0) W1(C1,R1)");
 }
 
 TEST(MoePass, WeightGradientsFollowTheReturnOfTheirChunk) {
@@ -104,6 +111,18 @@ TEST(MoePass, ExpertsUseAShareOfTheThreadsWhileOtherChunksAreInFlight) {
       << "with one chunk, no communication is in flight while experts compute";
   EXPECT_EQ(threads_of_experts({}, 4, true), (std::vector{2, 4, 4}))
       << "rows are in flight while shared experts compute";
+}
+
+TEST(MoePass, CostsHaveTheShareOfTheThreads) {
+  for (const bool chunked : {true, false}) {
+    EchoOnOneRank t(chunked ? ep::PlanOptions{.chunking = {ep::Chunking::By::tokens, 2}} : ep::PlanOptions{});
+    t.pass.routes.settings.schedule.compute_share = 0.5;
+    t.pass.add_weight_gradients();
+    t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
+    int capped = 0;
+    for (const schedule::Task& task : t.pass.graph().tasks()) capped += task.spec.cost.share == 0.5 ? 1 : 0;
+    EXPECT_EQ(capped, chunked ? 5 : 1) << "shared experts, and the experts and weight gradients of two chunks";
+  }
 }
 
 TEST(MoePass, SharedExpertsFollowTheFirstSendsAndHaveNoDependencies) {

@@ -50,6 +50,7 @@ std::vector<Schedule> schedules() {
   const Words drop{moe + "duplicates=drop"}, direct{moe + "esp_exchange=direct"};
   const Words phases{moe + "overlap=a2a_allgather", moe + "chunks=4"};
   const Words of_tokens{moe + "rows=token"}, s2{moe + "duplicates=pause_after_gate", moe + "esp_exchange=direct"};
+  const Words in_sequence{moe + "overlap=none"};
   const Words shadow{moe + "hot_experts=shadow", moe + "hot_load=1"}, s4{moe + "memory_reuse=s4"};
   return {{"Drop", drop},
           {"S1", direct},
@@ -71,6 +72,12 @@ std::vector<Schedule> schedules() {
           {"ReturnsLast", joined(cut("tokens", 4), {moe + "order=returns_last"})},
           {"NodesReturnLast", joined(cut("nodes", 2), {moe + "order=returns_last"})},
           {"ExpertsWeightsLast", joined(cut("experts", 2), {moe + "order=weights_last"})},
+          {"TokensInSequence", joined(cut("tokens", 3), in_sequence)},
+          {"NodesInSequence", joined(cut("nodes", 2), in_sequence)},
+          {"ExpertsInSequence", joined(cut("experts", 2), in_sequence)},
+          {"ReuseS1InSequence", joined(joined({moe + "memory_reuse=s1"}, cut("tokens", 3)), in_sequence), forward_only},
+          {"ShadowTokensInSequence", joined(joined(shadow, cut("tokens", 3)), in_sequence)},
+          {"OfTokensExpertsInSequence", joined(joined(of_tokens, cut("experts", 2)), in_sequence), other_sums},
           {"BaselineTokens", joined({moe + "duplicates=baseline"}, cut("tokens", 3))},
           {"Dense", {moe + "gemms=dense"}},
           {"DenseExperts", joined({moe + "gemms=dense"}, cut("experts", 2))},
@@ -86,6 +93,16 @@ std::vector<Schedule> schedules() {
           {"ReuseS4ReturnsLast",
            joined(joined({moe + "memory_reuse=s4"}, cut("tokens", 2)), {moe + "order=returns_last"}), forward_only},
           {"ReuseS4Direct", joined(joined({moe + "memory_reuse=s4"}, direct), cut("tokens", 3)), forward_only},
+          {"ReuseS1Drop", joined(joined({moe + "memory_reuse=s1"}, drop), cut("tokens", 3)), forward_only},
+          {"ReuseS4Drop", joined(joined(s4, drop), cut("tokens", 3)), forward_only},
+          {"ReuseS4DropWhole", joined(s4, drop), forward_only},
+          {"ReuseS2ParmS2", joined(joined({moe + "memory_reuse=s2"}, s2), cut("tokens", 3)), forward_only, true},
+          {"ReuseS3Replicated", joined({moe + "memory_reuse=s3", moe + "duplicates=replicated"}, cut("tokens", 3)),
+           forward_only, true, true},
+          {"ReuseS4Replicated", joined(joined(s4, {moe + "duplicates=replicated"}), cut("tokens", 3)), forward_only,
+           true, true},
+          {"ShadowReuseS4Drop", joined(shadow, joined(joined(s4, drop), cut("tokens", 3))), forward_only},
+          {"OfTokensReuseS4Drop", joined(of_tokens, joined(joined(s4, drop), cut("tokens", 3))), other_sums},
           {"ReuseS2Whole", {moe + "memory_reuse=s2"}, forward_only},
           {"Shadow", shadow},
           {"ShadowDrop", joined(shadow, drop)},
@@ -329,6 +346,12 @@ TEST(Schedules, EveryCollectiveOfParmsS1AndS2IsATask) {
   EXPECT_EQ(graphs({"schedule.moe.duplicates=pause_after_gate"}),
             (Words{there_and_back + " | copy: L0(R0) | compute: " + tasks + " T(L0)",
                    there_and_back + " Y(T) | copy: L0(R0) T(L0) | compute: " + tasks + " W0(C0)"}));
+  // Under memory reuse, each chunk's tokens are summed when their rows have returned (L), and then gathered.
+  EXPECT_EQ(
+      graphs({"schedule.moe.duplicates=pause_after_gate", "schedule.moe.memory_reuse=s4"}),
+      (Words{"inter: S0(P0) R0(U0) | intra: X(L0) | copy: P0 L0(R0) | compute: D0(S0) C0(D0) U0(C0)",
+             "inter: S'0(P'0) S0(P0) R0(U0) | intra: X(L0) Y(L0) | copy: P'0 P0 L0(R0) | compute: D'0(S'0) D0(S0) "
+             "C0(D0,D'0) U0(C0)"}));
   // Rows are sent in one all-to-all, and return in phases. With four phases, the two addends of a row return in two
   // phases, and are then summed and gathered.
   const auto saa = [&](int phases) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "framework/schedule/executor.h"
+#include "framework/schedule/graph_runner.h"
 #include "parallel/comm/thread_group.h"
 #include "tests/moe/scheduled_layer.h"
 
@@ -185,6 +186,23 @@ const Run runs[] = {
     {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
+// The dense MLP of dense_residual is a member of the block, and computes with the shared experts.
+TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
+  const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
+  const bool gated = GetParam().name.starts_with("Gated");  // a gate needs shared experts
+  for (const Words& load : {dense, joined(dense, shared)}) {
+    if (gated && load == dense) continue;
+    const Words common =
+        joined(joined(load, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
+    const Recipe after = small_recipe(common), during = small_recipe(joined(common, beside));
+    const FixedSource source = documents_of(after);
+    on_ranks(4, [&](const comm::ProcessGroup& world) {
+      TrainingRun a(after, world), b(during, world);
+      expect_bitwise(trajectory(a, source, 2), trajectory(b, source, 2));
+    });
+  }
+}
+
 // Records the state of the shared experts before and after each pass, and the cost of their task.
 class Witness final : public schedule::GraphRunner {
  public:
@@ -271,6 +289,33 @@ TEST(SharedExperts, ComputeAloneWithoutTheWeightsOfRoutedExperts) {
   EXPECT_EQ(most_held({}), 0);
   EXPECT_EQ(most_held(in_moe({"memory_reuse=s4", "chunk_by=tokens", "chunks=3"})), 0);
   EXPECT_EQ(most_held(beside), 2) << "this test needs two held sets of weights";
+}
+
+// Returns the cost of the task shared_experts in forward, for a block with these overrides.
+schedule::Cost cost_in_forward(const Words& overrides) {
+  schedule::Cost cost;
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const Recipe recipe = small_recipe(joined({"model.layers=1", "parallel.ep=2"}, joined(overrides, beside)));
+    TrainingRun run(recipe, world);
+    schedule::GraphCollector collector;
+    run.instance.run_passes_by(&collector);
+    const FixedSource source = documents_of(recipe);
+    trajectory(run, source, 1);
+    if (world.rank() != 0) return;
+    for (const schedule::Task& task : collector.graphs.front().tasks())
+      if (task.spec.name == "shared_experts") cost = task.spec.cost;
+  });
+  return cost;
+}
+
+TEST(SharedExperts, CostOfTheTaskIncludesTheDenseMlp) {
+  const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
+  const schedule::Cost a = cost_in_forward(shared), b = cost_in_forward(dense),
+                       both = cost_in_forward(joined(shared, dense));
+  EXPECT_GT(a.flops, 0);
+  EXPECT_DOUBLE_EQ(b.flops / a.flops, 20.0 / 16);  // two shared experts of 8 features
+  EXPECT_DOUBLE_EQ(both.flops, a.flops + b.flops);
+  EXPECT_EQ(both.products, (schedule::ByGemmPass<int64_t>{6, 0, 0}));
 }
 
 TEST(SharedExperts, AfterTheAllToAllHaveNoTask) {

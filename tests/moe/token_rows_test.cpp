@@ -241,8 +241,7 @@ TEST(TokenRowsGraph, CopiesRowsToTheirGroupsAndReducesThemBeforeTheyReturn) {
             "inter: S0(P0) S1(P1) R0(U0) R1(U1) | "
             "compute: P0 P1 D0(S0) C0(D0) U0(C0) D1(S1,D0) C1(D1) U1(C1,U0)");
   EXPECT_EQ(graph(1, EspExchange::gather, {"O3", {Chunking::By::tokens, 2}, Overlap::a2a_allgather_copy}),
-            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) | "
-            "compute: P0 P1 C(D0,D1) U0(C) U1(C)");
+            "inter: S0(P0) S1(P1) R0(U0) R1(U1) | copy: D0(S0) D1(S1) U0(C) U1(C) | compute: P0 P1 C(D0,D1)");
 }
 
 TEST(TokenRowsGraph, NeedsExpertGroupsInTurn) {

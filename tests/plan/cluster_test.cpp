@@ -97,6 +97,29 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
 }
 
+// Returns the text of the cluster with four threads per rank, and `fewer` as its fewer_threads.
+std::string with_threads(const std::string& fewer) {
+  std::string changed = text;
+  const std::string ranks = "ranks_per_node: 4";
+  changed.insert(changed.find(ranks) + ranks.size(), ", threads: 4");
+  return changed + "fewer_threads: " + fewer + "\ncapped_slowdowns:\n  - {of: compute, beside: [inter], speed: 0.98}\n";
+}
+
+TEST(Cluster, HasSpeedsOnFewerThreads) {
+  const Cluster cluster = load_text(with_threads("[{threads: 1, speed: 0.25}, {threads: 3, speed: 0.75}]"));
+  const std::string written = to_yaml(cluster);
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+  const schedule::Rates rates = rates_of(cluster, {.groups = {}});
+  EXPECT_EQ(rates.speed_of_threads, (std::vector{0.25, 0.5, 0.75, 1.0}));
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}), 0.75);
+  EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter}, true), 0.98);
+  EXPECT_EQ(rates_of(load_text(with_threads("[]")), {.groups = {}}).speed_of_threads,
+            (std::vector{0.25, 0.5, 0.75, 1.0}))
+      << "without measurements, the speed is proportional to the threads";
+  for (const char* bad : {"[{threads: 4, speed: 0.9}]", "[{threads: 2, speed: 0.5}, {threads: 2, speed: 0.6}]"})
+    EXPECT_THROW(load_text(with_threads(bad)), base::Error) << bad;
+}
+
 TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   const Cluster cluster = load_text(text);
   const auto first_seconds = [&](int64_t ranks, int64_t nodes) {

@@ -74,6 +74,39 @@ TEST(DenseRows, AreTakenFromTheProfileOfTheRecipe) {
   EXPECT_EQ(taken({profile, "schedule.moe.gemms=by_load", "schedule.moe.dense_rows=7"}), 7);
   EXPECT_EQ(taken({profile}), std::nullopt);
   EXPECT_EQ(taken({"schedule.moe.gemms=by_load"}), std::nullopt);
+  EXPECT_EQ(taken({profile, "schedule.moe.gemms=auto"}), 32);
+  EXPECT_EQ(taken({profile, "schedule.moe.gemms=auto", "schedule.moe.dense_rows=7"}), 7);
+}
+
+TEST(DenseRows, OfOpenGemmsAreLeftOutIfNoLoadFavoursDense) {
+  const Scratch folder;
+  const std::string file = folder / "cluster.yaml";
+  Cluster cluster = default_cluster(1, 2);
+  const Cluster measured = cluster_with({2, 3, 8, 30}, {2, 3, 8, 30});
+  cluster.products.push_back(measured.products[0]), cluster.dense_products = measured.dense_products;
+  std::ofstream(file) << to_yaml(cluster);
+  const auto taken = [&](const std::string& gemms) {
+    train::Recipe recipe =
+        small_recipe({"schedule.profile=" + file, "schedule.moe.gemms=" + gemms, "train.precision=f32"});
+    EXPECT_NE(take_dense_rows(recipe).find("no load favours dense GEMMs"), std::string::npos);
+    return recipe.schedule.moe.dense_rows;
+  };
+  EXPECT_EQ(taken("auto"), std::nullopt);
+  EXPECT_EQ(taken("by_load"), never_dense);
+}
+
+TEST(DenseRows, DenseProductsHaveRatesOfTheirOwn) {
+  Cluster cluster = default_cluster(1, 2);
+  const auto rates = [&] {
+    return rates_of(cluster, {.groups = {}, .element = Element::f32, .inputs = 64, .outputs = 64});
+  };
+  for (const schedule::TimeCurve& curve : rates().dense) EXPECT_TRUE(curve.points.empty()) << "nothing was measured";
+  const Cluster measured = cluster_with({4, 4, 6, 15}, {2, 3, 8, 30});
+  cluster.products.push_back(measured.products[0]), cluster.dense_products = measured.dense_products;
+  const schedule::Rates with_dense = rates();
+  const double flops = 2.0 * 128 * 64 * 64;  // 1024 rows of 8 experts
+  for (size_t pass = 0; pass < with_dense.dense.size(); ++pass)
+    EXPECT_DOUBLE_EQ(with_dense.dense[pass].seconds(flops), with_dense.compute[pass].seconds(flops) / 2);
 }
 
 }  // namespace

@@ -139,6 +139,22 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
+// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share.
+TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {
+  const Recipe recipe = recipe_with({"parallel.ep=4"});
+  LayerGraphs all(recipe, {}, layout_of(recipe, 4), one_node(4), RoutingLoad(ExpertShares{{0.1, 0.2, 0.6, 0.1}}));
+  EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 0, 1, 0}));
+  const auto graphs = all.graphs(recipe.schedule.moe.settled());
+  ASSERT_EQ(graphs.size(), 2u);
+  const auto flops = [](const std::vector<TaskGraph>& of_class) {
+    double sum = 0;
+    for (const TaskGraph& graph : of_class)
+      for (const Task& task : graph.tasks()) sum += task.spec.cost.flops;
+    return sum;
+  };
+  EXPECT_GT(flops(graphs[1]), 2 * flops(graphs[0]));
+}
+
 TEST(LayerGraphs, AreEmptyForAStageWithoutMoeLayer) {
   const Recipe recipe = recipe_with({"parallel.pp=2", "model.moe.dense_layers=1"});
   LayerGraphs all(recipe, {}, layout_of(recipe, 2), one_node(2));

@@ -104,7 +104,7 @@ class Refined {
 TEST(PlanRefinement, FindsAShorterSchedule) {
   // With one micro-batch in a step, only chunks of it can overlap.
   const Refined r(with_experts, {"parallel.ep=16", "parallel.zero=1"}, slow_network(), {.world = ranks});
-  EXPECT_LT(r.after.step.seconds, 0.95 * r.before.step.seconds);
+  EXPECT_LT(r.after.step.seconds, 0.97 * r.before.step.seconds);
   EXPECT_TRUE(r.recipe().schedule.moe.settled().overlaps()) << r.after.candidate.to_string(ranks);
   EXPECT_NE(r.after.candidate.to_string(ranks).find("chunk_by "), std::string::npos)
       << r.after.candidate.to_string(ranks);

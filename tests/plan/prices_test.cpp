@@ -251,6 +251,14 @@ TEST(Slowdowns, FollowFromTheSmsOfCommunication) {
   EXPECT_DOUBLE_EQ(Prices(cluster).slowdown(Lane::compute, {Lane::intra}), 1 - 20.0 / 132);
 }
 
+TEST(SpeedOfShare, IsThatOfTheThreadsOrMultiprocessors) {
+  EXPECT_DOUBLE_EQ(Prices(shipped("h100-dgx")).speed_of_share(0.25, Dtype::bf16), 0.25);
+  Cluster cluster = default_cluster(1, 2);
+  EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 1) << "a single thread cannot be shared";
+  cluster.measured.threads = 4, cluster.fewer_threads = {{2, 0.6}};
+  EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 0.6);
+}
+
 // Profile of 2 nodes with 2 ranks each, with numbers that are easy to divide.
 const std::string measured = R"(measured: {nodes: 2, ranks_per_node: 2}
 links:

@@ -132,5 +132,25 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 
+TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {
+  Cluster cluster;
+  comm::with_ranks(2, [&](const ProcessGroup& world) {
+    ProfileOptions options = quick_profile();
+    options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32, options.longest_sequence = 64;
+    options.threads = 3;
+    const Cluster mine = measure(world, options, [](const std::string&) {});
+    if (world.rank() == 0) cluster = mine;
+  });
+  ASSERT_EQ(cluster.fewer_threads.size(), 2u);
+  EXPECT_EQ(cluster.fewer_threads[0].threads, 1);
+  EXPECT_EQ(cluster.fewer_threads[1].threads, 2);
+  EXPECT_EQ(cluster.slowdowns.size(), 3u * 2u + 3u) << "all-gathers, copies and products";
+  EXPECT_EQ(cluster.capped_slowdowns.size(), 2u * 2u + 3u) << "products with each other lane, and with both";
+  EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 1}}}));
+  const std::string table = profile_table(cluster);
+  for (const char* part : {"products on 1 of 3 threads", "products on 2 of 3 threads", "one thread left"})
+    EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
+}
+
 }  // namespace
 }  // namespace hexad::plan

@@ -23,6 +23,8 @@ TaskGraph graph_of(int rank) {
     const int n = 100 * rank + 10 * i;
     const Cost cost{.flops = n + 0.5,
                     .products = {n + 1, n + 2, n + 3},
+                    .dense = i % 2 == 0,
+                    .share = 1.0 / (n + 1),
                     .wire_bytes = n + 4,
                     .received_bytes = n + 5,
                     .copy_bytes = n + 6,

@@ -137,6 +137,16 @@ TEST(LegalSchedules, VaryRowsOnlyIfRowsAreSent) {
       << "a memory limit counts rows of slots";
 }
 
+TEST(LegalSchedules, VaryGemmsOnlyWithAThreshold) {
+  const auto gemms = [](const Recipe& r) { return distinct(legal(r), [](const MoeSchedule& s) { return s.gemms; }); };
+  using moe::Gemms;
+  EXPECT_EQ(gemms(small_recipe({"schedule.moe.gemms=auto"})), std::set<Gemms>{Gemms::grouped});
+  const Recipe recipe = open_recipe({"parallel.ep=2", "schedule.moe.gemms=auto", "schedule.moe.dense_rows=4"});
+  EXPECT_EQ(gemms(recipe), (std::set{Gemms::grouped, Gemms::by_load}));
+  for (const MoeSchedule& s : legal(recipe))
+    EXPECT_EQ(s.dense_rows.has_value(), s.gemms == Gemms::by_load) << to_string(s);
+}
+
 TEST(LegalSchedules, VaryTheEspExchangeOnlyWithOtherChoices) {
   EXPECT_FALSE(small_recipe({"parallel.tp=2"}).schedule.moe.open()) << "the default is auto";
   const auto direct = [](const Recipe& r) {
@@ -232,6 +242,18 @@ std::vector<MoeSchedule> try_all(ScheduleChoice& choice, const std::function<dou
     choice.end_trial(passes_of(seconds(tried.back())));
   }
   return tried;
+}
+
+TEST(ScheduleChoice, DependsOnTheRateOfDenseProducts) {
+  const auto best = [](double dense_flops) {
+    schedule::Rates rates = machine(1e-6, 1e9, 1e9);
+    rates.dense.fill(schedule::TimeCurve::linear(1e-7, dense_flops));
+    const Recipe recipe = small_recipe({"parallel.ep=2", "batch.global=8", "schedule.moe.gemms=auto",
+                                        "schedule.moe.dense_rows=1", "schedule.moe.trial_share=0"});
+    return predicted_on(rates, recipe).front().gemms;
+  };
+  EXPECT_EQ(best(2e9), moe::Gemms::by_load);
+  EXPECT_EQ(best(5e8), moe::Gemms::grouped);
 }
 
 TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {
@@ -444,6 +466,65 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
   });
 }
 
+// Four experts on two ranks. Evenly loaded, an expert gets 16 rows; if only the first two are chosen, these get 32.
+const ExpertShares even_load{{0.25, 0.25, 0.25, 0.25}}, skewed_load{{0.5, 0.5, 0, 0}};
+
+// Makes a choice between grouped and dense products, which are four times as fast. From 24 rows on, experts are dense.
+template <class F>
+void with_choice_of_gemms(const F& body) {
+  const Recipe recipe = small_recipe(
+      {"parallel.ep=2", "schedule.moe.gemms=auto", "schedule.moe.dense_rows=24", "schedule.moe.trial_share=0"});
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    Predictor predictor(recipe, run.instance.mesh);
+    predictor.rates = machine(1e-7, 1e12, 1e8);
+    predictor.rates.dense.fill(schedule::TimeCurve::linear(1e-7, 4e8));
+    body([&] { return ScheduleChoice(recipe, run.instance, predictor, world); });
+  });
+}
+
+TEST(ScheduleChoice, IsMadeAnewWhenTheLoadDrifts) {
+  with_choice_of_gemms([](const auto& make) {
+    ScheduleChoice choice = make();
+    ASSERT_TRUE(choice.made());
+    EXPECT_EQ(choice.current().schedule.gemms, moe::Gemms::grouped) << "no expert gets enough rows for dense products";
+    const auto even = choice.redecide(10, even_load);
+    ASSERT_TRUE(even);
+    EXPECT_FALSE(even->switched);
+    EXPECT_DOUBLE_EQ(even->imbalance, 1);
+    const auto skewed = choice.redecide(20, skewed_load);
+    ASSERT_TRUE(skewed);
+    EXPECT_TRUE(skewed->switched);
+    EXPECT_DOUBLE_EQ(skewed->imbalance, 2);
+    EXPECT_GT(skewed->gain, 0.05);
+    EXPECT_TRUE(skewed->same_bits) << "grouped and dense products are bitwise identical on a CPU";
+    EXPECT_EQ(choice.current().schedule.gemms, moe::Gemms::by_load);
+    EXPECT_EQ(moe::to_string(choice.current().schedule), skewed->fastest);
+    EXPECT_FALSE(choice.redecide(30, {})) << "a step without tokens decides nothing";
+    EXPECT_FALSE(choice.redecide(40, skewed_load)->switched);
+  });
+}
+
+TEST(ScheduleChoice, KeepsItsSwitchesWhenItIsResumed) {
+  with_choice_of_gemms([](const auto& make) {
+    ScheduleChoice choice = make();
+    choice.redecide(20, skewed_load);
+    const std::string chosen = moe::to_string(choice.current().schedule), state = choice.state();
+    EXPECT_NE(state.find("\"step\":20"), std::string::npos) << state;
+    ScheduleChoice resumed = make();
+    ASSERT_TRUE(resumed.resume(chosen, state));
+    EXPECT_TRUE(resumed.made());
+    EXPECT_EQ(resumed.current().schedule, choice.current().schedule);
+    EXPECT_EQ(resumed.state(), state);
+    for (const ExpertShares& load : {even_load, skewed_load}) {
+      const auto first = choice.redecide(30, load), second = resumed.redecide(30, load);
+      ASSERT_TRUE(first && second);
+      EXPECT_EQ(first->fastest, second->fastest);
+      EXPECT_EQ(first->gain, second->gain);
+    }
+  });
+}
+
 TEST(ScheduleChoice, PricesHundredsOfSchedulesInTwoRounds) {
   // There are many tokens, so the share of tokens with both experts on one rank is close to its expected value.
   const Recipe recipe = open_recipe({"parallel.tp=2", "parallel.ep=2", "model.context=128"},
@@ -524,6 +605,20 @@ TEST(Trainer, ResumedBeforeItsChoiceContinuesItsTrials) {
             std::string::npos)
       << log_of(resumed);
   EXPECT_NE(log_of(resumed).find("schedule.moe: chosen "), std::string::npos) << log_of(resumed);
+}
+
+TEST(Trainer, DecidesAnewAtStepsOfReDecision) {
+  const Scratch folder;
+  const comm::World world;
+  const Overrides keys{"run.dir=" + folder.path(), "train.steps=6", "train.precision=f32"};
+  ASSERT_EQ(Trainer(open_recipe(keys, {"schedule.moe.trial_share=0", "schedule.moe.redecide_every=3"}), Registry(),
+                    world, RunSchedule::make)
+                .run(),
+            ExitCode::done);
+  const std::string log = log_of(folder);
+  for (const char* step : {"re-decision of step 3: ", "re-decision of step 6: "})
+    EXPECT_NE(log.find(std::string("schedule.moe: ") + step), std::string::npos) << log;
+  EXPECT_EQ(log.find("re-decision of step 1: "), std::string::npos) << log;
 }
 
 TEST(Trainer, KeepsItsChoiceAfterAResume) {

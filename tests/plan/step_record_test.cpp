@@ -84,6 +84,19 @@ TEST(StepRecord, CountsTheOperationsOfProducts) {
   EXPECT_DOUBLE_EQ(flops, 6 * tokens * (2 * layer + hidden * static_cast<double>(m.vocab)));
 }
 
+TEST(StepRecord, ProductsOfChunksHaveTheShareOfTheThreads) {
+  const auto capped = [](const std::string& share) {
+    const Recipe recipe = recipe_with({"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2",
+                                       "train.threads=4", "schedule.moe.compute_share=" + share});
+    return std::ranges::count_if(record_of(recipe, 2).issues, [](const Issue& issue) {
+      const auto* product = std::get_if<device::ProductWork>(&issue.work);
+      return product && product->share == 0.5;
+    });
+  };
+  EXPECT_EQ(capped("1"), 0);
+  EXPECT_GT(capped("0.5"), 0);
+}
+
 // Returns the number of additions with a separate launch in the forward pass of a micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
@@ -198,6 +211,35 @@ TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
   for (const char* name : {"gradients: norm: optimizer.squared_norm", "gradients: norm: optimizer.clip",
                            "gradients: norm: comm.all_reduce", "optimizer: comm.all_gather"})
     EXPECT_GT(found[name], 0) << name << " is not among " << testing::PrintToString(found);
+}
+
+// The step before has left the gathers in flight, and this step leaves its own ones to the next step.
+TEST(StepRecord, BeginsWithTheGathersThatItHides) {
+  for (const char* zero : {"parallel.zero=1", "parallel.zero=2"})
+    for (const device::DeviceKind kind : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
+      SCOPED_TRACE(base::cat(zero, " on ", device::name_of(kind)));
+      Recipe recipe = recipe_with({zero, "distributed.bucket_bytes=8192"});
+      recipe.device = kind;
+      const StepRecord record = record_of(recipe, 2);
+      const auto is_gather = [&](size_t i) {
+        return record.issues[i].name == "all_gather" && record.is_in(record.issues[i], "optimizer");
+      };
+      size_t gathers = 0;
+      while (is_gather(gathers)) ++gathers;
+      EXPECT_GT(gathers, 1U);
+      std::vector<char> awaited(gathers);
+      std::string first_use;
+      for (size_t i = 0; i < record.issues.size(); ++i) {
+        EXPECT_FALSE(i >= gathers && is_gather(i));
+        for (const int32_t before : record.issues[i].after)
+          if (before < static_cast<int32_t>(gathers)) {
+            awaited[before] = true;
+            if (first_use.empty()) first_use = record.where(record.issues[i]);
+          }
+      }
+      EXPECT_EQ(std::ranges::count(awaited, 1), static_cast<std::ptrdiff_t>(gathers));
+      EXPECT_TRUE(first_use.starts_with("forward, micro-batch 0")) << first_use;
+    }
 }
 
 TEST(StepRecord, ContainsTheUpdateOfSgd) {

@@ -1,9 +1,13 @@
 #include "tools/scale/child_process.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -13,6 +17,13 @@
 
 namespace hexad::scale {
 namespace {
+
+ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
+                   int kept = -1) {
+  Children children;
+  children.start(words, output, limit_seconds, kept);
+  return children.wait().second;
+}
 
 class ScaleChild : public testing::Test {
  protected:
@@ -66,6 +77,71 @@ TEST_F(ScaleChild, AnIgnoredSignalDoesNotEndTheChild) {
   const auto before = std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run("kill -HUP $PPID; sleep 1; exit 3").exit_code, 3);
   std::signal(SIGHUP, before);
+}
+
+TEST_F(ScaleChild, ChildrenRunAtTheSameTime) {
+  Children children;
+  // The first child ends only after the second one has made the file.
+  const int64_t first =
+      children.start({"sh", "-c", base::cat("while [ ! -e '", go(), "' ]; do sleep 0.05; done; exit 1")}, output(), 60);
+  const int64_t second =
+      children.start({"sh", "-c", base::cat("touch '", go(), "'; exit 2")}, base::cat(output(), ".second"), 60);
+  std::map<int64_t, int> codes;
+  for (int i = 0; i < 2; ++i) {
+    const auto [child, end] = children.wait();
+    codes[child] = end.exit_code;
+  }
+  EXPECT_EQ(codes, (std::map<int64_t, int>{{first, 1}, {second, 2}}));
+}
+
+TEST_F(ScaleChild, TheTimeLimitEndsOnlyItsChild) {
+  Children children;
+  const int64_t slow = children.start({"sleep", "300"}, output(), 0.5);
+  children.start({"sh", "-c", base::cat("while [ ! -e '", go(), "' ]; do sleep 0.05; done")},
+                 base::cat(output(), ".second"), 60);
+  const auto [first, first_end] = children.wait();
+  EXPECT_EQ(first, slow);
+  EXPECT_TRUE(first_end.timed_out);
+  telemetry::write_text(go(), "");
+  const auto [second, second_end] = children.wait();
+  EXPECT_NE(second, slow);
+  EXPECT_FALSE(second_end.timed_out);
+  EXPECT_EQ(second_end.exit_code, 0);
+}
+
+TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
+  // The process that gets the signal is another one, because the signal ends it.
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    Children children;
+    for (const char* name : {".first", ".second"})
+      children.start(
+          {"sh", "-c", base::cat("exec 9>'", lock(), name, "'; flock 9; touch '", go(), name, "'; exec sleep 300")},
+          base::cat(output(), name), 60);
+    children.wait();
+    ::_exit(0);
+  }
+  for (const char* name : {".first", ".second"})
+    for (int i = 0; i < 1000 && !std::filesystem::exists(go() + name); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(parent, SIGTERM);
+  int status = 0;
+  ASSERT_EQ(::waitpid(parent, &status, 0), parent);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  for (const char* name : {".first", ".second"})
+    EXPECT_TRUE(io::FileLock::take(lock() + name, io::FileLock::Mode::exclusive, true).has_value()) << name;
+}
+
+TEST_F(ScaleChild, ChildrenEndWithTheObject) {
+  {
+    Children children;
+    children.start({"sh", "-c", base::cat("exec 9>'", lock(), "'; flock 9; touch '", go(), "'; sleep 300 & wait")},
+                   output(), 60);
+    for (int i = 0; i < 1000 && !std::filesystem::exists(go()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(lock_becomes_free());
 }
 
 TEST_F(ScaleChild, AMissingProgramIsNamed) {

@@ -106,6 +106,19 @@ TEST(ScaleResults, PictureIsDrawnOverTheAxisThatVaries) {
   EXPECT_NE(svg.find(">rate</text>"), std::string::npos) << svg;
 }
 
+TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
+  Results results = example();
+  EXPECT_EQ(about_runs_at_once(results), "");
+  EXPECT_EQ(markdown_of(results).find("at the same time"), std::string::npos);
+  results.rows[1].beside = 2;
+  const std::string about = "Up to 3 runs executed at the same time, each on cores or nodes of its own.";
+  EXPECT_EQ(about_runs_at_once(results), about);
+  EXPECT_NE(markdown_of(results).find(about), std::string::npos);
+  EXPECT_NE(results_page(results).find(about), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"runs_beside\": 2"), std::string::npos);
+  EXPECT_NE(csv_of(results).find(",runs_beside,"), std::string::npos);
+}
+
 TEST(ScaleResults, JsonHasNullForUnknownValues) {
   const std::string json = json_of(example());
   EXPECT_NE(json.find("\"measured\": null"), std::string::npos);

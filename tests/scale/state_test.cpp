@@ -49,12 +49,13 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   open().start(first_);
   EXPECT_EQ(open().record(first_).state, RunState::started);
   EXPECT_EQ(open().record(second_).state, RunState::waiting);
-  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory"});
+  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory", .beside = 3});
   const RunRecord record = open().record(second_);
   EXPECT_EQ(record.state, RunState::failed);
   EXPECT_EQ(record.exit_code, 4);
   EXPECT_EQ(record.seconds, 2.5);
   EXPECT_EQ(record.reason, "no memory");
+  EXPECT_EQ(record.beside, 3);
 }
 
 TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {
@@ -79,6 +80,15 @@ TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {
   experiment_ = with_repeats(2);
   points_[1].recipe.batch.global = 64;
   expect_refusal("the recipe of a point has changed");
+}
+
+TEST_F(ScaleState, FoldersOfAnEarlierVersionAreRefused) {
+  open();
+  std::string text = telemetry::contents(folder_ / "x/experiment.json");
+  const std::string key = "at_once: 1\\n";  // earlier versions do not have this key
+  ASSERT_NE(text.find(key), std::string::npos) << text;
+  write_text(folder_ / "x/experiment.json", text.erase(text.find(key), key.size()));
+  expect_refusal("experiment.json belongs to another experiment: its settings were written by another version");
 }
 
 TEST_F(ScaleState, KeysThatChangeNoRunMayChange) {

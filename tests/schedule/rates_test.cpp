@@ -45,6 +45,37 @@ TEST(Alpha, IsOneAloneAndWithoutAMeasurement) {
   EXPECT_EQ(rates.alpha(Lane::compute, {Lane::inter, Lane::compute}), 0.5) << "a lane does not slow itself down";
 }
 
+TEST(Alpha, CappedComputationHasItsOwnValues) {
+  const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
+                                  {Lane::inter, {Lane::compute}, 0.9, true},
+                                  {Lane::inter, {Lane::copy}, 0.8},
+                                  {Lane::inter, {Lane::compute, Lane::copy}, 0.4}}};
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}), 0.5);
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute}, true), 0.9);
+  EXPECT_EQ(rates.alpha(Lane::inter, {Lane::compute, Lane::copy}, true), 0.4) << "no other value was measured";
+}
+
+TEST(Rates, ProductsOnFewerThreadsTakeLonger) {
+  Rates rates = unit_rates();
+  rates.speed_of_threads = {0.3, 0.5, 0.75, 1};
+  const auto seconds = [&](double share) {
+    return rates.seconds({.lane = Lane::compute, .name = "E", .cost = {.flops = 3, .share = share}});
+  };
+  EXPECT_NEAR(seconds(1), 3, rounding(3));
+  EXPECT_NEAR(seconds(0.75), 4, rounding(4));
+  EXPECT_NEAR(seconds(0.5), 6, rounding(6));
+  EXPECT_NEAR(seconds(0.6), 6, rounding(6)) << "0.6 of four threads are two threads";
+  EXPECT_NEAR(seconds(0.1), 10, rounding(10)) << "one thread always computes";
+  rates.speed_of_threads = {1};
+  EXPECT_NEAR(seconds(0.5), 3, rounding(3)) << "a single thread cannot be shared";
+}
+
+TEST(Rates, SpeedOfNoThreadIsRefused) {
+  Rates rates = unit_rates();
+  rates.speed_of_threads = {0, 1};
+  EXPECT_THROW(rates.check(), base::Error);
+}
+
 TEST(Alpha, PrefersTheMeasuredSet) {
   const Rates rates{.slowdowns = {{Lane::inter, {Lane::compute}, 0.5},
                                   {Lane::inter, {Lane::copy}, 0.5},
@@ -81,6 +112,13 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   EXPECT_NEAR(products(6, 0, 0), 30, rounding(30)) << "six small products take 30 s";
   EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "each pass has its own rate";
   EXPECT_NEAR(products(0, 2, 0), 24, rounding(24));
+  const auto dense = [&] {
+    return rates.seconds({Lane::compute, "E", {.flops = 6, .products = {1, 0, 1}, .dense = true}});
+  };
+  EXPECT_NEAR(dense(), 7.5, rounding(7.5)) << "dense products without rates are priced like grouped products";
+  rates.dense[0] = TimeCurve{{{2, 1}, {4, 2}}};
+  EXPECT_NEAR(dense(), 3, rounding(3)) << "the pass without a dense rate keeps its grouped rate";
+  EXPECT_NEAR(products(1, 0, 1), 7.5, rounding(7.5)) << "grouped products do not use the dense rate";
   TaskSpec between_nodes = exchange(8);
   between_nodes.cost.crosses_nodes = true;
   EXPECT_NEAR(rates.seconds(between_nodes), 8, rounding(8)) << "a group across nodes uses another link";

@@ -66,6 +66,38 @@ TEST(Simulate, LanesSlowEachOtherWhileTheyRunTogether) {
   expect_spans(simulate(g, rates), {{0, 4}, {0, 6}});
 }
 
+TaskId computes_on_share(TaskGraph& g, std::string name, double seconds, double share) {
+  return g.add({Lane::compute, std::move(name), {.flops = seconds, .share = share}}, {}, nothing);
+}
+
+TEST(Simulate, CappedComputationIsSlowerAndLeavesCommunicationAlone) {
+  const auto spans = [](double share) {
+    TaskGraph g;
+    sends(g, Lane::inter, "D", 4);
+    computes_on_share(g, "E", 3, share);
+    Rates rates = slowed({{Lane::inter, {Lane::compute}, 0.5},
+                          {Lane::compute, {Lane::inter}, 0.5},
+                          {Lane::inter, {Lane::compute}, 1, true},
+                          {Lane::compute, {Lane::inter}, 1, true}});
+    rates.speed_of_threads = {0.5, 1};
+    return simulate(g, rates);
+  };
+  expect_spans(spans(1), {{0, 7}, {0, 6}});  // both at half speed until E ends at 6 s; then D has 1 s left
+  expect_spans(spans(0.5), {{0, 4}, {0, 6}});
+}
+
+TEST(Simulate, CappedComputationKeepsItsPlaceInTheLane) {
+  TaskGraph g;
+  computes(g, "E0", 2);
+  computes_on_share(g, "E1", 1, 0.5);
+  computes_on_share(g, "E2", 1, 0.5);
+  computes(g, "E3", 1);
+  computes_on_share(g, "E4", 2, 0.5);
+  Rates rates = unit_rates();
+  rates.speed_of_threads = {0.5, 1};
+  expect_spans(simulate(g, rates), {{0, 2}, {2, 4}, {4, 6}, {6, 7}, {7, 11}});
+}
+
 TEST(Simulate, SlowdownHasOneDirection) {
   TaskGraph g;
   sends(g, Lane::inter, "D", 2);

@@ -43,6 +43,11 @@ StepMetrics full_step(int64_t step) {
   s.skipped_steps = 2;
   s.expert_load = {{}, {0.25, 0.75}};  // layer 0 is dense
   s.schedule = {.predicted_seconds = 0.25, .measured_seconds = 0.1 + 0.2, .exposed_seconds = {{"R", 0}, {"S", 0.125}}};
+  s.choice = {
+      .schedule = "chunks 2",
+      .measured_seconds = 0.1 + 0.2,
+      .advice = {{.adviser = "Parm", .schedule = "chunks 4", .verdict = "wrong", .slower = 0.25, .measured = true},
+                 {.adviser = "MoNTA", .verdict = "none", .reason = "needs \"tp\""}}};
   s.ranks = {.step_seconds = {0.5, 0.5, 0.5},
              .waited_seconds = {0.1, 0.3, 0.4},
              .own_seconds = {0.1, 0.2, 0.1 + 0.3},
@@ -78,6 +83,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
                            "skipped_steps",
                            "expert_load",
                            "schedule",
+                           "schedule_choice",
                            "ranks"})
     EXPECT_TRUE(json.contains(name)) << name;
   EXPECT_EQ(json["memory_peak_bytes"]["activation"], int64_t{1} << 40);

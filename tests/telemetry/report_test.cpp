@@ -84,6 +84,23 @@ TEST(Report, ShowsTheRecordedSchedule) {
     EXPECT_NE(html.find(part), std::string::npos) << part;
 }
 
+TEST(Report, ComparesTheChosenScheduleWithThePapersAdvice) {
+  const TemporaryFolder folder;
+  const ReportInputs inputs = small_run(folder);
+  StepMetrics s = steps_with_losses({1}).front();
+  s.choice = {
+      .schedule = "chunks <2>",
+      .measured_seconds = 0.002,
+      .advice = {{.adviser = "Parm", .schedule = "chunks 4", .verdict = "wrong", .slower = 0.25, .measured = true},
+                 {.adviser = "MoNTA", .verdict = "none", .reason = "needs <tp>"}}};
+  write_text(inputs.metrics, to_json_line(s) + "\n");
+  const std::string html = report_of(inputs);
+  for (const char* part : {"<h2>Schedule</h2>", "chosen chunks &lt;2&gt;, measured 2.00 ms a layer",
+                           "<th scope=\"row\">Parm</th><td>chunks 4</td><td>wrong</td><td>+25.0%, measured</td>",
+                           "<th scope=\"row\">MoNTA</th><td></td><td>none</td><td>needs &lt;tp&gt;</td>"})
+    EXPECT_NE(html.find(part), std::string::npos) << part;
+}
+
 TEST(Report, ShowsAPredictedStepNextToTheMeasuredStep) {
   const TemporaryFolder folder;
   ReportInputs inputs = small_run(folder);

@@ -83,6 +83,26 @@ TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
   });
 }
 
+TEST_P(VocabCrossEntropy, GradientOfTheBiasMatchesOneRank) {
+  on_ranks([](TpLab& lab) {
+    Parameter &whole = lab.parameter({vocabulary(), hidden}), &bias = lab.parameter({vocabulary()});
+    Parameter &piece = lab.piece(whole, 0), &bias_piece = lab.piece(bias, 0);
+    const Tensor x = lab.randn({rows, hidden});
+    const auto targets = some_targets(vocabulary());
+    const double allowed = tolerance(Dtype::f64, vocabulary() * hidden);
+    const Outcome expected = alone(lab, whole, x, targets, {.gradient_scale = scale, .bias = &bias});
+    const Outcome without = alone(lab, whole, x, targets, {.gradient_scale = scale});
+    EXPECT_GT(std::abs(values_of(expected.loss)[0] - values_of(without.loss)[0]), 1e-3);
+    for (const int64_t chunk : {1, 3, 256}) {
+      bias_piece.clear_gradient();
+      const CrossEntropyOptions options{.gradient_scale = scale, .chunk_rows = chunk, .bias = &bias_piece};
+      expect_agrees(expected, run(lab, split(lab.group), piece, x, targets, options), piece, allowed);
+      expect_close(TpLab::part_of(bias.gradient_to_add(lab.stream()), bias_piece),
+                   bias_piece.gradient_to_add(lab.stream()), allowed);
+    }
+  });
+}
+
 // Gradients pass from here to replicated layers. If the gradients differed in a bit, the ranks would diverge.
 TEST_P(VocabCrossEntropy, AllRanksAreBitwiseIdentical) {
   on_ranks([](TpLab& lab) {

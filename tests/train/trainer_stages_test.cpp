@@ -40,7 +40,7 @@ class Adviser final : public ScheduleAdviser {
   void begin_step(int64_t step) override {
     if (step == plan_.failing_step) base::fail(ExitCode::resource, "no advice");
   }
-  void end_step(telemetry::StepMetrics&) override {}
+  void end_step(const StepResult&, telemetry::StepMetrics&) override {}
   void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>&) const override {
     report.timelines = {timeline_};
   }

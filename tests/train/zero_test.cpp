@@ -1,8 +1,11 @@
 // ZeRO changes the contents of a rank's memory, but not the results.
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "layers/model_size.h"
 #include "parallel/comm/text_collectives.h"
+#include "parallel/comm/thread_group.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/papers/monta.h"
@@ -143,6 +146,30 @@ TEST(ZeroLevels, EveryLevelMatchesTrainingOnOneRank) {
     SCOPED_TRACE(cat("zero ", level));
     expect_close(one, run_under(c, level), rounding_of_f64);
   }
+}
+
+// In a run of `hexad train`, a step begins while the weights of the step before are gathered.
+TEST(ZeroLevels, StepsThatBeginDuringGathersEqualStepsAfterThemBitwise) {
+  const std::vector<Case> cases{{"", 2, {"batch.global=8"}},
+                                {"", 4, {"parallel.ep=2", "batch.global=16"}},
+                                {"", 4, {"parallel.tp=2", "parallel.sp=true", "batch.global=8"}},
+                                {"", 4, {"parallel.pp=2", "model.tied_embedding=true", "batch.global=16"}}};
+  for (const Case& c : cases)
+    for (const int64_t level : levels)
+      for (const uint64_t seed : {1, 2}) {
+        SCOPED_TRACE(cat("zero ", level, ", ", c.overrides.front(), ", seed ", seed));
+        comm::with_ranks(
+            c.ranks,
+            [&](const comm::ProcessGroup& world) {
+              const Recipe recipe = recipe_for(c, level);
+              const FixedSource source = documents_of(recipe);
+              TrainingRun after(recipe, world), ahead(recipe, world);
+              for (int s = 0; s < steps; ++s) EXPECT_EQ(after.step(source).loss, ahead.step_ahead(source).loss);
+              expect_bitwise(after.weights(), ahead.weights());
+              ahead.instance.weights.complete(ahead.instance.context.compute());
+            },
+            {.jitter = {.seed = seed, .max_delay = std::chrono::microseconds(300)}, .watchdog_seconds = 60});
+      }
 }
 
 TEST(ZeroLevels, C2_RanksWithoutTargetsJoin) {

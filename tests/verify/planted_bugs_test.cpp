@@ -221,6 +221,26 @@ void lose_down_bias_gradients(TrainingRun& run) {
     if (p->name().ends_with("experts.down.bias")) scale(p->gradient(), 0);
 }
 
+// The loop of dense products ends before the last expert, so that this expert's gradients stay zero.
+void lose_last_dense_product(TrainingRun& run) {
+  if (run.recipe.schedule.moe.settled().gemms != moe::Gemms::dense) return;
+  for_each_expert_tensor(run, [](Parameter& p) {
+    const int64_t experts = p.gradient().dim(0);
+    scale(p.gradient().slice(0, experts - 1, experts), 0);
+  });
+}
+
+// Sets another schedule before the second step, as a run with the value auto does.
+void switch_schedule(TrainingRun& run, kernels::WireFormat wire) {
+  if (run.progress.step != 1) return;
+  moe::MoeSchedule s = run.recipe.schedule.moe.settled();
+  s.chunk_by = moe::ChunkBy::tokens, s.chunks = 2, s.wire = wire;
+  run.instance.reschedule(s);
+}
+void switch_rightly(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::model); }
+// The choice ignores that the recipe sets the format of rows.
+void switch_to_fp8(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::fp8); }
+
 std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {
   if (run.instance.mesh.coordinate(Axis::cp) == 0) return nullptr;
   return wrong_source(source, [](int64_t, const data::Row& row) {
@@ -398,6 +418,13 @@ std::vector<Bug> bugs() {
        "gradient layers.",
        "dp=1,memory_reuse=s2",
        reduced(lose_down_bias_gradients)},
+      {"LastExpertMissingInDenseProducts",
+       {},
+       "dp=4,ep=2,gemms=dense",
+       ".experts.",
+       "dp=1,gemms=dense",
+       reduced(lose_last_dense_product)},
+      {"AutoSwitchesToFp8Rows", {}, "dp=4,ep=2", "", "dp=1", hooks({.before_step = switch_to_fp8})},
       {"GradientsOfShadowsNotSummed",
        {},
        "dp=4,ep=2,hot_experts=shadow",
@@ -452,6 +479,20 @@ std::vector<Bug> bugs() {
        groups(own_chunks),
        "all_gather"},
   };
+}
+
+// Without the bug AutoSwitchesToFp8Rows, a switch changes results only by rounding.
+TEST(SwitchedSchedule, AgreesWithTheOracle) {
+  const Scratch scratch;
+  Recipe recipe = small_recipe();
+  complete(recipe, 1);
+  const layers::Registry registry;
+  const Subject subject(recipe, registry, 2, scratch.path());
+  Oracles oracles(subject);
+  const Variant layout = parse_layouts("dp=4,ep=2", 4)[0];
+  const Outcome outcome = run_in_threads(subject, oracles.of(layout), layout, {.jitter = {}, .seconds = 60},
+                                         *hooks({.before_step = switch_rightly}));
+  EXPECT_TRUE(outcome.agrees()) << explanation(outcome);
 }
 
 class PlantedBugs : public testing::TestWithParam<Bug> {};

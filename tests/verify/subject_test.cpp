@@ -66,6 +66,12 @@ TEST_F(SubjectTest, LayerSplitAppliesOnlyToItsNumberOfStages) {
   EXPECT_TRUE(s.recipe_for(layout("pp=4", 4)).schedule.pipeline.split.empty());
 }
 
+TEST_F(SubjectTest, RunsNeverDecideTheirScheduleAnew) {
+  const Subject s = subject({"schedule.moe.duplicates=auto", "schedule.moe.redecide_every=10"});
+  EXPECT_EQ(s.illegal(layout("tp=2", 2)), "");
+  EXPECT_EQ(s.recipe_for(layout("tp=2", 2)).schedule.moe.redecide_every, 0);
+}
+
 TEST_F(SubjectTest, ModelTooBigIsRefusedWithARemedy) {
   EXPECT_EQ(
       message_of(ExitCode::usage, [&] { subject({"model.vocab=1000000"}); }),
@@ -96,6 +102,7 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_TRUE(forms.moe.shared_gate && forms.moe.has_selection_bias());
   EXPECT_TRUE(forms.sinks && forms.window && forms.swiglu_limit && forms.has_expert_bias() && forms.moe.router_bias);
   EXPECT_EQ(forms.moe.shared_experts, 1);
+  EXPECT_TRUE(forms.moe.dense_residual);
   EXPECT_EQ(forms.moe.group_score, kernels::RouterGroupScore::best);
   EXPECT_LT(forms.moe.top_groups, forms.moe.groups);
   const Subject by_best = subject({"model.moe.groups=2", "model.moe.group_score=best"});
@@ -111,6 +118,31 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                      "model.latent.nope_size=3", "model.latent.rope_size=2", "model.latent.value_size=4"}),
             "forms"),
       "");
+  const std::vector<std::string> longrope{"model.rotary_scaling.kind=longrope",
+                                          "model.rotary_scaling.short_factors=[1, 2]",
+                                          "model.rotary_scaling.long_factors=[2, 3]"};
+  for (const char* kind : {"forms", "latent", "llama4"}) EXPECT_EQ(legal(subject(longrope), kind), "");
+  const std::vector<std::string> chunks{"model.attention_chunk=3", "model.no_rotary_every=2",
+                                        "model.temperature.scale=0.5", "model.qk_norm=unit"};
+  for (const char* kind : {"forms", "latent", "sparse_mixer", "delta_net"}) EXPECT_EQ(legal(subject(chunks), kind), "");
+  EXPECT_EQ(s.recipe_for(layout("dp=2,subject=sparse_mixer", 2)).model.moe.router, "sparse_mixer");
+  EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
+                  "sparse_mixer"),
+            "");
+  const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
+  EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
+  EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
+  EXPECT_EQ(legal(subject({"model.window=4"}), "llama4"), "");
+  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 does not differ from the recipe");
+  const layers::ModelConfig delta = s.recipe_for(layout("dp=2,subject=delta_net", 2)).model;
+  EXPECT_TRUE(delta.is_delta(0) && !delta.is_delta(1) && delta.attention_gate);
+  EXPECT_EQ(delta.norm, layers::NormKind::zero_centred_rms_norm);
+  EXPECT_EQ(legal(subject({"model.window=4", "model.sinks=true", "model.qk_norm=all_heads"}), "delta_net"), "");
+  const std::vector<std::string> delta_nets{"model.delta_net.heads=4", "model.delta_net.conv_size=2",
+                                            "model.attention_gate=true", "model.norm=zero_centred_rms_norm",
+                                            "model.full_attention_every=2"};
+  EXPECT_EQ(legal(subject(delta_nets), "forms"), "");
+  EXPECT_EQ(legal(subject(delta_nets), "llama4"), "subject=llama4 does not differ from the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
   EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
             "subject=prediction does not differ from the recipe");
@@ -404,6 +436,18 @@ TEST(Shrink, KeepsLatentValuesWithinTheSizeOfKeys) {
              8, registry);
   EXPECT_EQ(s.recipe.model.latent.key_size(), 3);
   EXPECT_EQ(s.recipe.model.latent.value_size, 3);
+}
+
+TEST(Shrink, MakesDeltaNetsSmall) {
+  const Shrunk s = shrink(completed(recipe_of(large_yaml, {"model.delta_net.heads=32", "model.delta_net.key_heads=16",
+                                                           "model.full_attention_every=4"})),
+                          8, registry);
+  const layers::DeltaNetConfig& d = s.recipe.model.delta_net;
+  EXPECT_EQ(d.heads, 16);
+  EXPECT_EQ(d.number_of_key_heads(), 8);
+  EXPECT_EQ(d.key_size, 4);
+  EXPECT_EQ(d.conv_size, 2);
+  EXPECT_TRUE(s.recipe.model.is_delta(0) && !s.recipe.model.is_delta(3));
 }
 
 TEST(Shrink, KeepsTheNumberOfPredictionBlocksBelowTheContext) {

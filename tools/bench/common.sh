@@ -1,5 +1,7 @@
 # Functions for the scripts of this folder, which source this file.
 
+. "$(dirname "${BASH_SOURCE[0]}")/../launcher.sh"
+
 hexad=${HEXAD:-build/release/bin/hexad}
 
 # need PROGRAM HOW_TO_GET_IT: exits with the advice HOW_TO_GET_IT if PROGRAM does not exist.
@@ -39,23 +41,46 @@ number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
 # output of COMMAND only if it fails.
 launch() {
-  local log=$scratch/log
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np "$1" --oversubscribe --bind-to none \
-    --mca mpi_yield_when_idle 1 "${@:2}" >"$log" 2>&1 || {
+  local log=$scratch/log mpi
+  set_launcher "$1" mpi_yield_when_idle 1
+  "${mpi[@]}" "${@:2}" >"$log" 2>&1 || {
     cat "$log" >&2
     exit 1
   }
 }
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
-# grouped products (8x512x1024), measures these instead of the default ones. Prints the output only if the measurement
-# fails.
+# grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
+# options of `hexad profile`. Prints the output only if the measurement fails.
 profile_into() {
-  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" --seconds "$2" --out "$1" >"$scratch/profile.log" 2>&1 || {
+  "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
+    >"$scratch/profile.log" 2>&1 || {
     local status=$?
     cat "$scratch/profile.log" >&2
     exit $status
   }
+}
+
+# keep_settings FOLDER SETTINGS: records with which settings, at which commit, the rows in FOLDER are measured. Exits if
+# FOLDER has rows of other settings.
+keep_settings() {
+  local settings
+  settings="$2, commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
+  [ -e "$1/settings" ] || echo "$settings" >"$1/settings"
+  [ "$(cat "$1/settings")" = "$settings" ] ||
+    usage "--output: $1 has rows of other settings: $(cat "$1/settings"); now: $settings; choose another folder"
+}
+
+# keep_complete FILE COUNT: removes rows of moe_layer from FILE if fewer than COUNT begin with the same layer, because
+# their measurement was interrupted. Fields may precede the layer.
+keep_complete() {
+  touch "$1"
+  [ ! -s "$1" ] || [ -z "$(tail -c 1 "$1")" ] || sed -i '$d' "$1"  # the last line is not complete
+  awk -F '\t' -v wanted="$2" '
+    function key(    i, text) { for (i = 1; i <= NF - 12; i++) text = text FS $i; return text }
+    NR == FNR { count[key()]++; next }
+    NF > 12 && count[key()] >= wanted' "$1" "$1" >"$1.complete"
+  mv "$1.complete" "$1"
 }
 
 # print_rows FILE: prints the rows of moe_layer.
@@ -82,7 +107,7 @@ print_steps() {
   cat "$1"
 }
 
-products=()
+products=() profile_options=()
 
 # The scratch folder is removed when the script ends. A script that sets its own EXIT trap must also remove the folder.
 scratch=$(mktemp -d)

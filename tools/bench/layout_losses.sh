@@ -41,9 +41,8 @@ common=(recipes/quickstart.yaml train.steps="$steps" train.threads=1 train.eval_
   checkpoint.at_end=false run.heldout_prompts=0)
 # shellcheck disable=SC2206  # split into words on purpose
 common+=($overrides)
-mpi=(mpirun -np 8 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1
-  --mca btl_vader_single_copy_mechanism none)
-if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
+. tools/launcher.sh
+set_launcher 8 mpi_yield_when_idle 1 btl_vader_single_copy_mechanism none
 
 losses() { sed -n 's/.*"loss": *\([0-9.eE+-]*\).*/\1/p' "$1/metrics.jsonl" | head -n "$steps"; }
 difference() {  # difference FOLDER FOLDER: prints the largest difference over all steps

@@ -4,13 +4,15 @@
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
 //                       --schedule n4:chunk_by=tokens,chunks=4
 //
-// --layer: M hidden size, H width of an expert (GELU), B tokens of each data-parallel rank, E experts, k experts per
-// token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose experts in turn.
+// --layer: M hidden size, H width of an expert (GELU), S sequences of each data-parallel rank (default 1), B tokens of
+// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose
+// experts in turn.
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
 // schedule runs one pass that is not counted.
 // --forward: evaluates without backward.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
-// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone.
+// model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
+// include the dense MLP, which is then a task of the layer.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
 // Prints one line per measurement, with fields separated by tabs:
@@ -90,10 +92,9 @@ std::vector<std::string> split(std::string_view text, char by) {
 
 std::string recipe_key(std::string_view letter) {
   constexpr std::pair<std::string_view, std::string_view> keys[] = {
-      {"M", "model.hidden"},    {"H", "model.moe.expert_hidden"},
-      {"B", "model.context"},   {"E", "model.moe.experts"},
-      {"k", "model.moe.top_k"}, {"tp", "parallel.tp"},
-      {"etp", "parallel.etp"},  {"ep", "parallel.ep"}};
+      {"M", "model.hidden"},  {"H", "model.moe.expert_hidden"}, {"S", "batch.micro"},
+      {"B", "model.context"}, {"E", "model.moe.experts"},       {"k", "model.moe.top_k"},
+      {"tp", "parallel.tp"},  {"etp", "parallel.etp"},          {"ep", "parallel.ep"}};
   for (const auto& [name, key] : keys)
     if (name == letter) return std::string(key);
   return std::string(letter);
@@ -109,11 +110,14 @@ struct NamedSchedule {
 };
 
 train::Recipe recipe_of(const std::string& layer, const NamedSchedule& schedule, const Options& options, int world) {
-  std::vector<std::string> overrides{base::cat("batch.global=", world)};
+  std::vector<std::string> overrides;
+  int64_t sequences = 1;
   for (const std::string& setting : split(layer, ',')) {
+    if (setting.starts_with("S=")) sequences = std::stoll(setting.substr(2));
     const size_t equals = std::min(setting.find('='), setting.size());
     overrides.push_back(recipe_key(std::string_view(setting).substr(0, equals)) + setting.substr(equals));
   }
+  overrides.push_back(base::cat("batch.global=", sequences * world));
   for (const std::string& setting : schedule.settings) overrides.push_back("schedule.moe." + setting);
   overrides.push_back(base::cat("train.threads=", options.threads));
   overrides.push_back("device=" + options.device);
@@ -153,8 +157,8 @@ class Contestant final : public schedule::GraphRunner {
                                                                    schedule, registry.moe_order_of(schedule)},
                                                builder / "moe");
     for (const auto& p : parameters_) p->initialize(recipe.train.seed);
-    batch_.sequences = 1, batch_.length = recipe.model.context;
-    const int64_t rows = batch_.length / (recipe.parallel.sp ? recipe.parallel.tp : 1);
+    batch_.sequences = recipe.batch.micro, batch_.length = recipe.model.context;
+    const int64_t rows = batch_.tokens() / (recipe.parallel.sp ? recipe.parallel.tp : 1);
     x_ = normals({rows, recipe.model.hidden}, "x"), dy_ = normals(x_.shape(), "dy");
     (block_ ? block_->experts() : alone_.get())->run_passes_by(this);
   }
@@ -379,7 +383,7 @@ class Bench {
     std::vector<Contestant*> by_parts;
     for (const auto& c : contestants) {
       const moe::MoeSchedule s = c->recipe().schedule.moe.settled();
-      if (s.memory_reuse == strategy && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
+      if (s.memory_reuse == strategy && !s.in_sequence() && (s.chunk_by == moe::ChunkBy::tokens || !s.overlaps()))
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;
@@ -427,7 +431,7 @@ class Bench {
 int run(int argc, char** argv) {
   Options o;
   CLI::App app("Times an MoE layer under each of several schedules");
-  app.add_option("--layer", o.layers, "M=..,H=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
+  app.add_option("--layer", o.layers, "M=..,H=..,S=..,B=..,E=..,k=..,tp=..,etp=..,ep=..; may be repeated")->required();
   app.add_option("--schedule", o.schedules, "NAME:key=value,... of schedule.moe; may be repeated")->required();
   app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_flag("--forward", o.forward, "run forward only, as in evaluation");

@@ -39,7 +39,7 @@ kinds='gpipe 1f1b interleaved zb_h1 zb_v dualpipe_v'
 # waited.
 measure() {
   local run=$scratch/$1-$2
-  launch "$3" bash -c 'exec taskset -c "$OMPI_COMM_WORLD_RANK" "$@"' pinned \
+  launch "$3" bash -c 'exec taskset -c "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" "$@"' pinned \
     "$hexad" train recipes/bench-cpu.yaml model.vocab=512 model.moe.routing=balanced batch.micro=1 batch.global=8 \
     train.threads=1 train.steps="$steps" train.peak_flops=1e11 checkpoint.resume=none checkpoint.at_end=false \
     run.dir="$run" "${@:4}"

@@ -126,6 +126,7 @@ begin() {
   places="$*"
   if [ $predict_only = no ] || [ -z "$cluster" ]; then
     need mpirun 'apt-get install openmpi-bin'
+    require_open_mpi 'its options bind each rank to a core'
     places=$(usable_places "$@")
     places=${places//$'\n'/ }
     [ -n "$places" ] || exit 1

@@ -73,7 +73,7 @@ BEGIN {
     set("schedule.moe.rows", pick("slot slot token"))
     set("schedule.moe.gemms", pick("grouped grouped dense by_load"))
     set("schedule.pipeline.overlap", pick("none none none micro_batches"))
-    if (duplicates == "pause_before_gate" && overlap == "sequential" && (chunk_by == "none" || chunk_by == "tokens"))
+    if (duplicates != "baseline" && overlap == "sequential" && (chunk_by == "none" || chunk_by == "tokens"))
       set("schedule.moe.memory_reuse", pick("none none s1 s2 s3 s4"))
   }
   print ""

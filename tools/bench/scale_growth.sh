@@ -1,14 +1,22 @@
 #!/usr/bin/env bash
 # Measures how the costs of one rank grow with the number of ranks of the job, without the other ranks. Prints a table for
-# each activity: messages of the rank, bytes of these messages, memory, milliseconds.
+# each activity: messages of the rank, bytes of these messages, memory, milliseconds. Columns "before" have the costs
+# before agreements took trees, where they are known (growth_before.awk). Also plots the messages before and now.
 #
-#   tools/bench/scale_growth.sh [RANKS...]     default: 64, 256, 1024, 4096, 16384 and 65536 ranks; powers of two
+#   tools/bench/scale_growth.sh [--svg FILE] [RANKS...]
 #
-# Environment: BENCH (the measuring program; build/release/bench/scale_growth).
+# The default is 64, 256, 1024, 4096, 16384 and 65536 ranks. Numbers must be powers of two of at least 64. --svg also draws
+# the plot into FILE. Environment: BENCH (the measuring program; build/release/bench/scale_growth).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
+svg=
+if [ "${1:-}" = --svg ]; then
+  [ $# -ge 2 ] || usage '--svg needs the name of a file'
+  svg=$2
+  shift 2
+fi
 [ $# -gt 0 ] || set -- 64 256 1024 4096 16384 65536
 for ranks; do [[ $ranks =~ ^[1-9][0-9]*$ ]] || usage "a number of ranks is '$ranks', expected a whole number"; done
 bench=${BENCH:-build/release/bench/scale_growth}
@@ -16,10 +24,6 @@ need "$bench" 'cmake --build --preset release --target scale_growth'
 machine
 
 taskset -c 0 "$bench" "$@" >"$scratch/rows"
-awk -F '\t' '
-  !($2 in seen) { seen[$2] = 1; order[++kinds] = $2 }
-  { lines[$2] = lines[$2] sprintf("%8d %12d %16d %12.2f %12.2f\n", $1, $3, $4, $5 / 1048576, 1000 * $6) }
-  END {
-    for (k = 1; k <= kinds; ++k)
-      printf "\n%s\n%8s %12s %16s %12s %12s\n%s", order[k], "ranks", "messages", "message bytes", "MiB", "ms", lines[order[k]]
-  }' "$scratch/rows"
+awk -F '\t' -f tools/bench/growth_before.awk -f tools/bench/growth_table.awk "$scratch/rows"
+awk -F '\t' -v svg="$svg" -f tools/bench/growth_before.awk -f tools/bench/growth_plot.awk "$scratch/rows"
+[ -z "$svg" ] || printf '\n%s\n' "$svg"

@@ -58,10 +58,9 @@ schedules=(
 )
 common=(train.steps="$steps" train.precision=f64 train.threads=1 train.eval_every=0 checkpoint.every=0
   train.peak_flops=1e9 checkpoint.at_end=false run.heldout_prompts=0 model.context=64 batch.global=8 parallel.cp=1)
-mpi=(mpirun -np 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca btl_vader_single_copy_mechanism none)
-if [ "$(id -u)" -eq 0 ]; then mpi+=(--allow-run-as-root); fi
+set_launcher 4 mpi_yield_when_idle 1 btl_vader_single_copy_mechanism none
 # shellcheck disable=SC2016  # each rank expands the variables
-mpi+=(bash -c 'export HEXAD_NODE=$((OMPI_COMM_WORLD_RANK / 2)); exec "$0" "$@"')
+mpi+=(bash -c 'export HEXAD_NODE=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2)); exec "$0" "$@"')
 
 losses() { number loss "$1/metrics.jsonl" | head -n "$steps"; }
 difference() {  # difference FOLDER FOLDER: prints the largest relative difference over all steps

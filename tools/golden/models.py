@@ -22,6 +22,8 @@ SIZES = dict(vocab_size=48, hidden_size=16, num_hidden_layers=2, num_attention_h
 ROUTED = dict(num_experts_per_tok=2, output_router_logits=False)
 LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16)
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.5], long_factor=[2.0, 3.0],
+                short_mscale=1.2, long_mscale=1.3, original_max_position_embeddings=32)
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=8)
 # Latent attention, and experts in all blocks but the first.
 LATENT = dict(SIZES, num_attention_heads=2, intermediate_size=24, moe_intermediate_size=8, n_routed_experts=8,
@@ -36,6 +38,11 @@ FAMILIES = {
                       norm_topk_prob=True),
     "qwen2_moe": dict(**SIZES, **ROUTED, intermediate_size=24, moe_intermediate_size=8, num_experts=4,
                       shared_expert_intermediate_size=12, mlp_only_layers=[0]),
+    "qwen3_next": dict(SIZES, **ROUTED, num_hidden_layers=4, head_dim=8, intermediate_size=24, moe_intermediate_size=8,
+                       num_experts=4, shared_expert_intermediate_size=12, norm_topk_prob=True, mlp_only_layers=[0],
+                       linear_conv_kernel_dim=3, linear_key_head_dim=4, linear_value_head_dim=6, linear_num_key_heads=2,
+                       linear_num_value_heads=4, layer_types=["linear_attention", "full_attention"] * 2,
+                       rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5)),
     "olmoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_experts=4, pad_token_id=None, eos_token_id=1),
     "ernie4_5_moe": dict(**SIZES, moe_k=2, intermediate_size=24, moe_intermediate_size=8, moe_num_experts=4,
                          moe_num_shared_experts=2, moe_layer_start_index=1),
@@ -52,11 +59,21 @@ FAMILIES = {
                        bos_token_id=1, eos_token_id=2),
     "gpt_oss": dict(SIZES, **ROUTED, hidden_size=32, head_dim=8, intermediate_size=32, num_local_experts=4, sliding_window=6,
                     rope_parameters=YARN_OF_GPT_OSS, pad_token_id=None, bos_token_id=1, eos_token_id=2),
+    "llama4_text": dict(dict(SIZES, num_hidden_layers=4), num_experts_per_tok=1, output_router_logits=False, head_dim=8,
+                        intermediate_size=8, intermediate_size_mlp=24, num_local_experts=4, interleave_moe_layer_step=2,
+                        no_rope_layer_interval=4, attention_chunk_size=8, floor_scale=4, attn_scale=0.5,
+                        rope_parameters=LLAMA3),
+    "phimoe": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4, attention_bias=True, lm_head_bias=True,
+                   router_jitter_noise=0.2, sliding_window=20, rope_parameters=LONGROPE),
+    "dbrx": dict(vocab_size=48, d_model=16, n_heads=4, n_layers=2, max_seq_len=32, bos_token_id=1,
+                 attn_config=dict(kv_n_heads=2, clip_qkv=0.5, rope_theta=20000.0),
+                 ffn_config=dict(ffn_hidden_size=8, moe_num_experts=4, moe_top_k=2),
+                 rope_parameters=dict(rope_type="default", rope_theta=20000.0)),
     "llama": dict(**SIZES, intermediate_size=24, rope_parameters=LLAMA3),
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
-GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama")
+GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
 SEQUENCES, LENGTH = 2, 32
 
 
@@ -67,7 +84,8 @@ def randomize(model, seed):
         if not tensor.is_floating_point():
             continue
         noise = torch.randn(tensor.shape, generator=generator)
-        if "norm" in name or "ln_" in name:
+        module = name.rsplit(".", 2)[-2]
+        if "norm" in module or "ln_" in module:
             base, spread = (1.0, 0.2) if name.endswith("weight") else (0.0, 0.2)
         elif "e_score_correction_bias" in name:
             base, spread = 0.0, 0.1

@@ -7,6 +7,8 @@
 #   tools/gpu/pack.sh [--tests]     --tests: without the program hexad, which takes longest to build
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tools/launcher.sh
+require_open_mpi 'the package contains it'
 
 programs=(tests/test_gpu_cuda_parity tests/test_device_gradients bench/cuda_kernels bin/hexad)
 targets=(test_gpu_cuda_parity test_device_gradients cuda_kernels hexad)

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "framework/config/words.h"
+#include "tools/interop/config_sections.h"
+#include "tools/interop/llama4_keys.h"
 #include "tools/interop/rotary_keys.h"
 #include "tools/interop/window_keys.h"
 
@@ -25,6 +27,8 @@ int64_t limit_of(std::string_view recipe_key) {
                                          "model.kv_heads",
                                          "model.head_size",
                                          "model.prediction_blocks",
+                                         "model.delta_net.heads",
+                                         "model.delta_net.key_heads",
                                          "model.moe.experts",
                                          "model.moe.shared_experts"};
   if (recipe_key == "model.context") return longest_context;
@@ -42,13 +46,13 @@ std::vector<std::string> names_of(std::string_view alternatives) {
   return names;
 }
 
-/// Returns the value of a key and the name under which it was found; null if the key is missing.
+/// Returns the value of a key and the name under which it was found; null and an empty name if the key is missing.
 std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, const std::string& where) {
   Json value;
   std::string name;
   for (const std::string& candidate : names_of(key.config)) {
     const auto found = config.find(candidate);
-    if (found == config.end() || found->is_null()) continue;
+    if (found == config.end() || (found->is_null() && key.conversion != Conversion::norm_order)) continue;
     if (!name.empty() && *found != value)
       fail(ExitCode::data, where, ": ", candidate, " is ", found->dump(), ", but ", name, " is ", value.dump());
     value = *found, name = candidate;
@@ -71,6 +75,11 @@ Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, 
         fail(ExitCode::data, where, " is ", value.dump(), ", expected group_limited_greedy for n_group ",
              keys.integer("model.moe.groups"));
       return "best_two";
+    case Conversion::norm_order:
+      if (!value.is_null() && value != 1)
+        fail(ExitCode::data, where, " is ", value.dump(),
+             ", expected 1 or null: weights are divided by their sum or not");
+      return !value.is_null();
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");
       return value.get<bool>() ? "head" : "none";
@@ -95,6 +104,8 @@ OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const Ordered
       break;
     case Conversion::group_rule:
       return keys.integer("model.moe.groups") > 1 ? "group_limited_greedy" : "greedy";
+    case Conversion::norm_order:
+      return value == true ? OrderedJson(1.0) : OrderedJson();
     case Conversion::head_norm:
       return value == "head";
     case Conversion::head_share:
@@ -139,6 +150,21 @@ void require_latent_sizes(const ModelKeys& keys, const std::string& where) {
          key);
 }
 
+/// Checks the conditions of delta nets that limits of single keys do not cover.
+void require_delta_sizes(const ModelKeys& keys, const std::string& where) {
+  const auto require_at_least = [&](std::string_view path, int64_t least) {
+    if (keys.integer(path) < least)
+      fail(ExitCode::data, where, ": ", path, " would be ", keys.integer(path), ", expected at least ", least);
+  };
+  for (const char* name : {"heads", "key_heads", "key_size", "value_size"})
+    require_at_least(cat("model.delta_net.", name), 1);
+  require_at_least("model.delta_net.conv_size", 2);
+  const int64_t heads = keys.integer("model.delta_net.heads"), groups = keys.integer("model.delta_net.key_heads");
+  if (heads % groups != 0)
+    fail(ExitCode::data, where, ": linear_num_key_heads is ", groups,
+         ", expected a divisor of linear_num_value_heads, ", heads);
+}
+
 /// Checks sizes that are used as divisors, and counts that must not be zero.
 void require_sizes(const ModelKeys& keys, LayerPattern pattern, const std::string& where) {
   std::vector<std::string_view> counts{"model.layers", "model.hidden", "model.heads", "model.vocab", "model.context"};
@@ -169,7 +195,8 @@ void require_fixed(const Json& config, const Family& family, const std::string& 
     if (found == config.end() || found->is_null() || *found == expected) continue;
     fail(ExitCode::data, where, ": ", key.config, " is ", found->dump(), ", expected ", expected.dump());
   }
-  if (const auto types = config.find("layer_types"); !family.windows && types != config.end() && !types->is_null()) {
+  const bool any_type = family.windows || family.llama4 || family.delta_nets;  // layer_types is read later
+  if (const auto types = config.find("layer_types"); !any_type && types != config.end() && !types->is_null()) {
     const bool full =
         types->is_array() && std::ranges::all_of(*types, [](const Json& t) { return t == "full_attention"; });
     if (!full)
@@ -214,6 +241,9 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   for (const std::string_view key : family.training) known.emplace(key);
   for (const std::string_view key : keys_of(family.pattern)) known.emplace(key);
   for (const std::string_view key : rotary_config_keys()) known.emplace(key);
+  if (!family.theta_key.empty()) known.emplace(family.theta_key);
+  if (family.llama4)
+    for (const std::string_view key : llama4_config_keys()) known.emplace(key);
   for (const FixedKey& key : family.fixed) known.emplace(key.config);
   for (const auto& table : family.keys)
     for (const ConfigKey& key : table)
@@ -227,8 +257,11 @@ void require_known(const Json& config, const Family& family, const std::string& 
   const auto encoder = config.find("is_encoder_decoder");
   if (encoder != config.end() && *encoder == true)
     fail(ExitCode::data, where, ": is_encoder_decoder is true, expected false");
+  const std::span<const std::string_view> neutral = neutral_keys();
   for (const auto& [key, value] : config.items()) {
-    if (known.contains(key) || value.is_null()) continue;
+    const std::string_view name = key_in_section(key, family);
+    const bool is_neutral = name == "is_encoder_decoder" || std::ranges::find(neutral, name) != neutral.end();
+    if (known.contains(key) || value.is_null() || is_neutral) continue;
     fail(ExitCode::data, where, ": ", config::shown(key), " (", value.dump().substr(0, 60), ") is not known for ",
          family.model_type, " and may change the model; if it does not, remove it from config.json");
   }
@@ -280,10 +313,11 @@ std::vector<std::string> training_notes(const Json& config, const Family& family
 }  // namespace
 
 ForeignConfig read_config(std::string_view text, const std::string& where) {
-  const Json config = io::parse_json(text, where);
-  const io::JsonNode root(config, where);
-  root.check(config.is_object(), "an object");
+  const Json stored = io::parse_json(text, where);
+  const io::JsonNode root(stored, where);
+  root.check(stored.is_object(), "an object");
   const Family& family = find_family(root["model_type"].text(), where);
+  const Json config = without_sections(stored, family, where);
   require_known(config, family, where);
   require_fixed(config, family, where);
   require_full_attention(config, where);
@@ -294,8 +328,13 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (family.pattern == LayerPattern::none) read.keys.set("model.moe.aux_loss.coefficient", 0, where);
   read_keys(config, family, read.keys, where);
   require_sizes(read.keys, family.pattern, where);
+  if (family.delta_nets) require_delta_sizes(read.keys, where);
   const Json stated = read.keys["model.rotary_share"];
   read_rotary(config, family, read.keys, where);
+  const int64_t original = read.keys.integer("model.rotary_scaling.original_context");
+  if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
+    read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
+                             "; set model.context to at most ", original, " for short_factor"));
   // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
@@ -305,6 +344,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   }
   read_pattern(config, family.pattern, read.keys, where);
   if (family.windows) read_windows(config, read.keys, where);
+  if (family.llama4) read_llama4(config, read.keys, where);
+  if (family.delta_nets) read_delta_nets(config, read.keys, where);
   read.keys.resolve();
   for (const char* key : {"dtype", "torch_dtype"})
     if (const auto found = config.find(key); found != config.end() && found->is_string()) read.dtype = *found;
@@ -316,7 +357,7 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
   OrderedJson config = OrderedJson::object();
   ModelKeys before;
   if (!like.empty()) {
-    config = OrderedJson::parse(like);
+    config = without_sections(OrderedJson::parse(like), family, where);
     before = read_config(like, where).keys;
   } else {
     config["architectures"] = {family.architecture};
@@ -333,7 +374,9 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
     if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (family.llama4) write_llama4(config, keys);
     if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
+    if (family.delta_nets && (like.empty() || !same_windows(before, keys))) write_delta_nets(config, keys);
   }
   bool changed = config.erase("quantization_config") > 0 || !same_model;  // exported weights are not quantized
   for (const auto& table : family.keys) {
@@ -342,15 +385,16 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
       const auto present = std::ranges::find_if(names, [&](const std::string& n) { return config.contains(n); });
       if (!like.empty() && before[key.recipe] == keys[key.recipe]) continue;
       if (key.conversion == Conversion::head_share && present == names.end()) continue;
-      const std::string& name = present == names.end() ? names.front() : *present;
-      config[name] = to_config(keys, key, config.contains(name) ? config[name] : OrderedJson());
+      if (present == names.end()) config[names.front()] = OrderedJson();
+      for (const std::string& name : names)
+        if (config.contains(name)) config[name] = to_config(keys, key, config[name]);
       changed = true;
     }
   }
   const OrderedJson unchanged = config;
   set_dtype();
   if (!changed && config == unchanged) return like;
-  std::string text = config.dump(2) + "\n";
+  std::string text = with_sections(config, family).dump(2) + "\n";
   const ModelKeys written = read_config(text, where).keys;
   const std::vector<std::string> lost = ModelKeys::differences(keys, written);
   if (!lost.empty()) fail(ExitCode::data, where, " cannot express the model: ", lost.front());

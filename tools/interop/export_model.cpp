@@ -159,10 +159,11 @@ class TensorReader {
 
   /// Appends the bytes of a foreign tensor.
   void write(const Link& link, Element type, io::SafetensorsStream& out) {
-    if (link.parts.size() == 1 && link.rearrangement == Rearrangement::none) {
-      for_each_block(link, link.parts.front(), type, [&](const std::vector<std::byte>& bytes) {
-        out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
-      });
+    if (link.rearrangement == Rearrangement::none) {
+      for (const Link::Part& part : link.parts)
+        for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+          out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
+        });
       return;
     }
     if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
@@ -175,8 +176,6 @@ class TensorReader {
     std::vector<std::byte> rearranged(joined.size());
     if (link.rearrangement == Rearrangement::transposed)
       transpose(rearranged.data(), joined.data(), link.shape[1], link.shape[0], bytes);
-    else if (link.rearrangement == Rearrangement::none)
-      rearranged = std::move(joined);
     else
       scatter_rows(rearranged.data(), joined.data(), sizes_.moved_rows(link.rearrangement, link.shape[0]),
                    link.shape.numel() / link.shape[0] * bytes);
@@ -186,7 +185,7 @@ class TensorReader {
  private:
   /// Appends a link whose only part is a whole parameter. Reads one expert at a time.
   void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
-    for (int64_t e = 0; e < link.shape[0]; ++e) {
+    for (int64_t e = 0, experts = link.rearranged_shape()[0]; e < experts; ++e) {
       Link::Part expert = link.parts.front();
       expert.region.begin[0] = e, expert.region.size[0] = 1;
       std::vector<std::byte> own;

@@ -47,6 +47,17 @@ constexpr ConfigKey qwen2_moe[] = {
     {"qkv_bias", "model.qkv_bias", "true"},
     {"shared_expert_intermediate_size", "model.moe.shared_hidden"},
 };
+constexpr ConfigKey qwen3_next[] = {
+    {"head_dim", "model.head_size", "256"},
+    {"norm_topk_prob", "model.moe.normalize", "true"},
+    {"shared_expert_intermediate_size", "model.moe.shared_hidden", "512"},
+    {"linear_num_value_heads", "model.delta_net.heads", "32"},
+    {"linear_num_key_heads", "model.delta_net.key_heads", "16"},
+    {"linear_key_head_dim", "model.delta_net.key_size", "128"},
+    {"linear_value_head_dim", "model.delta_net.value_size", "128"},
+    {"linear_conv_kernel_dim", "model.delta_net.conv_size", "4"},
+    {"rms_norm_eps", "model.delta_net.norm_eps", "1e-6"},
+};
 constexpr ConfigKey narrow_experts[] = {
     {"num_local_experts|num_experts", "model.moe.experts"},
     {"intermediate_size", "model.moe.expert_hidden"},
@@ -115,6 +126,32 @@ constexpr ConfigKey gpt2[] = {
     {"initializer_range", "model.init_std", "0.02"},
 };
 
+constexpr ConfigKey llama4[] = {
+    {"intermediate_size_mlp", "model.mlp_hidden", "16384"},
+    {"num_local_experts", "model.moe.experts"},
+    {"intermediate_size", "model.moe.expert_hidden"},
+};
+constexpr ConfigKey phimoe[] = {
+    {"lm_head_bias", "model.head_bias", "false"},
+    {"router_jitter_noise", "model.moe.mixer_jitter", "0.01"},
+    {"sliding_window", "model.window", "null"},
+};
+constexpr ConfigKey dbrx[] = {
+    {"vocab_size", "model.vocab"},
+    {"d_model|hidden_size|ffn_config.hidden_size", "model.hidden"},
+    {"n_layers|num_hidden_layers", "model.layers"},
+    {"n_heads|num_attention_heads", "model.heads"},
+    {"attn_config.kv_n_heads|num_key_value_heads", "model.kv_heads", "1"},
+    {"max_seq_len|max_position_embeddings", "model.context"},
+    {"initializer_range", "model.init_std", "0.02"},
+    {"attn_config.clip_qkv", "model.qkv_clip", "null"},
+    {"ffn_config.moe_num_experts", "model.moe.experts", "4"},
+    {"ffn_config.moe_top_k", "model.moe.top_k", "1"},
+    {"ffn_config.ffn_hidden_size", "model.moe.expert_hidden", "3584"},
+    {"ffn_config.moe_loss_weight", "model.moe.aux_loss.coefficient", "0.01"},
+    {"ffn_config.moe_normalize_expert_weights", "model.moe.normalize", "1", norm_order},
+};
+
 constexpr FixedKey silu{"hidden_act", "\"silu\""};
 constexpr FixedKey no_window{"use_sliding_window", "false"};
 constexpr FixedKey no_jitter{"router_jitter_noise", "0.0"};
@@ -172,6 +209,22 @@ std::vector<Family> make_families() {
        .training = dropouts(),
        .ignored = {},
        .pattern = LayerPattern::sparse_step});
+  all.push_back({.model_type = "qwen3_next",
+                 .architecture = "Qwen3NextForCausalLM",
+                 .names = {delta_net_names(), expert_names(), gated_shared_names()},
+                 .keys = {common, untied, small_eps, all_biases, dense_mlp, routing, qwen_moe, qwen3_next},
+                 .fixed = {silu, no_window},
+                 .constants = {{"model.norm", "\"zero_centred_rms_norm\""},
+                               {"model.qk_norm", "\"head\""},
+                               {"model.attention_gate", "true"},
+                               {"model.moe.shared_experts", "1"},
+                               {"model.moe.shared_gate", "true"}},
+                 .neutral = {"full_attention_interval"},
+                 .training = dropouts(),
+                 .ignored = {"mtp.*"},
+                 .pattern = LayerPattern::sparse_step,
+                 .rotary_share = 0.25,
+                 .delta_nets = true});
   all.push_back({.model_type = "olmoe",
                  .architecture = "OlmoeForCausalLM",
                  .names = {llama_names(), expert_names()},
@@ -279,6 +332,51 @@ std::vector<Family> make_families() {
        .windows = true,
        .mxfp4 = true,
        .scaled_rotary = true});
+  all.push_back({.model_type = "llama4_text",
+                 .architecture = "Llama4ForCausalLM",
+                 .names = {llama4_names()},
+                 .keys = {common, untied, large_eps, head_of_128, all_biases, routing, llama4},
+                 .fixed = {silu, no_jitter, {"num_experts_per_tok", "1"}},
+                 .constants = {{"model.moe.score", "\"sigmoid\""},
+                               {"model.moe.normalize", "false"},
+                               {"model.moe.weigh", "\"input\""},
+                               {"model.moe.shared_experts", "1"}},
+                 .neutral = {"for_llm_compressor"},
+                 .training = dropouts(),
+                 .ignored = {},
+                 .pattern = LayerPattern::interleaved,
+                 .rotary_theta = 500000,
+                 .pairs = true,
+                 .llama4 = true});
+  all.push_back({.model_type = "phimoe",
+                 .architecture = "PhimoeForCausalLM",
+                 .names = {llama_names(), block_sparse_names(), phimoe_names()},
+                 .keys = {common, untied, large_eps, all_biases, routing, narrow_experts, phimoe},
+                 .fixed = {silu, {"num_experts_per_tok", "2"}},
+                 .constants = {{"model.norm", "\"layer_norm\""},
+                               {"model.bias", "true"},
+                               {"model.moe.expert_bias", "false"},
+                               {"model.moe.router", "\"sparse_mixer\""}},
+                 .neutral = {},
+                 .training = {"attention_dropout", "hidden_dropout", "input_jitter_noise"},
+                 .ignored = {},
+                 .pattern = LayerPattern::all,
+                 .rotary_theta = 1000000});
+  all.push_back({.model_type = "dbrx",
+                 .architecture = "DbrxForCausalLM",
+                 .names = {dbrx_names()},
+                 .keys = {dbrx, untied},
+                 .fixed = {{"ffn_config.ffn_act_fn", R"({"name": "silu"})"}},
+                 .constants = {{"model.norm", "\"layer_norm\""},
+                               {"model.norm_eps", "1e-5"},
+                               {"model.qkv_bias", "false"},
+                               {"model.o_bias", "false"}},
+                 .neutral = {},
+                 .training = {"resid_pdrop", "emb_pdrop", "attn_config.attn_pdrop", "ffn_config.moe_jitter_eps"},
+                 .ignored = {},
+                 .sections = {"attn_config", "ffn_config"},
+                 .theta_key = "attn_config.rope_theta",
+                 .pattern = LayerPattern::all});
   all.push_back({.model_type = "llama",
                  .architecture = "LlamaForCausalLM",
                  .names = {llama_names()},

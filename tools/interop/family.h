@@ -17,12 +17,14 @@ enum class Conversion : uint8_t {
   head_share,    // the config gives a number of dimensions of a head: rotary_share times the size of a head
   gelu_name,     // gelu_new or gelu_pytorch_tanh: tanh; gelu: exact
   zero_if_null,  // null: 0
-  group_rule     // greedy: experts of all groups; group_limited_greedy: group_score best
+  group_rule,    // greedy: experts of all groups; group_limited_greedy: group_score best
+  norm_order     // 1: normalize; null: do not normalize
 };
 
 /// A config key and the recipe key of the same meaning.
 struct ConfigKey {
-  std::string_view config;  // name, and alternative names after '|'; exports write the first name
+  // Name, and alternative names after '|'. New configs have the first name. Family::sections explains names with a dot.
+  std::string_view config;
   std::string_view recipe;
   std::string_view usual{};  // value of a missing key, as JSON; "null": the value of `auto`; empty: the key is required
   Conversion conversion = Conversion::same;
@@ -42,11 +44,12 @@ struct Constant {
 
 /// Config keys that determine which blocks have experts.
 enum class LayerPattern : uint8_t {
-  none,          // dense models
-  all,           // every block has experts
-  sparse_step,   // decoder_sparse_step, mlp_only_layers
-  first_dense,   // first_k_dense_replace
-  start_and_end  // moe_layer_start_index, moe_layer_end_index, moe_layer_interval
+  none,           // dense models
+  all,            // every block has experts
+  sparse_step,    // decoder_sparse_step, mlp_only_layers
+  first_dense,    // first_k_dense_replace
+  start_and_end,  // moe_layer_start_index, moe_layer_end_index, moe_layer_interval
+  interleaved     // moe_layers, interleave_moe_layer_step
 };
 
 /// Rearrangement of elements between a foreign tensor and Hexad's parameters.
@@ -57,13 +60,18 @@ enum class Rearrangement : uint8_t {
   latent_queries,  // rows of latent attention; see LatentRows
   latent_down,
   latent_up,
+  gated_queries,  // each head has its queries, then its gates
+  delta_inputs,   // each key head of a delta net has its queries and keys, then the values and gates of its value heads
+  delta_gates,    // each key head of a delta net has the write logits, then the decay logits of its value heads
   // The following rearrange tensors whose first dimension is the expert:
-  input_first,                 // the matrix of an expert is [in, out]
-  interleaved,                 // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
-  interleaved_and_input_first  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up
+  input_first,                  // the matrix of an expert is [in, out]
+  interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
+  interleaved_and_input_first,  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up
+  stacked_input_first           // like input_first; the first two dimensions of the foreign tensor are one
 };
 
 /// A part of a Hexad parameter. `at` lists the leading indices of the part: numbers, or E for the number of the expert.
+/// An index * means one part for each expert, in their order.
 struct Target {
   std::string_view name;
   std::string_view at{};
@@ -73,13 +81,13 @@ struct Target {
 /// expert. Prediction blocks follow the layers: the parameters of block model.layers + k are called "layers.{L}" here,
 /// and "prediction.k" in a checkpoint.
 ///
-/// `shape` has a size for each dimension: a letter of Sizes with an optional factor, or a number. After the
-/// rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all conditions in
-/// `when` hold (Sizes::hold); an empty `when` always holds.
+/// `shape` has a size for each dimension: letters of Sizes, which are multiplied, with an optional factor, or a number.
+/// After the rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all
+/// conditions in `when` hold (Sizes::hold); an empty `when` always holds.
 struct TensorRow {
   std::string_view theirs;
   std::string_view shape;
-  Target ours[3];  // unused entries have an empty name
+  Target ours[4];  // unused entries have an empty name
   std::string_view when{};
   Rearrangement rearrangement = Rearrangement::none;
 };
@@ -105,12 +113,18 @@ struct Family {
                                           // block that predicts further tokens
   std::span<const TensorRow> copies{};    // tensors that repeat a tensor of `names` with the same target; an import
                                           // only compares them, an export writes them
+  // Keys of config.json whose values are objects with further keys. All tables name such a key SECTION.KEY.
+  std::vector<std::string_view> sections{};
+  // Another key with the base of the rotary frequencies, which exports write; empty: only rope_theta.
+  std::string_view theta_key{};
   LayerPattern pattern = LayerPattern::none;
   // Base of the rotary frequencies if config.json has none; 0: the family has no rotary positions.
   double rotary_theta = 10000;
   double rotary_share = 1;     // share of each head that rotates if config.json does not give it
   bool pairs = false;          // true if each rotary pair consists of neighbouring elements
   bool windows = false;        // true if layer_types may name blocks with sliding windows
+  bool llama4 = false;         // true if the config has the keys of read_llama4()
+  bool delta_nets = false;     // true if layer_types names blocks with delta nets
   bool mxfp4 = false;          // true if experts may be stored in MXFP4
   bool scaled_rotary = false;  // true if config.json must name the scaling of rotary frequencies
 };
@@ -131,6 +145,7 @@ std::span<const std::string_view> neutral_keys();
 
 std::span<const TensorRow> llama_names();          // everything except experts, for all families but GPT-2
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
+std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets beside gated attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj
 std::span<const TensorRow> block_sparse_names();   // block_sparse_moe.experts.E.w1
 std::span<const TensorRow> shared_expert_names();  // mlp.shared_experts
@@ -142,5 +157,8 @@ std::span<const TensorRow> prediction_names();     // enorm, hnorm, eh_proj, sha
 std::span<const TensorRow> prediction_copies();    // embedding and head, which each prediction block stores again
 std::span<const TensorRow> gpt_oss_names();  // mlp.router, fused experts with biases, stored as [in, out] or in MXFP4
 std::span<const TensorRow> gpt2_names();
+std::span<const TensorRow> llama4_names();  // all tensors of Llama 4, with feed_forward
+std::span<const TensorRow> phimoe_names();  // biases of norms and of the head
+std::span<const TensorRow> dbrx_names();    // norm_attn_norm, one tensor for queries, keys and values, stacked experts
 
 }  // namespace hexad::interop

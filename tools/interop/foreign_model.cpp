@@ -185,6 +185,13 @@ void ForeignModel::check_config() const {
   if (rotary < 2 || rotary % 2 != 0 || rotary > head)
     fail(ExitCode::data, config_path_, ": ", rotary, " dimensions of a head of ", head,
          " would rotate, expected an even number from 2 to ", head);
+  if (config_.keys.text("model.rotary_scaling.kind") != "longrope") return;
+  for (const char* list : {"short_factors", "long_factors"}) {
+    const auto size = static_cast<int64_t>(config_.keys[cat("model.rotary_scaling.", list)].size());
+    if (size != rotary / 2)
+      fail(ExitCode::data, config_path_, ": rotary ", list, " are ", size, " numbers, expected ", rotary / 2,
+           ", half of the dimensions of a head that rotate");
+  }
 }
 
 // Checks that the folder has exactly the tensors of the model.
@@ -205,11 +212,11 @@ void ForeignModel::check_names() {
   if (missing.empty())
     for (const Link& copy : map_.copies)
       if (has_copy(copy)) expected.insert(name_of(copy));
-  int64_t ignored = 0;
+  std::vector<std::string> unread;
   for (const auto& [name, tensor] : source_.tensors()) {
     if (expected.contains(name)) continue;
     if (is_ignored(name) || is_tied_head(name))
-      ++ignored;
+      unread.push_back(name);
     else
       unknown.push_back(name);
   }
@@ -217,9 +224,10 @@ void ForeignModel::check_names() {
   if (!unknown.empty())
     fail(ExitCode::data, folder(), ": ", listed("unknown tensor", unknown), "; no parameter of a ",
          config_.family->model_type, " model has ", unknown.size() == 1 ? "this name" : "these names");
-  if (ignored > 0)
-    notes_.push_back(cat(counted(ignored, "tensor"), " without a parameter (masks, prediction layers, a tied head) ",
-                         ignored == 1 ? "was" : "were", " not read"));
+  if (!unread.empty())
+    notes_.push_back(cat(listed("tensor", unread), unread.size() == 1 ? " was" : " were",
+                         " not read (masks, prediction layers, a tied head); an export will not have ",
+                         unread.size() == 1 ? "it" : "them"));
 }
 
 // True if the copy is stored. Throws Error(data) if it differs from its original, which must be stored.

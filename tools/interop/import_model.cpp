@@ -91,7 +91,7 @@ class ParameterWriter {
   void write_by_expert(const Slot& slot, Element target, io::SafetensorsStream& out) {
     const Link& link = *slot.link;
     const Element type = element(slot);
-    const int64_t bytes = bytes_of(type), experts = link.shape[0], elements = link.shape.numel() / experts;
+    const int64_t bytes = bytes_of(type), experts = link.rearranged_shape()[0], elements = link.shape.numel() / experts;
     from_.resize(elements * bytes), whole_.resize(elements * bytes);
     for (int64_t e = 0; e < experts; ++e) {
       model_.read(link, e * elements, elements, from_.data());

@@ -52,6 +52,17 @@ std::vector<int64_t> LatentRows::up() const {
   return order;
 }
 
+std::vector<int64_t> parts_of_groups(int64_t groups, std::span<const int64_t> sizes) {
+  std::vector<int64_t> order;
+  int64_t group = 0, before = 0;
+  for (const int64_t size : sizes) group += size;
+  for (const int64_t size : sizes) {
+    for (int64_t g = 0; g < groups; ++g) append(order, g * group + before, size);
+    before += size;
+  }
+  return order;
+}
+
 void gather_rows(std::byte* to, const std::byte* from, std::span<const int64_t> order, int64_t row_bytes) {
   for (const int64_t row : order) {
     std::memcpy(to, from + row * row_bytes, static_cast<size_t>(row_bytes));

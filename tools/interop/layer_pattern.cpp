@@ -42,6 +42,23 @@ std::vector<bool> between_start_and_end(const Json& config, int64_t layers, cons
   return moe;
 }
 
+std::vector<bool> interleaved(const Json& config, int64_t layers, const std::string& where) {
+  std::vector<bool> moe(layers, false);
+  const auto list = config.find("moe_layers");
+  if (list == config.end() || list->is_null()) {
+    const int64_t step = whole_number(config, "interleave_moe_layer_step", 1, where);
+    if (step < 1) fail(ExitCode::data, where, ": interleave_moe_layer_step is ", step, ", expected at least 1");
+    for (int64_t l = step - 1; l < layers; l += step) moe[l] = true;
+    return moe;
+  }
+  const auto is_layer = [&](const Json& v) { return v.is_number_integer() && v >= 0 && v < layers; };
+  if (!list->is_array() || !std::ranges::all_of(*list, is_layer))
+    fail(ExitCode::data, where, ": moe_layers is ", list->dump().substr(0, 80),
+         ", expected a list of numbers from 0 to ", layers - 1);
+  for (const Json& layer : *list) moe[layer.get<int64_t>()] = true;
+  return moe;
+}
+
 std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, int64_t layers,
                                       const std::string& where) {
   switch (pattern) {
@@ -59,6 +76,8 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
     }
     case LayerPattern::start_and_end:
       return between_start_and_end(config, layers, where);
+    case LayerPattern::interleaved:
+      return interleaved(config, layers, where);
   }
   fail_invariant("[interop] unknown pattern of layers");
 }
@@ -73,6 +92,8 @@ std::vector<std::string_view> keys_of(LayerPattern pattern) {
       return {"first_k_dense_replace"};
     case LayerPattern::start_and_end:
       return {"moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval"};
+    case LayerPattern::interleaved:
+      return {"moe_layers", "interleave_moe_layer_step"};
     case LayerPattern::none:
     case LayerPattern::all:
       break;
@@ -101,9 +122,8 @@ void read_pattern(const Json& config, LayerPattern pattern, ModelKeys& keys, con
 
 void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& keys) {
   const int64_t layers = keys.integer("model.layers");
-  std::vector<int64_t> dense;
-  for (int64_t l = 0; l < layers; ++l)
-    if (!keys.is_moe(l)) dense.push_back(l);
+  std::vector<int64_t> dense, moe;
+  for (int64_t l = 0; l < layers; ++l) (keys.is_moe(l) ? moe : dense).push_back(l);
   switch (pattern) {
     case LayerPattern::none:
     case LayerPattern::all:
@@ -119,6 +139,10 @@ void write_pattern(OrderedJson& config, LayerPattern pattern, const ModelKeys& k
       config["moe_layer_start_index"] = keys.integer("model.moe.dense_layers");
       config["moe_layer_end_index"] = layers - 1;
       config["moe_layer_interval"] = keys.integer("model.moe.every");
+      return;
+    case LayerPattern::interleaved:
+      config["moe_layers"] = moe;
+      config["interleave_moe_layer_step"] = keys.integer("model.moe.every");
       return;
   }
 }

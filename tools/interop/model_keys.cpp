@@ -11,7 +11,7 @@ using namespace base;
 
 namespace {
 
-enum class Type : uint8_t { integer, real, flag, text };
+enum class Type : uint8_t { integer, real, flag, text, numbers };
 
 /// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
 /// only in training, or follows from the other keys.
@@ -40,6 +40,10 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.rotary_scaling.low_freq_factor", Type::real, "1"},
                                    {"model.rotary_scaling.high_freq_factor", Type::real, "4"},
                                    {"model.rotary_scaling.original_context", Type::integer, "8192"},
+                                   {"model.rotary_scaling.short_factors", Type::numbers, "[]"},
+                                   {"model.rotary_scaling.long_factors", Type::numbers, "[]"},
+                                   {"model.rotary_scaling.short_magnitude", Type::real, "1"},
+                                   {"model.rotary_scaling.long_magnitude", Type::real, "1"},
                                    {"model.attention", Type::text, "\"grouped\""},
                                    {"model.latent.q_rank", Type::integer, "0"},
                                    {"model.latent.kv_rank", Type::integer, "512"},
@@ -47,6 +51,13 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.latent.rope_size", Type::integer, "64"},
                                    {"model.latent.value_size", Type::integer, "128"},
                                    {"model.latent.norm_eps", Type::real, "1e-6"},
+                                   {"model.attention_gate", Type::flag, "false"},
+                                   {"model.delta_net.heads", Type::integer, "0"},
+                                   {"model.delta_net.key_heads", Type::integer, "null"},
+                                   {"model.delta_net.key_size", Type::integer, "128"},
+                                   {"model.delta_net.value_size", Type::integer, "128"},
+                                   {"model.delta_net.conv_size", Type::integer, "4"},
+                                   {"model.delta_net.norm_eps", Type::real, "1e-6"},
                                    {"model.yarn.factor", Type::real, "1"},
                                    {"model.yarn.original_context", Type::integer, "4096"},
                                    {"model.yarn.beta_fast", Type::real, "32"},
@@ -63,9 +74,14 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.o_bias", Type::flag, "null"},
                                    {"model.qk_norm", Type::text, "\"none\""},
                                    {"model.tied_embedding", Type::flag, "false"},
+                                   {"model.head_bias", Type::flag, "false"},
                                    {"model.qkv_clip", Type::real, "null"},
                                    {"model.window", Type::integer, "null"},
                                    {"model.full_attention_every", Type::integer, "0"},
+                                   {"model.attention_chunk", Type::integer, "null"},
+                                   {"model.no_rotary_every", Type::integer, "0"},
+                                   {"model.temperature.scale", Type::real, "0"},
+                                   {"model.temperature.floor", Type::integer, "8192"},
                                    {"model.sinks", Type::flag, "false"},
                                    {"model.prediction_blocks", Type::integer, "0"},
                                    {"model.init_std", Type::real, "0.02", false},
@@ -83,9 +99,11 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
                                    {"model.moe.router", Type::text, "\"top_k\""},
                                    {"model.moe.score", Type::text, "\"softmax\""},
                                    {"model.moe.router_bias", Type::flag, "false"},
+                                   {"model.moe.mixer_jitter", Type::real, "0.01"},
                                    {"model.moe.normalize", Type::flag, "true"},
                                    {"model.moe.normalize_floor", Type::real, "0"},
                                    {"model.moe.scale", Type::real, "1"},
+                                   {"model.moe.weigh", Type::text, "\"output\""},
                                    {"model.moe.groups", Type::integer, "1"},
                                    {"model.moe.top_groups", Type::integer, "1"},
                                    {"model.moe.group_score", Type::text, "\"best_two\""},
@@ -109,6 +127,8 @@ bool has_type(const Json& value, Type type) {
       return value.is_boolean();
     case Type::text:
       return value.is_string();
+    case Type::numbers:
+      return value.is_array() && std::ranges::all_of(value, [](const Json& v) { return v.is_number(); });
   }
   return false;
 }
@@ -123,6 +143,8 @@ std::string_view article_and_name(Type type) {
       return "true or false";
     case Type::text:
       return "a word";
+    case Type::numbers:
+      return "a list of numbers";
   }
   return "";
 }
@@ -141,6 +163,19 @@ std::optional<Json> value_of(const std::string& text, Type type) {
   double number = 0;
   const auto [at, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && at == end ? Json(number) : std::optional<Json>{};
+}
+
+/// Returns the value of a recipe's key; nullopt if it does not have this type.
+std::optional<Json> value_of(const config::Node& node, Type type) {
+  const bool is_list = node.kind == config::Node::Kind::list;
+  if (type != Type::numbers) return is_list ? std::optional<Json>{} : value_of(node.text, type);
+  Json all = Json::array();
+  for (const config::Node& child : node.children) {
+    std::optional<Json> number = value_of(child, Type::real);
+    if (!number || !number->is_number()) return {};
+    all.push_back(std::move(*number));
+  }
+  return is_list ? std::optional<Json>(std::move(all)) : std::optional<Json>{};
 }
 
 const config::Node* find(const config::Node& root, std::string_view path) {
@@ -163,12 +198,13 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
   ModelKeys keys;
   for (const KnownKey& key : known_keys) {
     const config::Node* node = find(recipe.root, key.path);
-    if (!node || node->kind != config::Node::Kind::scalar) continue;
-    std::string text = node->text;
+    if (!node || (node->kind != config::Node::Kind::scalar && node->kind != config::Node::Kind::list)) continue;
+    std::optional<Json> value = value_of(*node, key.type);
     // Older recipes have true or false where newer recipes name the kind.
-    if (key.path == "model.qk_norm" && (text == "true" || text == "false")) text = text == "true" ? "head" : "none";
-    std::optional<Json> value = value_of(text, key.type);
-    if (!value) fail(ExitCode::data, where, ": ", key.path, " is '", text, "', expected ", article_and_name(key.type));
+    if (key.path == "model.qk_norm" && (node->text == "true" || node->text == "false"))
+      value = node->text == "true" ? "head" : "none";
+    if (!value)
+      fail(ExitCode::data, where, ": ", key.path, " is '", node->text, "', expected ", article_and_name(key.type));
     keys.values_.insert_or_assign(std::string(key.path), std::move(*value));
   }
   keys.resolve();
@@ -202,6 +238,7 @@ void ModelKeys::resolve() {
   if (text("model.attention") == "latent")
     usual("model.head_size", integer("model.latent.rope_size") + integer("model.latent.nope_size"));
   usual("model.head_size", integer("model.hidden") / std::max<int64_t>(1, integer("model.heads")));
+  if (integer("model.delta_net.heads") > 0) usual("model.delta_net.key_heads", (*this)["model.delta_net.heads"]);
   usual("model.mlp_hidden", 4 * integer("model.hidden"));
   usual("model.qkv_bias", (*this)["model.bias"]);
   usual("model.o_bias", (*this)["model.bias"]);
@@ -213,6 +250,12 @@ void ModelKeys::resolve() {
 bool ModelKeys::is_moe(int64_t layer) const {
   const int64_t dense = integer("model.moe.dense_layers"), every = std::max<int64_t>(1, integer("model.moe.every"));
   return integer("model.moe.experts") > 0 && layer >= dense && (layer - dense) % every == every - 1;
+}
+
+bool ModelKeys::is_delta(int64_t layer) const {
+  const int64_t every = integer("model.full_attention_every");
+  const bool full = every > 0 && layer % every == every - 1;
+  return integer("model.delta_net.heads") > 0 && layer < integer("model.layers") && !full;
 }
 
 int64_t ModelKeys::shared_width() const {
@@ -249,12 +292,21 @@ std::map<std::string, Json> ModelKeys::meaning() const {
   if (text("model.attention") != "latent") drop("model.latent.");
   if (integer("model.moe.top_groups") >= integer("model.moe.groups")) drop("model.moe.group_score");
   const std::string& scaling = text("model.rotary_scaling.kind");
-  for (const char* part : {"low", "high", "original"})
+  for (const char* part : {"low", "high"})
     if (scaling != "llama3") drop(cat("model.rotary_scaling.", part));
+  for (const char* part : {"short", "long"})
+    if (scaling != "longrope") drop(cat("model.rotary_scaling.", part));
+  if (scaling != "llama3" && scaling != "longrope") drop("model.rotary_scaling.original");
   if (scaling == "none") drop("model.rotary_scaling.factor");
+  if (text("model.moe.router") != "sparse_mixer") drop("model.moe.mixer_jitter");
   if (shared_width() == 0) drop("model.moe.shared_gate");
   if (!flag("model.moe.normalize")) drop("model.moe.normalize_floor");
-  if ((*this)["model.window"].is_null()) drop("model.full_attention_every");
+  const bool delta_nets = integer("model.delta_net.heads") > 0;
+  if (!delta_nets)
+    for (const char* part : {"key", "value", "conv", "norm"}) drop(cat("model.delta_net.", part));
+  if ((*this)["model.window"].is_null() && (*this)["model.attention_chunk"].is_null() && !delta_nets)
+    drop("model.full_attention_every");
+  if (real("model.temperature.scale") == 0) drop("model.temperature.floor");
   return values;
 }
 
@@ -274,7 +326,8 @@ std::string ModelKeys::yaml() const {
     const Json& value = (*this)[key.path];
     const Json usual = Json::parse(key.usual);
     const bool size = key.type == Type::integer && key.path.find('.') == key.path.rfind('.') &&
-                      key.path != "model.full_attention_every" && key.path != "model.prediction_blocks";
+                      key.path != "model.full_attention_every" && key.path != "model.no_rotary_every" &&
+                      key.path != "model.prediction_blocks";
     const bool follows =
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];

@@ -38,6 +38,8 @@ class ModelKeys {
 
   /// True if block `layer` has experts.
   bool is_moe(int64_t layer) const;
+  /// True if block `layer` has a delta net.
+  bool is_delta(int64_t layer) const;
   /// Returns the number of layers and prediction blocks. Prediction blocks follow the layers.
   int64_t blocks() const { return integer("model.layers") + integer("model.prediction_blocks"); }
   int64_t shared_width() const;

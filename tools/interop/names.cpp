@@ -7,37 +7,53 @@ namespace {
 
 using enum Rearrangement;
 
-// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, C head size, D
-// width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A rank of
-// queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W heads *
-// value size, U = N + W.
+// Letters in shapes: V vocabulary, P positions, H hidden size, G heads, Q heads * C, K kv_heads * C, B = Q + 2K, C head
+// size, D width of a dense MLP, E experts, I width of an expert, S width of the shared experts. In latent attention: A
+// rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
+// heads * value size, U = N + W. In delta nets: F size of a key head, J key heads * F, O value heads, Z size of a value
+// head, M = O * Z, X = 2 J + M, x = X + M, Y taps of the convolutions.
 constexpr OwnRow own[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
     {"layers.{L}.attention_norm.bias", "H", "norm_bias"},
-    {"layers.{L}.attention.q.weight", "Q H", "direct"},
-    {"layers.{L}.attention.k.weight", "K H", "grouped"},
-    {"layers.{L}.attention.v.weight", "K H", "grouped"},
-    {"layers.{L}.attention.output.weight", "H Q", "grouped"},
-    {"layers.{L}.attention.q_down.weight", "A H", "compressed"},
-    {"layers.{L}.attention.q_norm.weight", "A", "compressed"},
-    {"layers.{L}.attention.q_up.weight", "Q A", "compressed"},
-    {"layers.{L}.attention.kv_down.weight", "L H", "latent"},
-    {"layers.{L}.attention.kv_norm.weight", "L", "latent"},
-    {"layers.{L}.attention.k_rope.weight", "R H", "latent"},
-    {"layers.{L}.attention.k_up.weight", "N L", "latent"},
-    {"layers.{L}.attention.v_up.weight", "W L", "latent"},
-    {"layers.{L}.attention.output.weight", "H W", "latent"},
-    {"layers.{L}.attention.q.bias", "Q", "qkv_bias"},
-    {"layers.{L}.attention.k.bias", "K", "qkv_bias"},
-    {"layers.{L}.attention.v.bias", "K", "qkv_bias"},
-    {"layers.{L}.attention.output.bias", "H", "o_bias"},
-    {"layers.{L}.attention.sinks", "G", "sinks"},
-    {"layers.{L}.attention.q_norm.weight", "C", "norm_of_heads"},
-    {"layers.{L}.attention.k_norm.weight", "C", "norm_of_heads"},
-    {"layers.{L}.attention.q_norm.weight", "Q", "norm_over_heads"},
-    {"layers.{L}.attention.k_norm.weight", "K", "norm_over_heads"},
+    {"layers.{L}.attention.q.weight", "Q H", "attends direct"},
+    {"layers.{L}.attention.k.weight", "K H", "attends grouped"},
+    {"layers.{L}.attention.v.weight", "K H", "attends grouped"},
+    {"layers.{L}.attention.output.weight", "H Q", "attends grouped"},
+    {"layers.{L}.attention.gate.weight", "Q H", "attends grouped attention_gate"},
+    {"layers.{L}.attention.gate.bias", "Q", "attends grouped attention_gate qkv_bias"},
+    {"layers.{L}.attention.q_down.weight", "A H", "attends compressed"},
+    {"layers.{L}.attention.q_norm.weight", "A", "attends compressed"},
+    {"layers.{L}.attention.q_up.weight", "Q A", "attends compressed"},
+    {"layers.{L}.attention.kv_down.weight", "L H", "attends latent"},
+    {"layers.{L}.attention.kv_norm.weight", "L", "attends latent"},
+    {"layers.{L}.attention.k_rope.weight", "R H", "attends latent"},
+    {"layers.{L}.attention.k_up.weight", "N L", "attends latent"},
+    {"layers.{L}.attention.v_up.weight", "W L", "attends latent"},
+    {"layers.{L}.attention.output.weight", "H W", "attends latent"},
+    {"layers.{L}.attention.q.bias", "Q", "attends qkv_bias"},
+    {"layers.{L}.attention.k.bias", "K", "attends qkv_bias"},
+    {"layers.{L}.attention.v.bias", "K", "attends qkv_bias"},
+    {"layers.{L}.attention.output.bias", "H", "attends o_bias"},
+    {"layers.{L}.attention.sinks", "G", "attends sinks"},
+    {"layers.{L}.attention.q_norm.weight", "C", "attends norm_of_heads"},
+    {"layers.{L}.attention.k_norm.weight", "C", "attends norm_of_heads"},
+    {"layers.{L}.attention.q_norm.weight", "Q", "attends norm_over_heads"},
+    {"layers.{L}.attention.k_norm.weight", "K", "attends norm_over_heads"},
+    {"layers.{L}.delta_net.q.weight", "J H", "delta"},
+    {"layers.{L}.delta_net.k.weight", "J H", "delta"},
+    {"layers.{L}.delta_net.v.weight", "M H", "delta"},
+    {"layers.{L}.delta_net.gate.weight", "M H", "delta"},
+    {"layers.{L}.delta_net.decay.weight", "O H", "delta"},
+    {"layers.{L}.delta_net.write.weight", "O H", "delta"},
+    {"layers.{L}.delta_net.q_conv.weight", "J Y", "delta"},
+    {"layers.{L}.delta_net.k_conv.weight", "J Y", "delta"},
+    {"layers.{L}.delta_net.v_conv.weight", "M Y", "delta"},
+    {"layers.{L}.delta_net.log_rate", "O", "delta"},
+    {"layers.{L}.delta_net.shift", "O", "delta"},
+    {"layers.{L}.delta_net.norm.weight", "Z", "delta"},
+    {"layers.{L}.delta_net.output.weight", "H M", "delta"},
     {"layers.{L}.mlp_norm.weight", "H"},
     {"layers.{L}.mlp_norm.bias", "H", "norm_bias"},
     {"layers.{L}.mlp.gate_up.weight", "2 D H", "dense gated"},
@@ -65,6 +81,7 @@ constexpr OwnRow own[] = {
     {"norm.weight", "H"},
     {"norm.bias", "H", "norm_bias"},
     {"head.weight", "V H", "untied"},
+    {"head.bias", "V", "head_bias"},
 };
 
 constexpr TensorRow llama[] = {
@@ -117,6 +134,59 @@ constexpr TensorRow latent[] = {
      "",
      latent_up},
     {"model.layers.{L}.self_attn.o_proj.weight", "H W", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.mlp.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+// Everything except experts of a model whose blocks have delta nets or gated attention.
+constexpr TensorRow delta_net[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight",
+     "2Q H",
+     {{"layers.{L}.attention.q.weight"}, {"layers.{L}.attention.gate.weight"}},
+     "attends",
+     gated_queries},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "attends"},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}, "attends"},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}, "attends"},
+    {"model.layers.{L}.self_attn.q_proj.bias",
+     "2Q",
+     {{"layers.{L}.attention.q.bias"}, {"layers.{L}.attention.gate.bias"}},
+     "attends qkv_bias",
+     gated_queries},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "attends qkv_bias"},
+    {"model.layers.{L}.self_attn.v_proj.bias", "K", {{"layers.{L}.attention.v.bias"}}, "attends qkv_bias"},
+    {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "attends o_bias"},
+    {"model.layers.{L}.self_attn.q_norm.weight", "C", {{"layers.{L}.attention.q_norm.weight"}}, "attends"},
+    {"model.layers.{L}.self_attn.k_norm.weight", "C", {{"layers.{L}.attention.k_norm.weight"}}, "attends"},
+    {"model.layers.{L}.linear_attn.in_proj_qkvz.weight",
+     "x H",
+     {{"layers.{L}.delta_net.q.weight"},
+      {"layers.{L}.delta_net.k.weight"},
+      {"layers.{L}.delta_net.v.weight"},
+      {"layers.{L}.delta_net.gate.weight"}},
+     "delta",
+     delta_inputs},
+    {"model.layers.{L}.linear_attn.in_proj_ba.weight",
+     "2O H",
+     {{"layers.{L}.delta_net.write.weight"}, {"layers.{L}.delta_net.decay.weight"}},
+     "delta",
+     delta_gates},
+    {"model.layers.{L}.linear_attn.conv1d.weight",
+     "X 1 Y",
+     {{"layers.{L}.delta_net.q_conv.weight"},
+      {"layers.{L}.delta_net.k_conv.weight"},
+      {"layers.{L}.delta_net.v_conv.weight"}},
+     "delta"},
+    {"model.layers.{L}.linear_attn.A_log", "O", {{"layers.{L}.delta_net.log_rate"}}, "delta"},
+    {"model.layers.{L}.linear_attn.dt_bias", "O", {{"layers.{L}.delta_net.shift"}}, "delta"},
+    {"model.layers.{L}.linear_attn.norm.weight", "Z", {{"layers.{L}.delta_net.norm.weight"}}, "delta"},
+    {"model.layers.{L}.linear_attn.out_proj.weight", "H M", {{"layers.{L}.delta_net.output.weight"}}, "delta"},
     {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
     {"model.layers.{L}.mlp.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
     {"model.layers.{L}.mlp.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
@@ -290,11 +360,82 @@ constexpr TensorRow gpt2[] = {
     {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
 };
 
+constexpr TensorRow llama4[] = {
+    {"model.embed_tokens.weight", "V H", {{"embedding.weight"}}},
+    {"model.layers.{L}.input_layernorm.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.weight", "Q H", {{"layers.{L}.attention.q.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.k_proj.weight", "K H", {{"layers.{L}.attention.k.weight"}}, "", pairs},
+    {"model.layers.{L}.self_attn.v_proj.weight", "K H", {{"layers.{L}.attention.v.weight"}}},
+    {"model.layers.{L}.self_attn.o_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"model.layers.{L}.self_attn.q_proj.bias", "Q", {{"layers.{L}.attention.q.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.k_proj.bias", "K", {{"layers.{L}.attention.k.bias"}}, "qkv_bias", pairs},
+    {"model.layers.{L}.self_attn.v_proj.bias", "K", {{"layers.{L}.attention.v.bias"}}, "qkv_bias"},
+    {"model.layers.{L}.self_attn.o_proj.bias", "H", {{"layers.{L}.attention.output.bias"}}, "o_bias"},
+    {"model.layers.{L}.post_attention_layernorm.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"model.layers.{L}.feed_forward.gate_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "0"}}, "dense"},
+    {"model.layers.{L}.feed_forward.up_proj.weight", "D H", {{"layers.{L}.mlp.gate_up.weight", "1"}}, "dense"},
+    {"model.layers.{L}.feed_forward.down_proj.weight", "H D", {{"layers.{L}.mlp.down.weight"}}, "dense"},
+    {"model.layers.{L}.feed_forward.router.weight", "E H", {{"layers.{L}.moe.router.weight"}}, "moe"},
+    {"model.layers.{L}.feed_forward.experts.gate_up_proj",
+     "E H 2I",
+     {{"layers.{L}.moe.experts.gate_up.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.experts.down_proj",
+     "E I H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "moe",
+     input_first},
+    {"model.layers.{L}.feed_forward.shared_expert.gate_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "0"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.up_proj.weight",
+     "S H",
+     {{"layers.{L}.moe.shared.gate_up.weight", "1"}},
+     "moe"},
+    {"model.layers.{L}.feed_forward.shared_expert.down_proj.weight",
+     "H S",
+     {{"layers.{L}.moe.shared.down.weight"}},
+     "moe"},
+    {"model.norm.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
+// Biases of norms and of the head.
+constexpr TensorRow phimoe[] = {
+    {"model.layers.{L}.input_layernorm.bias", "H", {{"layers.{L}.attention_norm.bias"}}},
+    {"model.layers.{L}.post_attention_layernorm.bias", "H", {{"layers.{L}.mlp_norm.bias"}}},
+    {"model.norm.bias", "H", {{"norm.bias"}}},
+    {"lm_head.bias", "V", {{"head.bias"}}, "head_bias"},
+};
+
+constexpr TensorRow dbrx[] = {
+    {"transformer.wte.weight", "V H", {{"embedding.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_1.weight", "H", {{"layers.{L}.attention_norm.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.Wqkv.weight",
+     "B H",
+     {{"layers.{L}.attention.q.weight"}, {"layers.{L}.attention.k.weight"}, {"layers.{L}.attention.v.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.attn.out_proj.weight", "H Q", {{"layers.{L}.attention.output.weight"}}},
+    {"transformer.blocks.{L}.norm_attn_norm.norm_2.weight", "H", {{"layers.{L}.mlp_norm.weight"}}},
+    {"transformer.blocks.{L}.ffn.router.layer.weight", "E H", {{"layers.{L}.moe.router.weight"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 0"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.v1", "EI H", {{"layers.{L}.moe.experts.gate_up.weight", "* 1"}}},
+    {"transformer.blocks.{L}.ffn.experts.mlp.w2",
+     "EI H",
+     {{"layers.{L}.moe.experts.down.weight"}},
+     "",
+     stacked_input_first},
+    {"transformer.norm_f.weight", "H", {{"norm.weight"}}},
+    {"lm_head.weight", "V H", {{"head.weight"}}, "untied"},
+};
+
 }  // namespace
 
 std::span<const OwnRow> own_rows() { return own; }
 std::span<const TensorRow> llama_names() { return llama; }
 std::span<const TensorRow> latent_names() { return latent; }
+std::span<const TensorRow> delta_net_names() { return delta_net; }
 std::span<const TensorRow> expert_names() { return experts; }
 std::span<const TensorRow> block_sparse_names() { return block_sparse; }
 std::span<const TensorRow> shared_expert_names() { return shared_experts; }
@@ -306,5 +447,8 @@ std::span<const TensorRow> prediction_names() { return prediction; }
 std::span<const TensorRow> prediction_copies() { return copied_for_prediction; }
 std::span<const TensorRow> gpt_oss_names() { return gpt_oss; }
 std::span<const TensorRow> gpt2_names() { return gpt2; }
+std::span<const TensorRow> dbrx_names() { return dbrx; }
+std::span<const TensorRow> llama4_names() { return llama4; }
+std::span<const TensorRow> phimoe_names() { return phimoe; }
 
 }  // namespace hexad::interop

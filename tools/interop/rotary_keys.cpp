@@ -18,7 +18,7 @@ bool present(const Json& object, const char* key) {
 }
 
 /// Returns all rotary parameters as one object, from the form of Transformers 4 or 5.
-Json parameters_of(const Json& config, const std::string& where) {
+Json parameters_of(const Json& config, const Family& family, const std::string& where) {
   Json all = Json::object();
   std::string from;
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -35,6 +35,12 @@ Json parameters_of(const Json& config, const std::string& where) {
       fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but ", from, ".", key, " is ",
            all[key].dump());
     all[key] = config[key];
+  }
+  if (const std::string key(family.theta_key); !key.empty() && present(config, key.c_str())) {
+    if (present(all, "rope_theta") && all["rope_theta"] != config[key])
+      fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but rope_theta is ",
+           all["rope_theta"].dump(), ", expected equal values");
+    all["rope_theta"] = config[key];
   }
   return all;
 }
@@ -116,6 +122,24 @@ void read_llama3(const Json& all, const Json& config, ModelKeys& keys, const std
   keys.set("model.rotary_scaling.original_context", original_context(all, config, keys, where), where);
 }
 
+/// Reads the parameters of LongRoPE in the form of Phi-3.5-MoE, which names the magnitudes.
+void read_longrope(const Json& all, const Json& config, ModelKeys& keys, const std::string& where) {
+  require_only(all,
+               {"short_factor", "long_factor", "short_mscale", "long_mscale", "factor", "attention_factor",
+                "original_max_position_embeddings"},
+               "longrope", where);
+  keys.set("model.rotary_scaling.kind", "longrope", where);
+  for (const auto& [theirs, ours] : {std::pair{"short_factor", "model.rotary_scaling.short_factors"},
+                                     {"long_factor", "model.rotary_scaling.long_factors"}}) {
+    if (!present(all, theirs))
+      fail(ExitCode::data, where, ": rotary ", theirs, " is missing, expected a list for rope_type 'longrope'");
+    keys.set(ours, all[theirs], cat(where, ": rotary ", theirs));
+  }
+  keys.set("model.rotary_scaling.short_magnitude", required(all, "short_mscale", "longrope", where), where);
+  keys.set("model.rotary_scaling.long_magnitude", required(all, "long_mscale", "longrope", where), where);
+  keys.set("model.rotary_scaling.original_context", original_context(all, config, keys, where), where);
+}
+
 /// Returns the parameters in the form of Transformers 5, without rope_theta and partial_rotary_factor.
 OrderedJson scaling_of(const ModelKeys& keys) {
   OrderedJson scaling;
@@ -140,6 +164,14 @@ OrderedJson scaling_of(const ModelKeys& keys) {
     scaling["low_freq_factor"] = keys.real("model.rotary_scaling.low_freq_factor");
     scaling["high_freq_factor"] = keys.real("model.rotary_scaling.high_freq_factor");
     scaling["original_max_position_embeddings"] = keys.integer("model.rotary_scaling.original_context");
+  } else if (kind == "longrope") {
+    const auto copy = [&](const char* theirs, std::string_view ours) {
+      scaling[theirs] = OrderedJson::parse(keys[cat("model.rotary_scaling.", ours)].dump());
+    };
+    scaling["rope_type"] = "longrope";
+    copy("short_factor", "short_factors"), copy("long_factor", "long_factors");
+    copy("short_mscale", "short_magnitude"), copy("long_mscale", "long_magnitude");
+    copy("original_max_position_embeddings", "original_context");
   }
   return scaling;
 }
@@ -158,7 +190,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
              " has no rotary positions");
     return;
   }
-  const Json all = parameters_of(config, where);
+  const Json all = parameters_of(config, family, where);
   if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
     fail(ExitCode::data, where,
          ": rope_parameters.rope_type is missing, expected default, linear, yarn or llama3, because ",
@@ -180,14 +212,18 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
     read_yarn(all, config, keys, where);
   } else if (kind == "llama3") {
     read_llama3(all, config, keys, where);
+  } else if (kind == "longrope") {
+    read_longrope(all, config, keys, where);
   } else {
-    fail(ExitCode::data, where, ": rope_type is ", kind.dump(), ", expected one of default, linear, yarn, llama3");
+    fail(ExitCode::data, where, ": rope_type is ", kind.dump(),
+         ", expected one of default, linear, yarn, llama3, longrope");
   }
 }
 
 void write_rotary(OrderedJson& config, const Family& family, const ModelKeys& keys) {
   if (family.rotary_theta == 0) return;
   const double theta = keys.real("model.rotary_theta"), share = keys.real("model.rotary_share");
+  if (!family.theta_key.empty()) config[std::string(family.theta_key)] = theta;
   OrderedJson scaling = scaling_of(keys);
   if (scaling.empty() && family.scaled_rotary) scaling["rope_type"] = "default";
   const bool is_new_form = config.contains("rope_parameters") && !config["rope_parameters"].is_null();

@@ -1,6 +1,7 @@
 #include "tools/interop/tensor_map.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -72,8 +73,12 @@ class Mapper {
     for (int64_t expert = 0; expert < (repeated ? sizes_.experts() : 1); ++expert) {
       Link link{
           replaced(replaced(row.theirs, "{L}", layer), "{E}", expert), sizes_.shape(row.shape), row.rearrangement, {}};
-      for (const Target& target : row.ours)
-        if (!target.name.empty()) link.parts.push_back(part_of(target, layer, expert));
+      for (const Target& target : row.ours) {
+        if (target.name.empty()) continue;
+        const bool all = target.at.starts_with('*');
+        for (int64_t e = all ? 0 : expert; e < (all ? sizes_.experts() : expert + 1); ++e)
+          link.parts.push_back(part_of(target, layer, e));
+      }
       map_.links.push_back(std::move(link));
     }
   }
@@ -101,7 +106,7 @@ class Mapper {
     Link::Part part{found->second, io::whole(shape), 0};
     int dim = 0;
     for_each_word(target.at, [&](std::string_view word) {
-      part.region.begin[dim] = word == "E" ? expert : word.front() - '0';
+      part.region.begin[dim] = word == "E" || word == "*" ? expert : word.front() - '0';
       part.region.size[dim] = 1;
       part.first += part.region.begin[dim] * shape.row_major_strides()[dim];
       ++dim;
@@ -142,11 +147,19 @@ class Mapper {
 Sizes::Sizes(const ModelKeys& keys, const Family& family, ExpertLayout layout)
     : keys_(keys), pairs_(family.pairs), layout_(layout) {}
 
+Shape Link::rearranged_shape() const {
+  if (rearrangement != Rearrangement::stacked_input_first) return shape;
+  const int64_t experts = parts.front().region.size[0];  // the only part is a whole parameter
+  return Shape{experts, shape[0] / experts, shape[1]};
+}
+
 int64_t Link::begin_of(size_t part) const {
   int64_t begin = 0;
   for (size_t i = 0; i < part; ++i) begin += parts[i].region.size.numel();
   return begin;
 }
+
+int64_t Sizes::delta_keys() const { return keys_.integer("model.delta_net.key_heads"); }
 
 bool Sizes::is_latent() const { return keys_.text("model.attention") == "latent"; }
 
@@ -170,11 +183,19 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
       return latent.down();
     case Rearrangement::latent_up:
       return latent.up();
+    case Rearrangement::gated_queries:
+      return parts_of_groups(keys_.integer("model.heads"), std::array{head(), head()});
+    case Rearrangement::delta_inputs:
+      return parts_of_groups(delta_keys(),
+                             std::array{size('F'), size('F'), size('M') / delta_keys(), size('M') / delta_keys()});
+    case Rearrangement::delta_gates:
+      return parts_of_groups(delta_keys(), std::array{size('O') / delta_keys(), size('O') / delta_keys()});
     case Rearrangement::none:
     case Rearrangement::transposed:
     case Rearrangement::input_first:
     case Rearrangement::interleaved:
     case Rearrangement::interleaved_and_input_first:
+    case Rearrangement::stacked_input_first:
       break;
   }
   fail_invariant("[interop] this rearrangement does not move rows");
@@ -196,6 +217,8 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.heads") * head();
     case 'K':
       return keys_.integer("model.kv_heads") * head();
+    case 'B':
+      return size('Q') + 2 * size('K');
     case 'D':
       return keys_.integer("model.mlp_hidden");
     case 'E':
@@ -218,6 +241,22 @@ int64_t Sizes::size(char letter) const {
       return keys_.integer("model.heads") * keys_.integer("model.latent.value_size");
     case 'U':
       return size('N') + size('W');
+    case 'F':
+      return keys_.integer("model.delta_net.key_size");
+    case 'J':
+      return delta_keys() * size('F');
+    case 'O':
+      return keys_.integer("model.delta_net.heads");
+    case 'Z':
+      return keys_.integer("model.delta_net.value_size");
+    case 'M':
+      return size('O') * size('Z');
+    case 'X':
+      return 2 * size('J') + size('M');
+    case 'x':
+      return size('X') + size('M');
+    case 'Y':
+      return keys_.integer("model.delta_net.conv_size");
     default:
       fail_invariant(cat("[interop] there is no size '", letter, "'"));
   }
@@ -228,7 +267,8 @@ Shape Sizes::shape(std::string_view text) const {
   for_each_word(text, [&](std::string_view word) {
     int64_t value = 1;
     if (word.front() >= '0' && word.front() <= '9') value = word.front() - '0', word.remove_prefix(1);
-    sizes.push_back(word.empty() ? value : value * size(word.front()));
+    for (const char letter : word) value *= size(letter);
+    sizes.push_back(value);
   });
   return Shape(sizes);
 }
@@ -244,6 +284,9 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "latent") return is_latent();
   if (word == "direct") return !is_latent() || size('A') == 0;
   if (word == "compressed") return is_latent() && size('A') > 0;
+  if (word == "delta") return keys_.is_delta(layer);
+  if (word == "attends") return !keys_.is_delta(layer);
+  if (word == "attention_gate") return keys_.flag("model.attention_gate");
   if (word == "moe") return keys_.is_moe(layer);
   if (word == "dense") return !keys_.is_moe(layer);
   if (word == "further") return layer >= layers();
@@ -253,6 +296,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "qkv_bias") return keys_.flag("model.qkv_bias");
   if (word == "o_bias") return keys_.flag("model.o_bias");
   if (word == "norm_bias") return keys_.text("model.norm") == "layer_norm" && keys_.flag("model.bias");
+  if (word == "head_bias") return keys_.flag("model.head_bias");
   if (word == "norm_of_heads") return keys_.text("model.qk_norm") == "head";
   if (word == "norm_over_heads") return keys_.text("model.qk_norm") == "all_heads";
   if (word == "sinks") return keys_.flag("model.sinks");
@@ -275,21 +319,22 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
 
 bool is_by_expert(Rearrangement rearrangement) {
   return rearrangement == Rearrangement::input_first || rearrangement == Rearrangement::interleaved ||
-         rearrangement == Rearrangement::interleaved_and_input_first;
+         rearrangement == Rearrangement::interleaved_and_input_first ||
+         rearrangement == Rearrangement::stacked_input_first;
 }
 
 void expert_to_own(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
-  const Shape& shape = link.shape;
+  const Shape shape = link.rearranged_shape();
   if (link.rearrangement == Rearrangement::interleaved)
     return separate_interleaved(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
   transpose(to.data(), from.data(), shape[1], shape[2], bytes);
-  if (link.rearrangement == Rearrangement::input_first) return;
+  if (link.rearrangement != Rearrangement::interleaved_and_input_first) return;
   from.swap(to);
   separate_interleaved(to.data(), from.data(), shape[2] / 2, shape[1] * bytes);
 }
 
 void expert_to_foreign(std::vector<std::byte>& to, std::vector<std::byte>& from, const Link& link, int64_t bytes) {
-  const Shape& shape = link.shape;
+  const Shape shape = link.rearranged_shape();
   if (link.rearrangement == Rearrangement::interleaved)
     return interleave(to.data(), from.data(), shape[1] / 2, std::ssize(from) / shape[1]);
   if (link.rearrangement == Rearrangement::interleaved_and_input_first) {

@@ -40,6 +40,7 @@ class Sizes {
 
  private:
   bool is_latent() const;
+  int64_t delta_keys() const;  // number of key heads of a delta net
   int64_t size(char letter) const;
   bool holds(std::string_view word, int64_t layer) const;
 
@@ -68,6 +69,8 @@ struct Link {
   std::vector<Part> parts;
   std::string original{};  // name of the foreign tensor that this copy repeats; empty: this is no copy
 
+  /// Returns the shape in which the tensor is rearranged: its first dimension is the expert if is_by_expert() is true.
+  Shape rearranged_shape() const;
   /// Returns the index at which part `part` begins in the rearranged tensor.
   int64_t begin_of(size_t part) const;
 };

@@ -1,4 +1,4 @@
-// The config key layer_types, which determines which blocks have sliding windows.
+// The config key layer_types, which determines which blocks have sliding windows or delta nets.
 #pragma once
 
 #include <string>
@@ -14,5 +14,13 @@ namespace hexad::interop {
 void read_windows(const Json& config, ModelKeys& keys, const std::string& where);
 /// Writes the pattern of windows in `keys` to `config`.
 void write_windows(OrderedJson& config, const ModelKeys& keys);
+
+/// Sets model.full_attention_every for a model with delta nets. model.layers must already be set. If `config` has no
+/// layer_types, every full_attention_interval-th block has full attention, and every fourth if that key is missing too
+/// (Qwen3-Next). Throws Error(data) beginning with `where` if no value describes `config`, or if no block has a delta
+/// net.
+void read_delta_nets(const Json& config, ModelKeys& keys, const std::string& where);
+/// Writes the pattern of delta nets in `keys` to `config`.
+void write_delta_nets(OrderedJson& config, const ModelKeys& keys);
 
 }  // namespace hexad::interop

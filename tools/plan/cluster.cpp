@@ -8,6 +8,7 @@
 #include "framework/base/error.h"
 #include "framework/base/ordinal.h"
 #include "framework/config/typed_recipe.h"
+#include "tools/plan/dense_products.h"
 
 namespace hexad::plan {
 namespace {
@@ -43,6 +44,19 @@ void check_slowdown(const MeasuredSlowdown& slowdown, const std::string& path, c
   std::sort(all.begin(), all.end());
   if (std::adjacent_find(all.begin(), all.end()) != all.end())
     problems.add(path + ".beside", cat("must not repeat a name or include ", enum_name(slowdown.of), " itself"));
+}
+
+void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
+  int64_t before = 0;
+  for (size_t i = 0; i < cluster.fewer_threads.size(); ++i) {
+    const std::string path = cat("fewer_threads.", i, ".threads");
+    if (!problems.good({path, "measured.threads"})) return;
+    const int64_t threads = cluster.fewer_threads[i].threads;
+    if (threads >= cluster.measured.threads)
+      problems.add(path, cat("must be less than measured.threads (", cluster.measured.threads, ")"));
+    if (threads <= before) problems.add(path, cat("must be above the number before it (", before, ")"));
+    before = threads;
+  }
 }
 
 void check_operation(const Cluster& cluster, config::Problems& problems) {
@@ -122,6 +136,22 @@ schedule::ByGemmPass<schedule::TimeCurve> compute_curves(const Cluster& cluster,
   return curves;
 }
 
+// Returns the curves of products with one kernel call for each expert; empty curves if the cluster has no such
+// measurements. Forward products were measured in both ways. Their ratio at a size also applies to the other passes.
+schedule::ByGemmPass<schedule::TimeCurve> dense_curves(const Cluster& cluster, const RatesQuery& query,
+                                                       const schedule::ByGemmPass<schedule::TimeCurve>& compute) {
+  schedule::ByGemmPass<schedule::TimeCurve> curves;
+  const double wanted = static_cast<double>(query.inputs) * static_cast<double>(query.outputs);
+  const DenseAndGrouped pair = nearest_dense(cluster, query.element, wanted);
+  if (!pair.dense) return curves;
+  const double weight = wanted > 0 ? wanted : area(*pair.dense);
+  const schedule::TimeCurve dense = curve_of(*pair.dense, weight), grouped = curve_of(*pair.grouped, weight);
+  for (size_t pass = 0; pass < curves.size(); ++pass)
+    for (const auto& [size, seconds] : compute[pass].points)
+      curves[pass].points.push_back({size, seconds * dense.seconds(size) / grouped.seconds(size)});
+  return curves;
+}
+
 schedule::TaskKind kind_of(Collective c) {
   switch (c) {
     case Collective::all_to_all:
@@ -163,6 +193,9 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
     check_points(cluster.copies[i].points, cat("copies.", i, ".points"), problems);
   for (size_t i = 0; i < cluster.slowdowns.size(); ++i)
     check_slowdown(cluster.slowdowns[i], cat("slowdowns.", i), problems);
+  for (size_t i = 0; i < cluster.capped_slowdowns.size(); ++i)
+    check_slowdown(cluster.capped_slowdowns[i], cat("capped_slowdowns.", i), problems);
+  check_fewer_threads(cluster, problems);
   check_operation(cluster, problems);
   if (cluster.machine) {
     check_machine(*cluster.machine, "machine", problems);
@@ -176,6 +209,19 @@ std::string to_yaml(const Cluster& cluster) {
   std::string text = config::write(cluster);
   if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // measured profiles omit the key
   return text;
+}
+
+std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer) {
+  std::vector<double> speeds;
+  MeasuredThreads left{.threads = 0, .speed = 0};
+  size_t next = 0;
+  for (int64_t n = 1; n <= threads; ++n) {
+    while (next < fewer.size() && fewer[next].threads < n) left = fewer[next++];
+    const MeasuredThreads right = next < fewer.size() ? fewer[next] : MeasuredThreads{.threads = threads, .speed = 1};
+    const double share = static_cast<double>(n - left.threads) / static_cast<double>(right.threads - left.threads);
+    speeds.push_back(std::lerp(left.speed, right.speed, share));
+  }
+  return speeds;
 }
 
 schedule::TimeCurve steady_curve(const Curve& points) { return steady(curve_of(points)); }
@@ -221,6 +267,7 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
   schedule::Rates rates{.compute = compute_curves(cluster, query), .copy = {}, .links = {}};
+  rates.dense = dense_curves(cluster, query, rates.compute);
   const auto copy = std::find_if(cluster.copies.begin(), cluster.copies.end(),
                                  [&](const MeasuredCopy& c) { return c.kind == query.copy; });
   if (copy == cluster.copies.end())
@@ -239,11 +286,13 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
           {kind_of(operation), group.name, static_cast<int>(group.ranks), group.nodes > 1, steady_curve(link->points)});
     }
   }
-  for (const MeasuredSlowdown& s : cluster.slowdowns) {
-    schedule::LaneSet beside;
-    for (Lane lane : s.beside) beside.add(lane);
-    rates.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed)});
-  }
+  for (const bool capped : {false, true})
+    for (const MeasuredSlowdown& s : capped ? cluster.capped_slowdowns : cluster.slowdowns) {
+      schedule::LaneSet beside;
+      for (Lane lane : s.beside) beside.add(lane);
+      rates.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed), capped});
+    }
+  rates.speed_of_threads = speeds_of_threads(cluster.measured.threads, cluster.fewer_threads);
   rates.check();
   return rates;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -200,6 +201,19 @@ struct MeasuredSlowdown {
   }
 };
 
+/// Measured speed of a grouped product on fewer threads than a rank has (schedule.moe.compute_share).
+struct MeasuredThreads {
+  int64_t threads = 1;
+  double speed = 1;
+
+  template <class V>
+  void fields(V& v) {
+    v("threads", threads, "number of threads that compute the product, less than measured.threads",
+      config::at_least(1));
+    v("speed", speed, "speed relative to all threads, while no other work runs", config::positive());
+  }
+};
+
 /// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
 inline constexpr double longest_operation = 0.01;
 
@@ -212,6 +226,8 @@ struct Cluster {
   std::vector<MeasuredCopy> copies;
   std::optional<double> operation;
   std::vector<MeasuredSlowdown> slowdowns;
+  std::vector<MeasuredThreads> fewer_threads;
+  std::vector<MeasuredSlowdown> capped_slowdowns;
   std::optional<Machine> machine;
 
   template <class V>
@@ -227,6 +243,8 @@ struct Cluster {
     v("operation", operation, "[s] host time of an operation in addition to its kernel; none: not measured",
       config::at_least(0));
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
+    v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
+    v("capped_slowdowns", capped_slowdowns, "like slowdowns, while products use all of a rank's threads but one");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
@@ -268,6 +286,10 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 /// before it, the curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower
 /// the rate further, but real links and kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
+
+/// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to all of them (Rates::speed_of_threads).
+/// A speed is linear between the measured numbers of threads; it is proportional to the threads if none was measured.
+std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer);
 
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/plan/dense_products.h"
 #include "tools/plan/measured_kernels.h"
 
 namespace hexad::plan {
@@ -12,15 +13,6 @@ namespace {
 
 // Largest ratio of dense to grouped time that counts as faster. Smaller differences may be noise.
 constexpr double faster = 0.98;
-
-// Returns the grouped forward measurement of the same shape as `dense`; null if there is none.
-const MeasuredProduct* grouped_twin(const Cluster& cluster, const MeasuredProduct& dense) {
-  const auto twin = std::ranges::find_if(cluster.products, [&](const MeasuredProduct& p) {
-    return p.element == dense.element && p.pass == dense.pass && p.experts == dense.experts &&
-           p.inputs == dense.inputs && p.outputs == dense.outputs;
-  });
-  return twin == cluster.products.end() ? nullptr : &*twin;
-}
 
 // Returns the rows per expert from which on `dense` is faster than `grouped`, at sizes that were measured for both.
 int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& grouped) {
@@ -39,21 +31,14 @@ int64_t turning_point(const MeasuredProduct& dense, const MeasuredProduct& group
 }  // namespace
 
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs) {
-  std::optional<int64_t> rows;
-  double nearest = 0;
-  for (const MeasuredProduct& dense : cluster.dense_products) {
-    const MeasuredProduct* grouped = grouped_twin(cluster, dense);
-    if (dense.element != element || !grouped) continue;
-    const double ratio = static_cast<double>(dense.inputs * dense.outputs) / static_cast<double>(inputs * outputs);
-    const double distance = std::abs(std::log(ratio));
-    if (!rows || distance < nearest) rows = turning_point(dense, *grouped), nearest = distance;
-  }
-  return rows;
+  const double weight = static_cast<double>(inputs) * static_cast<double>(outputs);
+  const DenseAndGrouped pair = nearest_dense(cluster, element, weight);
+  return pair.dense ? std::optional(turning_point(*pair.dense, *pair.grouped)) : std::nullopt;
 }
 
 std::string take_dense_rows(train::Recipe& recipe) {
   const auto is_open = [](const moe::MoeScheduleConfig& schedule) {
-    return schedule.gemms == moe::Gemms::by_load && !schedule.dense_rows;
+    return (!schedule.gemms || schedule.gemms == moe::Gemms::by_load) && !schedule.dense_rows;
   };
   const bool any = is_open(recipe.schedule.moe) ||
                    std::ranges::any_of(recipe.stages, [&](const auto& s) { return is_open(s.schedule.moe); });
@@ -67,7 +52,8 @@ std::string take_dense_rows(train::Recipe& recipe) {
     const int64_t width = recipe.model.moe.expert_hidden / parallel.etp.value_or(parallel.tp);
     const auto rows = measured_dense_rows(cluster, *element, recipe.model.hidden, std::max<int64_t>(1, width));
     if (!rows) return;
-    schedule.dense_rows = *rows;
+    // With gemms: auto, a threshold that is never reached would only add schedules that do the same work.
+    if (schedule.gemms || *rows != never_dense) schedule.dense_rows = *rows;
     if (std::ranges::find(found, *rows) == found.end()) found.push_back(*rows);
   };
   take(recipe.schedule.moe, recipe.parallel);

@@ -16,8 +16,10 @@ namespace hexad::plan {
 /// Costs of one rank's step with two micro-batches. Times are in seconds. Memory is the peak of each category in bytes.
 struct FewLayersStep {
   double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
-  double rest = 0;         // the step without its micro-batches: optimizer and exposed reductions
-  double dp_traffic = 0;   // communication of weights and gradients in a micro-batch, hidden or not
+  // The step without its micro-batches: optimizer, exposed reductions and, under ZeRO-1 and 2, all gathers of weights,
+  // which a whole step hides in part (see record_step()).
+  double rest = 0;
+  double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
   double weights = 0, gradients = 0, optimizer = 0, activations = 0;
 };
 

@@ -28,7 +28,7 @@ OfLayer divided(const std::string& name) {
 }  // namespace
 
 int64_t layers_of_period(const train::Recipe& r) {
-  return std::lcm(r.model.moe.experts > 0 ? r.model.moe.every : 1, r.model.window_period());
+  return std::lcm(r.model.moe.experts > 0 ? r.model.moe.every : 1, r.model.attention_period());
 }
 
 std::vector<FrozenPeriods> frozen_periods(const train::Recipe& r, const train::Extensions& extensions) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "framework/schedule/graph_runner.h"
 #include "tools/train/recipe/stages.h"
@@ -37,7 +38,7 @@ std::vector<int> stage_of(const mesh::Layout& layout, int rank) {
 }
 
 RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-                 const std::vector<int>& node_of_rank) {
+                 const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const Recipe r = with_one_layer(recipe);
   const std::vector<int> stage = stage_of(layout, rank);
   std::vector<int> nodes;
@@ -46,7 +47,7 @@ RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, cons
           extensions,
           mesh::Layout(r.parallel.sizes(), static_cast<int>(stage.size())),
           static_cast<int>(std::ranges::find(stage, rank) - stage.begin()),
-          RoutingLoad::even,
+          load,
           RunOnMeta::Record::nothing,
           std::move(nodes)};
 }
@@ -72,11 +73,23 @@ void add_nodes(std::vector<int>& key, const std::vector<int>& ranks, const std::
     key.push_back(numbers.try_emplace(node_of_rank[r], static_cast<int>(numbers.size())).first->second);
 }
 
+// Returns the ep coordinate of the rank that stands for each of `ranks` ep ranks: itself for the busiest rank, the rank
+// with the median load for the others.
+std::vector<int> stand_ins(const RoutingLoad& load, int ranks) {
+  const std::vector<double> slots = slots_of_ranks(load.shares().front(), ranks);
+  std::vector<int> order(slots.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, {}, [&](int rank) { return slots[rank]; });
+  std::vector<int> all(slots.size(), order[(order.size() - 1) / 2]);
+  all[order.back()] = order.back();
+  return all;
+}
+
 }  // namespace
 
 LayerOnMeta::LayerOnMeta(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                         int rank, const std::vector<int>& node_of_rank)
-    : run_(run_of(recipe, extensions, layout, rank, node_of_rank)) {}
+                         int rank, const std::vector<int>& node_of_rank, const RoutingLoad& load)
+    : run_(run_of(recipe, extensions, layout, rank, node_of_rank, load)) {}
 
 std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& schedule) {
   train::ModelInstance& instance = run_.instance();
@@ -89,20 +102,26 @@ std::vector<schedule::TaskGraph> LayerOnMeta::graphs(const moe::MoeSchedule& sch
 }
 
 LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                         const std::vector<int>& node_of_rank) {
+                         const std::vector<int>& node_of_rank, const RoutingLoad& load) {
   const std::vector<bool> has_experts = stages_with_experts(recipe, extensions);
   std::map<std::vector<int>, size_t> classes;
-  for (int rank = 0; rank < layout.world(); ++rank) {
+  std::vector<int> stand_in;  // by ep coordinate; empty: each rank stands for itself
+  if (load == RoutingLoad::given) stand_in = stand_ins(load, static_cast<int>(recipe.parallel.ep));
+  for (int each = 0; each < layout.world(); ++each) {
+    const int rank =
+        stand_in.empty() ? each : layout.members(Axis::ep, each)[stand_in[layout.coordinate(Axis::ep, each)]];
     std::vector<int> key;
     const bool runs = has_experts[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
     if (runs) {
       for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
       add_nodes(key, layout.expert_sharers(rank), node_of_rank);
+      if (!stand_in.empty()) key.push_back(layout.coordinate(Axis::ep, rank));
     }
     const auto [at, is_new] = classes.try_emplace(std::move(key), layers_.size());
     class_of_rank_.push_back(at->second);
     if (is_new)
-      layers_.push_back(runs ? std::make_unique<LayerOnMeta>(recipe, extensions, layout, rank, node_of_rank) : nullptr);
+      layers_.push_back(runs ? std::make_unique<LayerOnMeta>(recipe, extensions, layout, rank, node_of_rank, load)
+                             : nullptr);
   }
 }
 

@@ -9,14 +9,13 @@
 
 namespace hexad::plan {
 
-/// One MoE layer of a recipe on one rank. Every expert gets the same number of rows (RoutingLoad::even), whatever the
-/// value of model.moe.routing. No other rank runs.
+/// One MoE layer of a recipe on one rank, whatever the value of model.moe.routing. No other rank runs.
 class LayerOnMeta {
  public:
   /// Makes a model of one block. `layout` is the layout of the whole job, which contains `rank`. `node_of_rank` is as
-  /// in ProcessGroup. The recipe must have experts.
+  /// in ProcessGroup. The recipe must have experts. `load` is the load of the experts in this layer.
   LayerOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-              const std::vector<int>& node_of_rank);
+              const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
   /// Returns the graphs of a micro-batch in execution order: forward, backward and, under Parm's S1, the gathering of
   /// the gradients of shards. The tasks cannot be executed. Takes milliseconds, the time of a step on the meta device.
@@ -26,14 +25,17 @@ class LayerOnMeta {
   RunOnMeta run_;
 };
 
-/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class. Every rank spreads its
-/// rows evenly over all experts, so the graphs of a class do not differ systematically. Therefore, only one rank of
-/// each class runs. Every rank of a job computes the same result without communication.
+/// Graphs of all ranks. Ranks whose groups are placed on nodes in the same way form a class. The graphs of a class do
+/// not differ systematically, because all ranks route alike. Therefore, only one rank of each class runs. Every rank of
+/// a job computes the same result without communication.
+///
+/// If the load is given, the busiest ep rank forms a class of its own, because the others wait for it. The ep rank with
+/// the median load stands for all others, so that the time does not grow with the number of ep ranks.
 class LayerGraphs {
  public:
   /// Makes the classes. `node_of_rank` is as in ProcessGroup, for all ranks of the job.
   LayerGraphs(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-              const std::vector<int>& node_of_rank);
+              const std::vector<int>& node_of_rank, const RoutingLoad& load = RoutingLoad::even);
 
   /// Returns the class of each rank.
   const std::vector<size_t>& class_of_rank() const { return class_of_rank_; }

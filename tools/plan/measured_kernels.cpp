@@ -15,17 +15,20 @@ double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
 
 // Classes of all kernel families except the pointwise ones.
 constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>({
-    {"swiglu", KernelClass::activation},    {"clamped_swiglu", KernelClass::activation},
-    {"gelu", KernelClass::activation},      {"row_gate", KernelClass::activation},
-    {"attention", KernelClass::activation},  // merges of blocks, which compute exponentials
-    {"sink", KernelClass::activation},       // attention sinks, which also compute exponentials
-    {"rms_norm", KernelClass::norm},        {"split_norm", KernelClass::norm},
-    {"layer_norm", KernelClass::norm},      {"permute", KernelClass::permute},
-    {"wire", KernelClass::permute},         {"embedding", KernelClass::permute},
-    {"router", KernelClass::router},        {"router_loss", KernelClass::router},
-    {"capacity", KernelClass::router},      {"slots", KernelClass::router},
-    {"index", KernelClass::router},         {"cross_entropy", KernelClass::loss},
-    {"split_softmax", KernelClass::loss},   {"optimizer", KernelClass::optimizer},
+    {"swiglu", KernelClass::activation},      {"clamped_swiglu", KernelClass::activation},
+    {"gelu", KernelClass::activation},        {"row_gate", KernelClass::activation},
+    {"attention", KernelClass::activation},    // merges of blocks, which compute exponentials
+    {"sink", KernelClass::activation},         // attention sinks, which also compute exponentials
+    {"causal_conv", KernelClass::activation},  // with SiLU
+    {"delta_gate", KernelClass::activation},   // gates of delta nets
+    {"rms_norm", KernelClass::norm},          {"split_norm", KernelClass::norm},
+    {"layer_norm", KernelClass::norm},        {"permute", KernelClass::permute},
+    {"wire", KernelClass::permute},           {"embedding", KernelClass::permute},
+    {"router", KernelClass::router},          {"router_loss", KernelClass::router},
+    {"sparse_mixer", KernelClass::router},    {"capacity", KernelClass::router},
+    {"slots", KernelClass::router},           {"index", KernelClass::router},
+    {"cross_entropy", KernelClass::loss},     {"split_softmax", KernelClass::loss},
+    {"optimizer", KernelClass::optimizer},
 });
 
 }  // namespace

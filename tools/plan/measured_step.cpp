@@ -102,8 +102,8 @@ bool shapes_a_step(std::string_view key) {
                                                   "distributed.bucket_bytes",
                                                   "distributed.priority"};
   constexpr std::array<std::string_view, 5> sections{"model.", "batch.", "parallel.", "schedule.", "offload."};
-  constexpr std::array<std::string_view, 4> others{"schedule.trace", "schedule.profile", "schedule.moe.trial_share",
-                                                   "offload.folder"};
+  constexpr std::array<std::string_view, 5> others{"schedule.trace", "schedule.profile", "schedule.moe.trial_share",
+                                                   "schedule.moe.redecide_every", "offload.folder"};
   if (std::ranges::find(others, key) != others.end()) return false;
   return std::ranges::find(keys, key) != keys.end() ||
          std::ranges::any_of(sections, [&](std::string_view section) { return key.starts_with(section); });

@@ -74,14 +74,22 @@ struct Pool {
   std::vector<int64_t> ranks_of_stage;
 };
 
-// Adds the keys and values of `tokens` tokens (layers::KeyValueCache) to the estimates of the pipeline stages.
+// Returns the bytes that a sequence with `tokens` tokens has in the cache of block `layer`.
+double cached_bytes(const Recipe& r, int64_t layer, int64_t tokens) {
+  const base::Dtype dtype = dtype_of(r.train.precision);
+  if (r.model.is_delta(layer))
+    return static_cast<double>(r.model.cached_states(r.parallel.tp) * size_of(accumulator_dtype(dtype)));
+  return static_cast<double>(r.model.cached_elements(r.parallel.tp) * tokens * size_of(dtype));
+}
+
+// Adds the caches of a sequence with `tokens` tokens (layers::KeyValueCache) to the estimates of the pipeline stages.
 void add_caches(std::vector<MemoryEstimate>& stages, const Recipe& r, const Extensions& extensions, int64_t tokens) {
-  const auto token = static_cast<double>(r.model.cached_elements(r.parallel.tp) * size_of(dtype_of(r.train.precision)));
   const pp::StageSplit split = stage_split(r, extensions);
   for (size_t s = 0; s < stages.size(); ++s)
     for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
       const auto layers = split.layers(static_cast<int>(s), chunk);
-      const double bytes = token * static_cast<double>(tokens * layers.count());
+      double bytes = 0;
+      for (int64_t l = layers.begin; l < layers.end; ++l) bytes += cached_bytes(r, l, tokens);
       stages[s].activations += bytes, stages[s].total += bytes, stages[s].blocks += bytes;
     }
 }

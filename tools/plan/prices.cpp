@@ -346,9 +346,12 @@ struct Prices::Tables {
   std::optional<Described> described;
   Rates slowdowns{};
 
-  const Described& description(const std::string& missing) const {
+  // Returns the description. Throws Error(usage) if there is none. `missing` are the parts of the name of the missing
+  // measurement. They are joined only for the message, because a plan prices millions of operations.
+  template <class... Parts>
+  const Described& description(const Parts&... missing) const {
     if (!described)
-      base::fail(base::ExitCode::usage, "the cluster has no measured ", missing,
+      base::fail(base::ExitCode::usage, "the cluster has no measured ", missing...,
                  " and no section machine; measure with hexad profile, or add a section machine");
     return *described;
   }
@@ -366,6 +369,7 @@ Prices::Prices(const Cluster& cluster) {
     for (const Lane lane : s.beside) beside.add(lane);
     tables->slowdowns.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed)});
   }
+  tables->slowdowns.speed_of_threads = speeds_of_threads(cluster.measured.threads, cluster.fewer_threads);
   if (tables->described) tables->described->add_slowdowns(tables->slowdowns);
   tables_ = std::move(tables);
 }
@@ -379,7 +383,7 @@ double Prices::product(const Product& p, double largest) const {
   base::require(largest * (1 + 1e-9) >= p.rows / p.groups, "[Prices] the largest of ", p.groups, " groups has ",
                 largest, " rows; expected at least ", p.rows / p.groups, ", the mean of ", p.rows, " rows");
   if (!tables_->measured.has_products(p.dtype))
-    return tables_->description(cat("products of ", base::name_of(p.dtype))).product(p, largest);
+    return tables_->description("products of ", base::name_of(p.dtype)).product(p, largest);
   return tables_->measured.product(p) + (p.extra_bytes > 0 ? memory_bound(p.extra_bytes) : 0);
 }
 
@@ -388,7 +392,7 @@ double Prices::attention(const Attention& a) const {
   base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim);
   if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
-  return tables_->description(cat("products of ", base::name_of(a.dtype))).attention(a);
+  return tables_->description("products of ", base::name_of(a.dtype)).attention(a);
 }
 
 double Prices::memory_bound(double bytes, double kernels) const {
@@ -410,7 +414,7 @@ double Prices::copy(CopyKind kind, double bytes) const {
   if (bytes <= 0) return 0;
   if (tables_->measured.has(kind)) return tables_->measured.copy(kind, bytes);
   if (kind == CopyKind::copy || kind == CopyKind::gather) return memory_bound(2 * bytes);
-  return tables_->description(cat(word(kind), " copies")).copy(kind, bytes);
+  return tables_->description(word(kind), " copies").copy(kind, bytes);
 }
 
 double Prices::collective(Collective operation, const GroupPlace& place, double bytes) const {
@@ -424,6 +428,10 @@ double Prices::collective(Collective operation, const GroupPlace& place, double 
 
 double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
   return tables_->slowdowns.alpha(lane, beside);
+}
+
+double Prices::speed_of_share(double share, base::Dtype dtype) const {
+  return tables_->measured.has_products(dtype) ? tables_->slowdowns.speed_of_share(share) : share;
 }
 
 double Prices::peak(base::Dtype dtype) const {

@@ -121,6 +121,10 @@ class Prices {
   /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
+  /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to all of them.
+  /// Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
+  double speed_of_share(double share, base::Dtype dtype) const;
+
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.
   double peak(base::Dtype dtype) const;

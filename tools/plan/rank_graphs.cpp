@@ -22,9 +22,10 @@ std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
     base::require(group != groups.end(), "[schedule] group '", c.group, "' is unknown");
     for (const int64_t field :
          {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
-          c.products[0], c.products[1], c.products[2], c.wire_bytes, c.received_bytes, c.copy_bytes,
-          static_cast<int64_t>(group - groups.begin()), static_cast<int64_t>(c.group_size),
-          static_cast<int64_t>(c.crosses_nodes), static_cast<int64_t>(task.after.size())})
+          c.products[0], c.products[1], c.products[2], static_cast<int64_t>(c.dense), std::bit_cast<int64_t>(c.share),
+          c.wire_bytes, c.received_bytes, c.copy_bytes, static_cast<int64_t>(group - groups.begin()),
+          static_cast<int64_t>(c.group_size), static_cast<int64_t>(c.crosses_nodes),
+          static_cast<int64_t>(task.after.size())})
       out.push_back(field);
     out.insert(out.end(), task.after.begin(), task.after.end());
   }
@@ -39,6 +40,8 @@ schedule::TaskGraph decoded(std::span<const int64_t> from) {
     spec.kind = static_cast<schedule::TaskKind>(*at++);
     spec.cost.flops = std::bit_cast<double>(*at++);
     for (int64_t& count : spec.cost.products) count = *at++;
+    spec.cost.dense = *at++ != 0;
+    spec.cost.share = std::bit_cast<double>(*at++);
     spec.cost.wire_bytes = *at++, spec.cost.received_bytes = *at++, spec.cost.copy_bytes = *at++;
     spec.cost.group = groups[*at++];
     spec.cost.group_size = static_cast<int>(*at++);

@@ -222,16 +222,11 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
   return std::min(most, std::max(even, beta_quantile(local, choice.experts - local, 0.99)));
 }
 
-namespace {
-
-// Returns each rank's share of a layer's slots: the sum over its experts.
 std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
   std::vector<double> slots(static_cast<size_t>(ranks), 0);
   for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
   return slots;
 }
-
-}  // namespace
 
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;

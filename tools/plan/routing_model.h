@@ -44,6 +44,10 @@ class RoutingLoad {
   std::shared_ptr<const ExpertShares> shares_;
 };
 
+/// Returns the share of a layer's slots that each of `ranks` ep ranks gets: the sum over its experts, which are
+/// distributed in equal blocks. `shares` has the share of each expert.
+std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks);
+
 /// Returns the ep coordinate whose experts get the most slots, summed over all layers. The experts are distributed over
 /// `ranks` ranks in equal blocks. Returns 0 for kinds in which any rank may be the busiest one.
 int busiest_rank(const RoutingLoad& load, int ranks);

@@ -54,6 +54,15 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {}
 
+void RunOnMeta::repeat_passes() {
+  device::SpanLog& spans = instance_.context.spans();
+  instance_.repeated_passes = &passes_.emplace(*run_->issues());
+  spans.start();
+  step(pp::RepeatedPasses::recorded_micro_batches);
+  spans.stop();
+  passes_->end_recording();
+}
+
 void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
   step_.run(source_, progress_, recipe_.optim.lr);

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/device/meta/meta_run.h"
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
+#include "parallel/pp/repeated_passes.h"
 #include "tools/plan/routing_model.h"
 #include "tools/train/train_step.h"
 
@@ -56,12 +58,20 @@ class RunOnMeta {
   const device::IssueLog& issues() const { return *run_->issues(); }
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
+  /// Runs a step that records passes. In later steps, these passes are repeated instead of being run for all
+  /// micro-batches except the first and the last (pp::RepeatedPasses). Must be called before the first step, after
+  /// follow_spans(). Requires Record::issues and a recipe with equal passes (has_equal_passes()). The memory of later
+  /// steps is not that of the recipe's steps.
+  void repeat_passes();
+  /// Returns the number of passes that were repeated instead of run.
+  int64_t repeated_passes() const { return passes_ ? passes_->repeated() : 0; }
 
  private:
   train::Recipe recipe_;  // each step reads it
   const int64_t sequences_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
+  std::optional<pp::RepeatedPasses> passes_;
   train::ModelInstance instance_;
   optim::Optimizer optimizer_;
   train::TrainStep step_;

@@ -1,10 +1,12 @@
 #include "tools/plan/run_schedule.h"
 
+#include <numeric>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "framework/base/units.h"
+#include "tools/plan/advice_verdicts.h"
 #include "tools/plan/cluster.h"
 #include "tools/plan/memory_report.h"
 #include "tools/plan/within_memory.h"
@@ -17,6 +19,18 @@ using namespace base;
 using namespace train;
 
 namespace {
+
+// Returns the share of its layer's assignments that each expert gets. Layers without assignments are omitted.
+ExpertShares shares_of(const std::vector<layers::RouterStatistics>& routers) {
+  ExpertShares shares;
+  for (const layers::RouterStatistics& r : routers) {
+    const double sum = static_cast<double>(std::accumulate(r.counts.begin(), r.counts.end(), int64_t{0}));
+    if (sum == 0) continue;
+    std::vector<double>& layer = shares.emplace_back();
+    for (const int64_t count : r.counts) layer.push_back(static_cast<double>(count) / sum);
+  }
+  return shares;
+}
 
 bool leaves_open(const Recipe& recipe) { return recipe.model.moe.experts > 0 && recipe.schedule.moe.open(); }
 
@@ -46,13 +60,20 @@ void RunSchedule::begin_step(int64_t step) {
   // The first step of a run allocates memory, so its times are not representative.
   trial_ = !traced && choice_ && !choice_->made() && step > first_step_ + 1;
   if (trial_) choice_->begin_trial();
-  if (traced || trial_) recorder_.emplace(run_.instance);
+  if (!traced && !trial_) return;
+  run_.instance.weights.complete(run_.instance.context.compute());  // measured passes do not wait for weights
+  recorder_.emplace(run_.instance);
 }
 
-void RunSchedule::end_step(telemetry::StepMetrics& metrics) {
+void RunSchedule::end_step(const StepResult& result, telemetry::StepMetrics& metrics) {
   if (metrics.step == run_.recipe.schedule.trace) trace(metrics);
-  if (trial_) end_trial();
+  const int64_t every = run_.recipe.schedule.moe.redecide_every;
+  if (trial_)
+    end_trial();
+  else if (choice_ && choice_->made() && every > 0 && metrics.step % every == 0)
+    redecide(metrics.step, result);
   recorder_.reset();
+  metrics.choice = std::exchange(compared_, {});
 }
 
 void RunSchedule::add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const {
@@ -68,6 +89,7 @@ void RunSchedule::choose() {
   const std::string before = std::exchange(run_.progress.schedule, {});
   const bool resumed = choice_->resume(before, run_.progress.schedule_choice);
   remember_choice();
+  if (!resumed && choice_->made()) ask_advisers();
   if (!leader()) return;
   if (run_.recipe.schedule.profile.empty())
     run_.log.warn(
@@ -108,6 +130,7 @@ void RunSchedule::end_trial() {
   const bool searched = choice_->searching();
   choice_->end_trial(recorder_->passes());
   remember_choice();
+  if (choice_->made()) ask_advisers();
   if (!leader()) return;
   if (choice_->searching() && !searched)
     run_.log.info(
@@ -117,6 +140,38 @@ void RunSchedule::end_trial() {
   for (const ScheduleCandidate& c : choice_->candidates())
     if (!c.measured.empty()) run_.log.info("schedule.moe: tried {}", ScheduleChoice::to_string(c));
   run_.log.info("schedule.moe: chosen {}", ScheduleChoice::to_string(choice_->current()));
+}
+
+void RunSchedule::redecide(int64_t step, const StepResult& result) {
+  const auto outcome = choice_->redecide(step, shares_of(result.routers));
+  if (!outcome) return;
+  remember_choice();
+  if (outcome->switched) compared_ = telemetry::ChoiceMetrics{.schedule = outcome->fastest};
+  if (!leader()) return;
+  const std::string load = fmt::format(
+      "schedule.moe: re-decision of step {}: the busiest ep rank has {:.2f} times the "
+      "mean rows",
+      step, outcome->imbalance);
+  if (!outcome->switched)
+    return run_.log.info("{}; keeps the schedule: the fastest one is predicted to be {:.1f}% faster", load,
+                         100 * outcome->gain);
+  run_.log.info("{}; chosen {}: predicted to be {:.1f}% faster than {}; {}", load, outcome->fastest,
+                100 * outcome->gain, outcome->from,
+                outcome->same_bits ? "the switch is bitwise"
+                                   : "the switch is not bitwise: the next steps agree with those of the earlier "
+                                     "schedule up to rounding");
+}
+
+void RunSchedule::ask_advisers() {
+  if (run_.recipe.schedule.profile.empty()) {
+    compared_ = telemetry::ChoiceMetrics{.schedule = moe::to_string(choice_->current().schedule),
+                                         .measured_seconds = choice_->current().measured_seconds()};
+    return;
+  }
+  compared_ = compare_advice(run_.recipe, run_.instance, *predictor_, run_.world.group(), *choice_);
+  if (!leader()) return;
+  for (const telemetry::AdviceMetrics& advice : compared_->advice)
+    run_.log.info("schedule.moe: adviser {}", to_string(advice));
 }
 
 void RunSchedule::trace(telemetry::StepMetrics& metrics) {

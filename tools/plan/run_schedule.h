@@ -20,7 +20,7 @@ class RunSchedule final : public train::ScheduleAdviser {
   explicit RunSchedule(const train::AdvisedRun& run);
 
   void begin_step(int64_t step) override;
-  void end_step(telemetry::StepMetrics& metrics) override;
+  void end_step(const train::StepResult& result, telemetry::StepMetrics& metrics) override;
   void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const override;
 
   /// Makes an adviser for Trainer.
@@ -31,7 +31,12 @@ class RunSchedule final : public train::ScheduleAdviser {
   void end_trial();
   /// Stores the choice, so that checkpoints contain it.
   void remember_choice();
+  /// Chooses anew for the load of the experts in this step.
+  void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
+  /// Compares the choice, which must be made, with the advice of the papers. Without a profile, only records the choice
+  /// for the metrics.
+  void ask_advisers();
   /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);
   bool leader() const { return run_.world.rank() == 0; }
@@ -42,7 +47,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   std::optional<ScheduleChoice> choice_;
   std::optional<PassRecorder> recorder_;  // set during a traced step or a trial step
   bool trial_ = false;
-  std::vector<std::string> timelines_;  // pictures for the report
+  std::optional<telemetry::ChoiceMetrics> compared_;  // set between the choice and the end of its step
+  std::vector<std::string> timelines_;                // pictures for the report
 };
 
 }  // namespace hexad::plan

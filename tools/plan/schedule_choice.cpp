@@ -145,6 +145,7 @@ std::string ScheduleChoice::state() const {
   Json& measured = json["measured"] = Json::object();
   for (const ScheduleCandidate& c : candidates_)
     if (!c.measured.empty()) measured[moe::to_string(c.schedule)] = c.measured;
+  for (const Switch& s : switches_) json["switches"].push_back({{"step", s.step}, {"from", s.from}, {"to", s.to}});
   if (searches_.empty()) return json.dump();
   Json& searches = json["searches"] = Json::array();
   for (const Search& s : searches_)
@@ -174,6 +175,12 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   if (same_times && before.contains("measured"))
     for (const auto& [text, seconds] : before.at("measured").items())
       if (const auto s = allowed(text)) candidates_[index_of(*s)].measured = seconds.get<std::vector<double>>();
+  for (const Json& s : before.value("switches", Json::array())) {
+    const auto name = [&](const char* key) { return s.at(key).get<std::string>(); };
+    switches_.push_back({s.at("step").get<int64_t>(), name("from"), name("to")});
+    for (const std::string& text : {name("from"), name("to")})  // they remain candidates of re-decisions
+      if (const auto known = allowed(text)) index_of(*known);
+  }
   searches_ = std::move(searches);
   searched_ = 0, search_end_ = 0, preferred_ = 0;
   if (schedule) set(index_of(*schedule));

@@ -50,10 +50,32 @@ class ScheduleChoice {
   /// Ends a trial with the times of the step's passes on this rank. The last trial makes the choice.
   void end_trial(const std::vector<PassRecorder::Recording>& passes);
 
+  /// Outcome of a re-decision.
+  struct Redecision {
+    double imbalance = 1;    // rows of the busiest ep rank over the mean, in the layer that was predicted
+    std::string from{};      // name of the schedule before
+    std::string fastest{};   // name of the schedule that this rank predicts to be the fastest
+    double gain = 0;         // seconds of `from` over those of `fastest`, minus 1
+    bool switched = false;   // true if the gain is above 5% and `fastest` was set
+    bool same_bits = false;  // true if both schedules compute bitwise the same
+  };
+  /// Predicts all allowed schedules for the load of the experts in this step and sets the fastest one, if it is more
+  /// than 5% faster than the current one. `loads` has a row for each MoE layer. The layer with the median imbalance is
+  /// predicted. Predictions are scaled by the errors that trials have shown. The choice must be made. Returns none if
+  /// there is nothing to compare. The result depends only on the step's load, on the trials and on earlier switches,
+  /// which state() contains. Therefore, a resumed run decides alike. All ranks follow rank 0. Collective.
+  std::optional<Redecision> redecide(int64_t step, const ExpertShares& loads);
+
   /// Returns "duplicates drop, ...: predicted 1.20 ms, measured 1.00 ms (+20.0%)".
   static std::string to_string(const ScheduleCandidate& candidate);
 
  private:
+  /// A change of the chosen schedule by redecide(): names of schedules.
+  struct Switch {
+    int64_t step;
+    std::string from, to;
+  };
+
   /// Search for the number of chunks by MPMoE's Algorithm 1. Its schedules differ only in their chunks.
   struct Search {
     moe::MoeSchedule start;
@@ -74,6 +96,8 @@ class ScheduleChoice {
   std::vector<Search> searches_in(const nlohmann::json& before);
   const std::vector<int64_t>& numbers_of(const moe::MoeSchedule& schedule);
   std::vector<std::string> finalist_names() const;
+  std::vector<size_t> compared_candidates();
+  std::vector<ScheduleCandidate> candidates_for(const RoutingLoad& load);
   void set(size_t candidate);
 
   const train::Recipe& recipe_;
@@ -92,6 +116,7 @@ class ScheduleChoice {
   std::vector<Search> searches_;  // one for each strategy of memory_reuse, the predicted fastest first
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial at which the current search must end
+  std::vector<Switch> switches_;  // in the order of their steps
   size_t preferred_ = 0;          // search whose result wins unless another result was measured to be faster
 };
 

@@ -31,9 +31,9 @@ void append(std::string& bytes, const schedule::TaskGraph& graph) {
   const auto put = [&](auto value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
-    put(task.spec.lane), put(task.spec.kind), put(c.flops);
+    put(task.spec.lane), put(task.spec.kind), put(c.flops), put(c.share);
     for (const int64_t products : c.products) put(products);
-    put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
+    put(c.dense), put(c.wire_bytes), put(c.received_bytes), put(c.copy_bytes), put(c.group_size), put(c.crosses_nodes);
     bytes += c.group;
     put(task.after.size());
     for (const schedule::TaskId before : task.after) put(before);
@@ -96,11 +96,11 @@ double slowest_together(const std::vector<Graphs>& of_class, const std::vector<s
 class SchedulePrices {
  public:
   SchedulePrices(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
-                 const comm::ProcessGroup& world)
+                 const comm::ProcessGroup& world, const RoutingLoad& load)
       : recipe_(recipe),
         predictor_(predictor),
         world_(world),
-        layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank()) {}
+        layers_(recipe, extensions, mesh::Layout(recipe.parallel.sizes(), world.size()), world.node_of_rank(), load) {}
 
   ScheduleCandidate of(const MoeSchedule& schedule) {
     const std::vector<Graphs> of_class = layers_.graphs(schedule);
@@ -162,13 +162,22 @@ int64_t rows_of_layer(const Recipe& r) {
 
 ScheduleCandidate predicted_schedule(const Recipe& recipe, const Extensions& extensions, const Predictor& predictor,
                                      const comm::ProcessGroup& world, const MoeSchedule& schedule) {
-  return SchedulePrices(recipe, extensions, predictor, world).of(schedule);
+  return SchedulePrices(recipe, extensions, predictor, world, RoutingLoad::even).of(schedule);
+}
+
+std::vector<ScheduleCandidate> predicted_each(const Recipe& recipe, const Extensions& extensions,
+                                              const Predictor& predictor, const comm::ProcessGroup& world,
+                                              const std::vector<MoeSchedule>& schedules, const RoutingLoad& load) {
+  SchedulePrices prices(recipe, extensions, predictor, world, load);
+  std::vector<ScheduleCandidate> all;
+  for (const MoeSchedule& s : schedules) all.push_back(prices.of(s));
+  return all;
 }
 
 std::vector<ScheduleCandidate> predicted_schedules(const Recipe& recipe, const Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
-                                                   const std::vector<MoeSchedule>& allowed) {
-  SchedulePrices prices(recipe, extensions, predictor, world);
+                                                   const std::vector<MoeSchedule>& allowed, const RoutingLoad& load) {
+  SchedulePrices prices(recipe, extensions, predictor, world, load);
   const bool all = allowed.size() <= most_priced;
   const MoeSchedule usual = recipe.schedule.moe.settled();
   std::vector<ScheduleCandidate> candidates;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/plan/routing_model.h"
 #include "tools/plan/schedule_trace.h"
 #include "tools/plan/within_memory.h"
 
@@ -36,14 +37,19 @@ int64_t rows_of_layer(const train::Recipe& recipe);
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
+/// Predicts each of `schedules`, in their order, for a load of the layer's experts.
+std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const train::Extensions& extensions,
+                                              const Predictor& predictor, const comm::ProcessGroup& world,
+                                              const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
 /// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules
-/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order). Then predicts the
-/// fastest of these with all other values of the late choices.
+/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order, GEMMs). Then predicts
+/// the fastest of these with all other values of the late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
-                                                   const std::vector<moe::MoeSchedule>& allowed);
+                                                   const std::vector<moe::MoeSchedule>& allowed,
+                                                   const RoutingLoad& load = RoutingLoad::even);
 
 /// Returns the measured counterpart of ScheduleCandidate::predicted, in seconds: the mean over the layers and
 /// micro-batches of a step's passes on this rank.

@@ -198,6 +198,7 @@ Predictor::Predictor(const Recipe& recipe, const mesh::Mesh& mesh)
       groups(rank_groups(mesh.layout(), mesh.world().node_of_rank())),
       meeting(meeting_of(mesh)),
       meeting_groups(groups_among(meeting.ranks, groups)) {
+  rates.speed_of_threads = speeds_of_threads(recipe.train.threads.value_or(1), {});
   if (recipe.schedule.profile.empty()) return;
   const auto plain = rates.other_links;
   rates =

@@ -20,9 +20,14 @@ void require_few_tokens(const Recipe& r) {
                tokens, " tokens; expected at most ", most_micro_batch_tokens, " tokens for a predicted step");
 }
 
-// True for the kernels and copies after backward, which are in these two spans of train::TrainStep.
-bool is_update(const StepRecord& record, const device::Issue& issue) {
-  return !issue.communicates() && (record.is_in(issue, "gradients: norm") || record.is_in(issue, "optimizer"));
+// Returns a flag for each span: true if the span is one of the two spans of train::TrainStep that contain the kernels
+// and copies after backward, or is inside one of them.
+std::vector<bool> spans_of_update(const StepRecord& record) {
+  std::vector<bool> of_update;
+  for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it
+    of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
+                        (span.around >= 0 && of_update[static_cast<size_t>(span.around)]));
+  return of_update;
 }
 
 StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe, const StepPrices& prices) {
@@ -40,8 +45,11 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
     const SimulatedRank& rank = forecast.simulated.ranks[s];
     StepForecast::Stage stage{.rank = rank.rank, .busy = rank.busy, .idle = rank.idle, .exposed = rank.exposed};
     const StepRecord& record = part.stages[s];
+    const std::vector<bool> of_update = spans_of_update(record);
     for (size_t i = 0; i < record.issues.size(); ++i)
-      if (is_update(record, record.issues[i])) stage.update += rank.times[i].end - rank.times[i].begin;
+      if (const device::Issue& issue = record.issues[i];
+          !issue.communicates() && issue.span >= 0 && of_update[static_cast<size_t>(issue.span)])
+        stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
         stage.sent[part.stages[s].groups[work->group].traffic] += static_cast<double>(work->sent);

@@ -42,7 +42,7 @@ device::MemoryStats micro_batch_memory(const Recipe& r, const mesh::Layout& layo
   const TwoDocuments source(r.model.context);
   const MicroBatch batch = make_micro_batch(source.batch(0, r.batch.micro), 0, r.batch.micro, context,
                                             {layout.size(base::Axis::cp), layout.coordinate(base::Axis::cp, rank)},
-                                            r.model.prediction_blocks);
+                                            r.model.prediction_blocks, r.model.attention_chunk);
   return context.allocator()->stats();
 }
 

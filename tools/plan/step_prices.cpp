@@ -144,7 +144,8 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                                                  .inputs = number(w.inputs),
                                                  .outputs = number(w.outputs),
                                                  .groups = number(std::max<int64_t>(1, w.groups)),
-                                                 .extra_bytes = number(w.extra_bytes)});
+                                                 .extra_bytes = number(w.extra_bytes)}) /
+                                 prices.speed_of_share(w.share, w.dtype);
                         },
                         [&](const device::AttentionWork& w) { return seconds_of(w, prices); },
                         [&](const device::MemoryWork& w) {

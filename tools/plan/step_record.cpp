@@ -1,11 +1,29 @@
 #include "tools/plan/step_record.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "layers/registry.h"
 #include "tools/plan/run_on_meta.h"
 
 namespace hexad::plan {
+namespace {
+
+// True if steps are recorded after an equal step. Under ZeRO-3, the order in which weights are used depends on the
+// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of an equal step before it.
+bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero > 0; }
+
+// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
+// of each step.
+bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
+  const bool twice = needs_equal_step_before(r);
+  int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
+  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += (twice ? 2 : 1) * std::min<int64_t>(n, 2);
+  return run < all;
+}
+
+}  // namespace
 
 std::string StepRecord::where(const device::Issue& issue) const {
   std::string names;
@@ -26,6 +44,68 @@ size_t StepRecord::first_in(std::string_view span) const {
   base::fail_invariant(base::cat("[plan] a recorded step has no kernel and no copy in span '", span, "'"));
 }
 
+namespace {
+
+// True if the operation may gather weights after their update (ZeRO-1 and 2). An optimizer may have gathers of its own,
+// which end before the update does.
+bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
+  return issue.communicates() && issue.name == "all_gather" && record.is_in(issue, "optimizer");
+}
+
+// Returns the index of the operation of this step that corresponds to operation `before` of the step before, which
+// issued the same operations. `first` is the number of this step's first operation in the log. Returns the number of
+// operations if there is none.
+size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
+  const auto from_end = static_cast<size_t>(first - before);
+  return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();
+}
+
+// Makes the indices in Issue::after relative to the record, whose first operation has number `first` in the log.
+// Removes dependencies on earlier steps, except those on the gathers of weights that the step before left in flight.
+// The record then begins with its own gathers in their place, so that it is one period of a run: this step hides the
+// gathers of the step before, and the next step hides those of this step. A lane waits once for each gather. If no
+// operation waits for such a gather, as in a first step, the gathers remain at the end.
+void begin_with_gathers(StepRecord& record, int32_t first) {
+  const size_t count = record.issues.size();
+  std::vector<char> gather(count), waited(device::lane_count * count);  // gather: true if the next step waits for it
+  for (device::Issue& issue : record.issues) {
+    std::vector<int32_t> after;
+    for (const int32_t before : issue.after) {
+      if (before >= first) {
+        after.push_back(before - first);
+        continue;
+      }
+      const size_t same = same_in_this_step(before, first, record);
+      if (same == count || !is_gather_of_update(record, record.issues[same])) continue;
+      gather[same] = true;
+      char& known = waited[base::ordinal(issue.lane) * count + same];
+      if (!known) after.push_back(static_cast<int32_t>(same));
+      if (!issue.communicates()) known = true;
+    }
+    issue.after = std::move(after);
+  }
+  if (std::ranges::find(gather, true) == gather.end()) return;
+
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_partition(order, [&](size_t i) { return gather[i] != 0; });
+  std::vector<int32_t> place(count);
+  for (size_t at = 0; at < count; ++at) place[order[at]] = static_cast<int32_t>(at);
+  std::vector<device::Issue> issues;
+  issues.reserve(count);
+  for (const size_t i : order) {
+    device::Issue& issue = issues.emplace_back(std::move(record.issues[i]));
+    if (gather[i]) issue.after.clear();  // the update of the step before has ended
+    for (int32_t& before : issue.after) before = place[before];
+    std::ranges::sort(issue.after);
+    const auto repeated = std::ranges::unique(issue.after);
+    issue.after.erase(repeated.begin(), repeated.end());
+  }
+  record.issues = std::move(issues);
+}
+
+}  // namespace
+
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   const device::IssueLog& log = run.issues();
   device::SpanLog& spans = run.instance().context.spans();
@@ -35,11 +115,16 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   StepRecord record{
       .rank = rank, .issues = {log.issues().begin() + first, log.issues().end()}, .groups = log.groups(), .spans = {}};
   for (const device::SpanLog::Recorded& span : spans.stop().host) record.spans.push_back({span.name, span.around});
-  for (device::Issue& issue : record.issues) {  // removes dependencies on earlier steps
-    std::erase_if(issue.after, [&](int32_t i) { return i < first; });
-    for (int32_t& i : issue.after) i -= first;
-  }
+  begin_with_gathers(record, first);
   return record;
+}
+
+bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+  const layers::ModelConfig& m = r.model;
+  const bool by_router = m.moe.experts == 0 || m.moe.routing == moe::Routing::model || load.kind() != RoutingLoad::even;
+  const layers::Registry built_in;
+  return r.parallel.zero <= 1 && r.schedule.pipeline.overlap == pp::Overlap::none && by_router &&
+         built_in.feed_forward(m.mlp) && built_in.router(m.moe.router);
 }
 
 int64_t repeated_micro_batches(const train::Recipe& r) {
@@ -52,12 +137,14 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
   run.follow_spans();
-  // Under ZeRO-3, the order in which weights are used depends on the number of micro-batches.
-  const bool same_order = recipe.parallel.zero == 3;
-  if (!same_order) run.step(repeated_micro_batches(recipe));
+  const bool equal_before = needs_equal_step_before(recipe);
+  if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
+    run.repeat_passes();
+  else if (!equal_before)
+    run.step(repeated_micro_batches(recipe));
   std::vector<StepRecord> records;
   for (const int64_t n : micro_batches) {
-    if (same_order) run.step(n);
+    if (equal_before) run.step(n);
     records.push_back(record_step(run, n, rank));
   }
   return records;

@@ -38,16 +38,26 @@ struct StepRecord {
 
 class RunOnMeta;
 
-/// Runs a step and records it. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
+/// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
+/// operations, so that they can be recorded once and repeated (RunOnMeta::repeat_passes()). False for ZeRO-2 and
+/// ZeRO-3, for overlapping micro-batches, for routing that the recipe defines and `load` does not replace, and for
+/// feed-forward layers and routers that a program adds.
+bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
+
+/// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
+/// gathered. If the run's previous step had the same number of micro-batches, the record therefore begins with these
+/// gathers, and its own gathers, which the next step hides, are left out. In a first step, the gathers are at the end.
+/// Spans are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
 /// Records one step of rank `rank` for each entry of `micro_batches`. Before the recorded steps, runs a step that
-/// creates buffers and records the order in which weights are used. `node_of_rank` has the node of each rank; if it is
-/// empty, all ranks are on one node. Takes the time and memory of steps on the meta device: milliseconds for each layer
-/// and micro-batch.
+/// creates buffers and records the order in which weights are used. If that is faster and has_equal_passes() is true,
+/// the passes of the middle micro-batches are recorded once, in this first step, and repeated. The records are the
+/// same. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one node. Takes the time and memory
+/// of steps on the meta device: milliseconds for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, RoutingLoad load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {});

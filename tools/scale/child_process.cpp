@@ -26,7 +26,7 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-// Signals that end this process. They are blocked while a child runs, so that the child can be ended first.
+// Signals that end this process. They are blocked while children run, so that these can be ended first.
 sigset_t ending_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -34,22 +34,6 @@ sigset_t ending_signals() {
     if (!is_ignored(signal)) sigaddset(&set, signal);
   return set;
 }
-
-class BlockedEndings {
- public:
-  BlockedEndings() {
-    const sigset_t set = ending_signals();
-    ::pthread_sigmask(SIG_BLOCK, &set, &before_);
-  }
-  ~BlockedEndings() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedEndings(const BlockedEndings&) = delete;
-  BlockedEndings& operator=(const BlockedEndings&) = delete;
-
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_{};
-};
 
 pid_t spawn(const std::vector<std::string>& words, const std::string& output, const sigset_t& mask, int kept) {
   std::vector<char*> argv;
@@ -85,13 +69,12 @@ int wait_for_signal(const sigset_t& set, double seconds) {
   return signal > 0 ? signal : 0;
 }
 
-bool has_ended(pid_t child, int& status) {
+// Returns the child if it has ended, 0 if it runs, and -1 if that is unknown.
+pid_t state_of(pid_t child, int& status) {
   pid_t ended = 0;
   do ended = ::waitpid(child, &status, WNOHANG);
   while (ended < 0 && errno == EINTR);
-  if (ended < 0)  // SIGCHLD is ignored, so the exit status of the child is lost
-    base::fail(base::ExitCode::resource, "cannot wait for process ", child, ": ", std::strerror(errno));
-  return ended == child;
+  return ended;
 }
 
 }  // namespace
@@ -103,31 +86,85 @@ std::vector<std::string> words_of(const std::string& command) {
   return words;
 }
 
-ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept) {
-  base::require(!words.empty(), "[run_child] no words");
-  const double start = base::now();
-  int status = 0, received = 0;
-  ChildEnd end;
-  {
-    const BlockedEndings blocked;
-    const pid_t child = spawn(words, output, blocked.before(), kept);
-    const sigset_t set = ending_signals();
-    double asked_at = 0;
-    while (!has_ended(child, status)) {
-      const int signal = wait_for_signal(set, 0.02);
-      const double now = base::now();
-      if (signal != 0) received = signal;
-      end.timed_out = end.timed_out || now - start > limit_seconds;
-      if (asked_at > 0 && now - asked_at > patience) ::kill(-child, SIGKILL);
-      if (asked_at > 0 || (received == 0 && !end.timed_out)) continue;
-      ::kill(-child, SIGTERM);
-      asked_at = now;
+Children::Children() : ending_(ending_signals()) { ::pthread_sigmask(SIG_BLOCK, &ending_, &before_); }
+
+Children::~Children() {
+  while (!running_.empty()) {
+    ask_to_end(true);
+    try {
+      take_ended();
+    } catch (const base::Error&) {  // the child is no longer waited for, and an exception may propagate already
     }
+    wait_for_signal(ending_, 0.02);
   }
-  if (received != 0) ::raise(received);
-  end.seconds = base::now() - start;
-  end.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return end;
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int64_t Children::start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
+                        int kept) {
+  base::require(!words.empty(), "[Children::start] no words");
+  const double now = base::now();
+  running_.push_back({.number = started_,
+                      .process = spawn(words, output, before_, kept),
+                      .start = now,
+                      .limit_seconds = limit_seconds});
+  return started_++;
+}
+
+std::pair<int64_t, ChildEnd> Children::wait() {
+  base::require(!running_.empty(), "[Children::wait] no child runs");
+  while (true) {
+    if (const auto ended = take_ended()) {
+      if (received_ == 0) return *ended;
+      if (!running_.empty()) continue;
+      end_by_received_signal();
+      return *ended;
+    }
+    if (const int signal = wait_for_signal(ending_, 0.02); signal != 0) received_ = signal;
+    ask_to_end(received_ != 0);
+  }
+}
+
+// Removes a child that has ended from the running ones, and returns its number and end; none if all still run.
+std::optional<std::pair<int64_t, ChildEnd>> Children::take_ended() {
+  for (auto child = running_.begin(); child != running_.end(); ++child) {
+    int status = 0;
+    const pid_t process = child->process, ended = state_of(process, status);
+    if (ended == 0) continue;
+    if (ended < 0) {  // SIGCHLD is ignored, so the exit status of the child is lost
+      const int error = errno;
+      running_.erase(child);
+      base::fail(base::ExitCode::resource, "cannot wait for process ", process, ": ", std::strerror(error));
+    }
+    const ChildEnd end{.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status),
+                       .timed_out = child->timed_out,
+                       .seconds = base::now() - child->start};
+    const int64_t number = child->number;
+    running_.erase(child);
+    return std::pair(number, end);
+  }
+  return std::nullopt;
+}
+
+// Sends SIGTERM to children that have exceeded their time limits, or to all, and SIGKILL if they do not end.
+void Children::ask_to_end(bool all) {
+  const double now = base::now();
+  for (Child& child : running_) {
+    child.timed_out = child.timed_out || now - child.start > child.limit_seconds;
+    if (child.asked_at > 0 && now - child.asked_at > patience) ::kill(-child.process, SIGKILL);
+    if (child.asked_at > 0 || !(all || child.timed_out)) continue;
+    ::kill(-child.process, SIGTERM);
+    child.asked_at = now;
+  }
+}
+
+// Returns only if a handler of this process catches the signal.
+void Children::end_by_received_signal() {
+  const int signal = received_;
+  received_ = 0;
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  ::raise(signal);
+  ::pthread_sigmask(SIG_BLOCK, &ending_, nullptr);
 }
 
 }  // namespace hexad::scale

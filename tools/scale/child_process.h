@@ -1,7 +1,13 @@
-// A program that runs as a child process, with a time limit.
+// Programs that run as child processes, each with a time limit.
 #pragma once
 
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hexad::scale {
@@ -13,14 +19,42 @@ struct ChildEnd {
   double seconds = 0;
 };
 
-/// Runs `words` with its output in the file `output` and no input. The child has its own process group. After
-/// `limit_seconds`, the group receives SIGTERM, and SIGKILL 30 s later. If this process receives SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, sends SIGTERM to the child and ends this process by the received
-/// signal.
-/// The child inherits the file descriptor `kept` (-1: none). If this process is killed, a lock on it thus lasts as long
-/// as the child. Throws Error(resource) if the program cannot be started.
-ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
-                   int kept = -1);
+/// Child processes that run at the same time. Each has its own process group. If this process receives SIGINT, SIGTERM,
+/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, wait() sends SIGTERM to all children, waits for them, and ends
+/// this process by the received signal. The signals are blocked during the life of the object. The destructor ends
+/// children that still run.
+class Children {
+ public:
+  Children();
+  ~Children();
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+
+  /// Runs `words` with its output in the file `output` and no input. Returns the number of the child. After
+  /// `limit_seconds`, its process group receives SIGTERM, and SIGKILL 30 s later. The child inherits the file
+  /// descriptor `kept` (-1: none). If this process is killed, a lock on it thus lasts as long as the child. Throws
+  /// Error(resource) if the program cannot be started.
+  int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept = -1);
+  /// Waits until a child ends. Returns its number and its end. Requires a running child.
+  std::pair<int64_t, ChildEnd> wait();
+
+ private:
+  struct Child {
+    int64_t number;
+    pid_t process;
+    double start, limit_seconds;
+    double asked_at = 0;  // time of SIGTERM; 0: not sent
+    bool timed_out = false;
+  };
+  std::optional<std::pair<int64_t, ChildEnd>> take_ended();
+  void ask_to_end(bool all);
+  void end_by_received_signal();
+
+  std::vector<Child> running_{};
+  int64_t started_ = 0;
+  int received_ = 0;  // signal; 0: none
+  sigset_t ending_{}, before_{};
+};
 
 /// Divides a command line at spaces.
 std::vector<std::string> words_of(const std::string& command);

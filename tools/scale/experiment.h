@@ -68,7 +68,7 @@ struct ExperimentConfig {
   std::vector<int64_t> ranks;
   std::vector<AxisConfig> vary;
   int64_t repeats = 3, steps = 20, warmup_steps = 5, seed = 1;
-  int64_t max_ranks = 0, ranks_per_node = 0;
+  int64_t at_once = 1, max_ranks = 0, ranks_per_node = 0;
   double minutes = 10, max_node_hours = 0;
 
   int64_t steps_of_run() const { return warmup_steps + steps; }
@@ -96,6 +96,10 @@ struct ExperimentConfig {
     v("launcher", launcher,
       "command before the program's name that starts the ranks of a point; empty: mpirun, or srun in a Slurm "
       "allocation");
+    v("at_once", at_once,
+      "largest number of runs that execute at the same time, each on its own cores (train.threads for each rank) or, "
+      "in a Slurm allocation, on its own nodes; 1: one after the other",
+      at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
       "number of available ranks; 0: that of the cluster file, or unknown without a cluster file", at_least(0));
     v("ranks_per_node", ranks_per_node,

@@ -1,7 +1,9 @@
 #include "tools/scale/experiment_run.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@
 #include "framework/telemetry/metrics_json.h"
 #include "tools/scale/child_process.h"
 #include "tools/scale/results_page.h"
+#include "tools/scale/room.h"
 #include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
@@ -31,72 +34,156 @@ std::string last_line(const std::string& path) {
   return last;
 }
 
+// A run that has not started, with its number for messages, such as "3 of 30".
+struct Waiting {
+  Execution execution;
+  std::string number;
+};
+
+// A run that executes.
+struct Active {
+  int64_t child;
+  Execution execution;
+  std::string name;
+  io::FileLock lock;
+  std::vector<std::string> places;
+  int64_t beside = 0;  // largest number of other runs that executed at the same time
+};
+
 class Runner {
  public:
   Runner(const Experiment& experiment, const std::vector<LoadedPoint>& points, const ExperimentFolder& folder,
          const RunRequest& request)
-      : experiment_(experiment), points_(points), folder_(folder), request_(request) {}
+      : experiment_(experiment),
+        points_(points),
+        folder_(folder),
+        request_(request),
+        places_(request.room ? request.room->places : std::vector<std::string>()) {}
 
   RunCounts run() {
     const ExperimentConfig& c = experiment_.config;
     std::vector<Execution> order;
     for (const Execution& e : shuffled_order(std::ssize(points_), c.repeats, c.seed))
       if (!request_.only_point || e.point == *request_.only_point) order.push_back(e);
-    for (size_t i = 0; i < order.size() && !counts_.preempted; ++i)
-      execute(order[i], fmt::format("{} of {}", i + 1, order.size()));
+    for (size_t i = 0; i < order.size(); ++i)
+      waiting_.push_back({order[i], fmt::format("{} of {}", i + 1, order.size())});
+    while (!waiting_.empty() || !active_.empty()) {
+      start_runs();
+      if (active_.empty()) continue;
+      const auto [child, end] = children_.wait();
+      finish(child, end);
+      if (counts_.preempted) waiting_.clear();
+    }
     return counts_;
   }
 
  private:
-  void execute(const Execution& e, const std::string& number) {
-    const std::string name =
-        fmt::format("{}: {}, repeat {}", number, points_.at(static_cast<size_t>(e.point)).point.name, e.repeat);
+  // Starts waiting runs of one repeat. If none is active, at least one run starts or leaves the waiting ones.
+  void start_runs() {
+    if (waiting_.empty()) return;
+    const int64_t repeat = waiting_.front().execution.repeat, most = request_.room ? experiment_.config.at_once : 1;
+    for (auto w = waiting_.begin();
+         w != waiting_.end() && w->execution.repeat == repeat && std::ssize(active_) < most;) {
+      const std::optional<std::vector<std::string>> places =
+          is_active(w->execution.point) ? std::nullopt : places_.take(places_of(w->execution));
+      if (!places) {
+        ++w;
+        continue;
+      }
+      const Waiting next = std::move(*w);
+      w = waiting_.erase(w);
+      if (!start(next, *places)) places_.give_back(*places);
+    }
+  }
+
+  // Starts a run. Returns false if it needs not run.
+  bool start(const Waiting& waiting, const std::vector<std::string>& places) {
+    const Execution& e = waiting.execution;
+    const std::string name = fmt::format("{}: {}, repeat {}", waiting.number, point_of(e).point.name, e.repeat);
     make_folder(fs::path(folder_.lock_of(e)).parent_path());
-    const std::optional<io::FileLock> lock =
-        io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
+    std::optional<io::FileLock> lock = io::FileLock::take(folder_.lock_of(e), io::FileLock::Mode::exclusive, true);
     if (!lock) {
       ++counts_.busy;
-      return request_.say(fmt::format("{}: skipped; another process is running it", name));
+      request_.say(fmt::format("{}: skipped; another process is running it", name));
+      return false;
     }
     if (folder_.record(e).state == RunState::finished) {
       ++counts_.finished_before;
-      return;
+      return false;
     }
-    const Point& point = points_.at(static_cast<size_t>(e.point)).point;
     folder_.start(e);
-    const ChildEnd end = run_child(command_of(experiment_, point, request_.program, folder_.run_dir(e)),
-                                   folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
+    const std::vector<std::string> words =
+        command_of(experiment_, point_of(e).point, launcher_of(e, places), request_.program, folder_.run_dir(e));
+    const int64_t child =
+        children_.start(words, folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
+    active_.push_back({.child = child, .execution = e, .name = name, .lock = std::move(*lock), .places = places});
+    for (Active& active : active_) active.beside = std::max(active.beside, std::ssize(active_) - 1);
+    return true;
+  }
+
+  void finish(int64_t child, const ChildEnd& end) {
+    const auto active = std::ranges::find(active_, child, &Active::child);
+    base::require(active != active_.end(), "[scale] child ", child, " is no run");
     ++counts_.executed;
     if (end.exit_code == preempted_code && !end.timed_out) {
       counts_.preempted = true;
-      return request_.say(fmt::format("{}: preempted; run the command again to continue", name));
+      request_.say(fmt::format("{}: preempted; run the command again to continue", active->name));
+    } else {
+      record(*active, end);
     }
-    const RunRecord record = record_of(e, end);
-    folder_.end(e, record);
+    places_.give_back(active->places);
+    active_.erase(active);
+  }
+
+  void record(const Active& active, const ChildEnd& end) {
+    const RunRecord record = record_of(active, end);
+    folder_.end(active.execution, record);
     request_.say(record.state == RunState::finished
-                     ? fmt::format("{}: {}", name, base::precise_duration(end.seconds))
-                     : fmt::format("{}: failed: {}; output: {}", name, record.reason, folder_.output_of(e)));
+                     ? fmt::format("{}: {}", active.name, base::precise_duration(end.seconds))
+                     : fmt::format("{}: failed: {}; output: {}", active.name, record.reason,
+                                   folder_.output_of(active.execution)));
     if (record.state != RunState::failed) return;
     ++counts_.failed;
     if (counts_.first_failure == 0) counts_.first_failure = end.exit_code;
   }
 
-  RunRecord record_of(const Execution& e, const ChildEnd& end) const {
+  RunRecord record_of(const Active& active, const ChildEnd& end) const {
     const bool done = end.exit_code == 0 && !end.timed_out;
-    RunRecord record{
-        .state = done ? RunState::finished : RunState::failed, .exit_code = end.exit_code, .seconds = end.seconds};
+    RunRecord record{.state = done ? RunState::finished : RunState::failed,
+                     .exit_code = end.exit_code,
+                     .seconds = end.seconds,
+                     .beside = active.beside};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
     else if (!done)
-      record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(e)));
+      record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(active.execution)));
     return record;
+  }
+
+  // True if a run of this point executes. Another one has to wait, because problem_of_room() counts the memory of each
+  // point once.
+  bool is_active(int64_t point) const {
+    return std::ranges::any_of(active_, [point](const Active& active) { return active.execution.point == point; });
+  }
+  const LoadedPoint& point_of(const Execution& e) const { return points_.at(static_cast<size_t>(e.point)); }
+  int64_t places_of(const Execution& e) const {
+    return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;
+  }
+  std::vector<std::string> launcher_of(const Execution& e, const std::vector<std::string>& places) const {
+    const Point& point = point_of(e).point;
+    if (request_.room) return launcher_on(request_.room->kind, places, point.ranks);
+    return words_of(point.launcher.empty() ? train::launcher(point.ranks) : point.launcher);
   }
 
   const Experiment& experiment_;
   const std::vector<LoadedPoint>& points_;
   const ExperimentFolder& folder_;
   const RunRequest& request_;
-  RunCounts counts_;
+  Places places_;
+  std::vector<Waiting> waiting_{};
+  std::vector<Active> active_{};
+  Children children_{};  // ends before the locks of active_ are released
+  RunCounts counts_{};
 };
 
 std::vector<telemetry::StepMetrics> steps_of(const Experiment& experiment, const std::string& run_dir) {
@@ -111,9 +198,10 @@ std::vector<telemetry::StepMetrics> steps_of(const Experiment& experiment, const
 
 }  // namespace
 
-std::vector<std::string> command_of(const Experiment& experiment, const Point& point, const std::string& program,
+std::vector<std::string> command_of(const Experiment& experiment, const Point& point,
+                                    const std::vector<std::string>& launcher, const std::string& program,
                                     const std::string& run_dir) {
-  std::vector<std::string> words = words_of(point.launcher.empty() ? train::launcher(point.ranks) : point.launcher);
+  std::vector<std::string> words = launcher;
   words.insert(words.end(), {program, std::string("train"), experiment.beside(experiment.config.recipe)});
   for (std::string& text : overrides_of_run(experiment.config, point, run_dir)) words.push_back(std::move(text));
   return words;
@@ -130,12 +218,17 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
   for (const AxisConfig& axis : experiment.config.vary) results.axes.push_back(axis.name);
   for (size_t p = 0; p < points.size(); ++p) {
     std::vector<std::vector<telemetry::StepMetrics>> runs;
+    int64_t beside = 0;
     for (int64_t repeat = 1; repeat <= experiment.config.repeats; ++repeat) {
       const Execution e{.point = static_cast<int64_t>(p), .repeat = repeat};
-      if (folder.record(e).state == RunState::finished) runs.push_back(steps_of(experiment, folder.run_dir(e)));
+      const RunRecord record = folder.record(e);
+      if (record.state != RunState::finished) continue;
+      runs.push_back(steps_of(experiment, folder.run_dir(e)));
+      beside = std::max(beside, record.beside);
     }
     const Point& point = points[p].point;
-    ResultRow row{.point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p]};
+    ResultRow row{
+        .point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p], .beside = beside};
     if (!runs.empty()) row.measured = measurement_of(runs, experiment.config.warmup_steps);
     results.rows.push_back(std::move(row));
   }

@@ -1,4 +1,4 @@
-// Execution of an experiment: its runs one after the other, and the results of the finished runs.
+// Execution of an experiment: its runs, one after the other or several at once, and the results of the finished runs.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/scale/results.h"
+#include "tools/scale/room.h"
 #include "tools/scale/state.h"
 
 namespace hexad::scale {
@@ -14,6 +15,8 @@ namespace hexad::scale {
 struct RunRequest {
   std::string program;                  // path of the program whose command `train` runs a point
   std::optional<int64_t> only_point{};  // none: all points
+  std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
+  int64_t ranks_per_node = 0;           // only used with nodes as room
   std::function<void(const std::string& line)> say;
 };
 
@@ -24,12 +27,15 @@ struct RunCounts {
   bool preempted = false;  // true if a run was preempted and the remaining runs were not started
 };
 
-/// Returns the command of a run as a list of words.
-std::vector<std::string> command_of(const Experiment& experiment, const Point& point, const std::string& program,
+/// Returns the command of a run as a list of words. `launcher` are the words that start its ranks.
+std::vector<std::string> command_of(const Experiment& experiment, const Point& point,
+                                    const std::vector<std::string>& launcher, const std::string& program,
                                     const std::string& run_dir);
 
-/// Executes all runs that are not finished, in shuffled order. A run that was killed or that failed starts again from
-/// its first step. Skips runs that another process is executing.
+/// Executes all runs that are not finished, in shuffled order. With a room, starts runs as long as there are places and
+/// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
+/// of one point never execute at the same time. A run that was killed or that failed starts again from its first step.
+/// Skips runs that another process is executing.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const RunRequest& request);
 

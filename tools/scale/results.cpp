@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/counted.h"
 #include "framework/base/units.h"
 
 namespace hexad::scale {
@@ -48,6 +49,7 @@ std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<
                                cell(row.efficiency),
                                cell(m.peak_memory_bytes),
                                cell(m.loss),
+                               std::to_string(row.beside),
                                cell(m.parts.work),
                                cell(m.parts.imbalance)};
   for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name)));
@@ -69,6 +71,7 @@ std::vector<std::string> measured_columns(const std::vector<std::string>& classe
                                "efficiency",
                                "peak_memory_bytes",
                                "loss",
+                               "runs_beside",
                                "work_seconds",
                                "imbalance_seconds"};
   for (const std::string& name : classes) out.push_back(name + "_seconds");
@@ -147,6 +150,14 @@ void compare_with_first(Results& results) {
   }
 }
 
+std::string about_runs_at_once(const Results& results) {
+  int64_t most = 0;
+  for (const ResultRow& row : results.rows) most = std::max(most, row.beside);
+  if (most == 0) return {};
+  return fmt::format("Up to {} executed at the same time, each on cores or nodes of its own.",
+                     base::counted(most + 1, "run"));
+}
+
 std::vector<std::string> classes_of(const Results& results) {
   std::set<std::string> names;
   for (const ResultRow& row : results.rows)
@@ -189,6 +200,7 @@ std::string json_of(const Results& results) {
                     {"values", values},
                     {"predicted", object_of(row.forecast)},
                     {"measured", row.measured ? object_of(*row.measured) : Json(nullptr)},
+                    {"runs_beside", row.measured ? Json(row.beside) : Json(nullptr)},
                     {"speedup", number(row.speedup)},
                     {"efficiency", number(row.efficiency)},
                     {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
@@ -218,6 +230,7 @@ std::string markdown_of(const Results& results) {
                        row.efficiency ? base::human_percent(*row.efficiency) : "",
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
+  if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
   return out;
 }
 

@@ -28,6 +28,7 @@ struct ResultRow {
   int64_t ranks = 0;
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
+  int64_t beside = 0;  // largest number of other runs that executed at the same time as a run of this point
   std::optional<PointMeasurement> measured{};  // none: no run is finished
   // Relative to the row with the same values and the fewest ranks; none if that row is not measured.
   std::optional<double> speedup{}, efficiency{};
@@ -45,6 +46,9 @@ Losses losses_of(const PointMeasurement& point, const PointMeasurement& first, d
 
 /// Sets speed-ups, efficiencies and losses of all rows. Speed is the work of the model per second.
 void compare_with_first(Results& results);
+
+/// Returns a sentence about runs that executed at the same time; empty if none did.
+std::string about_runs_at_once(const Results& results);
 
 /// Returns the classes of traffic that occur in any row.
 std::vector<std::string> classes_of(const Results& results);

@@ -53,12 +53,12 @@ std::string points_table(const Results& results) {
                                       : std::string("–");
     const std::string predicted_memory = f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : std::string("–");
     if (!r.measured) {
-      cells.insert(cells.end(), {"not run", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
+      cells.insert(cells.end(), {"not run", "–", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
     } else {
       const PointMeasurement& m = *r.measured;
       cells.insert(
           cells.end(),
-          {base::precise_duration(m.step_seconds),
+          {base::precise_duration(m.step_seconds), std::to_string(r.beside),
            fmt::format("{} to {}", base::precise_duration(m.least), base::precise_duration(m.most)),
            fmt::format("{} to {}", base::precise_duration(m.p10), base::precise_duration(m.p90)), predicted,
            base::human_count(m.tokens_per_second), r.speedup ? base::with_digits(*r.speedup, 3) : std::string("–"),
@@ -67,8 +67,8 @@ std::string points_table(const Results& results) {
     }
     rows.push_back(std::move(cells));
   }
-  return table({"point", "ranks", "step", "medians of the runs", "10% to 90% of steps", "predicted (90% of cases)",
-                "tokens/s", "speed-up", "efficiency", "memory", "predicted memory"},
+  return table({"point", "ranks", "step", "runs beside", "medians of the runs", "10% to 90% of steps",
+                "predicted (90% of cases)", "tokens/s", "speed-up", "efficiency", "memory", "predicted memory"},
                rows);
 }
 
@@ -143,8 +143,11 @@ std::string results_page(const Results& results) {
                  step_time_picture(results));
   out += section(
       "Points",
-      "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. Efficiency: "
-      "speed-up divided by the growth of the ranks.",
+      fmt::format(
+          "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. "
+          "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
+          "that executed at the same time. {}",
+          about_runs_at_once(results)),
       points_table(results));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "

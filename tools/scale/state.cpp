@@ -137,7 +137,8 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
       return {.state = *state,
               .exit_code = json.at("exit_code").get<int>(),
               .seconds = json.at("seconds").get<double>(),
-              .reason = json.at("reason").get<std::string>()};
+              .reason = json.at("reason").get<std::string>(),
+              .beside = json.at("beside").get<int64_t>()};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
   fail(ExitCode::usage, file, " is not the record of a run; remove the file to run this point again");
@@ -152,7 +153,8 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
   const Json json{{"state", std::string(base::enum_name(r.state))},
                   {"exit_code", r.exit_code},
                   {"seconds", r.seconds},
-                  {"reason", r.reason}};
+                  {"reason", r.reason},
+                  {"beside", r.beside}};
   make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

@@ -36,6 +36,7 @@ struct RunRecord {
   int exit_code = 0;
   double seconds = 0;    // duration from start to end
   std::string reason{};  // reason of a failure
+  int64_t beside = 0;    // largest number of other runs of the experiment that executed at the same time
 };
 
 class ExperimentFolder {

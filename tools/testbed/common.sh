@@ -5,6 +5,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
 frame=32000
+. "$here/../launcher.sh"
 order=()  # hosts in the order of their ranks; empty: ascending numbers
 
 # usage [ERROR]: prints the comment at the top of the script that sources this file, and exits.
@@ -77,6 +78,7 @@ build_testbed() {
   local program
   for program in ip tc; do command -v $program >/dev/null || skip "$program is missing (apt install iproute2)"; done
   command -v mpirun >/dev/null || skip "mpirun is missing (apt install openmpi-bin)"
+  require_open_mpi "the emulated nodes are started by its launch agent"
   state=$(mktemp -d)
   watch_over
   trap finish EXIT

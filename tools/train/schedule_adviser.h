@@ -13,6 +13,7 @@
 #include "parallel/comm/world.h"
 #include "tools/train/checkpoint/progress.h"
 #include "tools/train/report/run_trace.h"
+#include "tools/train/train_step.h"
 
 namespace hexad::train {
 
@@ -35,8 +36,9 @@ class ScheduleAdviser {
   virtual ~ScheduleAdviser() = default;
   /// Called before the work of `step`.
   virtual void begin_step(int64_t step) = 0;
-  /// Called after a step's work. May add to `metrics`, which are written to the run's metrics on rank 0.
-  virtual void end_step(telemetry::StepMetrics& metrics) = 0;
+  /// Called after a step's work with its result. May add to `metrics`, which are written to the run's metrics on rank
+  /// 0.
+  virtual void end_step(const StepResult& result, telemetry::StepMetrics& metrics) = 0;
   /// Adds the adviser's part to the report. Called on rank 0. `measured` has the measured peak memory in bytes, by
   /// category.
   virtual void add_to(telemetry::ReportInputs& report, const std::map<std::string, int64_t>& measured) const = 0;

@@ -95,12 +95,17 @@ ExitCode StageTrainer::train() {
     const double lr = optim::learning_rate(recipe_.optim, step, recipe_.train.steps);
     observers_->begin_step(step);
     const StepResult result = state_->train_step.run(*data_.train, state_->progress, lr);
+    const bool last = step == last_step_;
+    // Only another step can hide the gathers of new weights. Otherwise, they belong to this step's time and bytes.
+    if (last || is_due(step, recipe_.train.eval_every) || is_due(step, recipe_.checkpoint.every) ||
+        is_due(step, recipe_.distributed.replica_check_every))
+      complete_weights();
     observers_->end_step(result, sinks_);
     const bool fills_caches = step == start_.run.first_step + 1;
     if (!fills_caches) patience_.stepped(observers_->clock().seconds());
 
-    const bool last = step == last_step_;
     preempted = any_rank_asked_to_stop();
+    if (preempted) complete_weights();
     if (!preempted && !last && is_due(step, recipe_.train.eval_every)) {
       evaluate_heldout(recipe_.train.eval_sequences);
       preempted = any_rank_asked_to_stop();
@@ -130,6 +135,12 @@ void StageTrainer::begin_steps() {
   start_.layout = describe(recipe_.parallel, world_.size());
   start_.facts = facts_of_start(recipe_, world_.size());
   record_start(recipe_.run.dir, start_, config::write(recipe_));
+}
+
+void StageTrainer::complete_weights() {
+  ModelInstance& instance = state_->instance;
+  const device::Span span(instance.context.spans(), "weights: gather");
+  instance.weights.complete(instance.context.compute());
 }
 
 bool StageTrainer::any_rank_asked_to_stop() {

@@ -57,6 +57,8 @@ class StageTrainer {
   /// Does the work of run(). If it throws, run() reports the failure.
   ExitCode train();
   void begin_steps();
+  /// Waits for the weights that the last step has updated and that are still being gathered.
+  void complete_weights();
   /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
   /// Evaluates `sequences` sequences of the held-out set (see evaluate()). Returns none without a held-out set.

@@ -63,7 +63,7 @@ void StepObservers::end_step(const StepResult& result, telemetry::MetricsSink& s
   {
     const device::Span span(state_.instance.context.spans(), "metrics");
     telemetry::StepMetrics metrics = meter_->metrics_of(result);
-    if (adviser_) adviser_->end_step(metrics);
+    if (adviser_) adviser_->end_step(result, metrics);
     sinks.on_step(metrics);
     meter_->update_peak(result, metrics);
   }

@@ -58,7 +58,7 @@ std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t firs
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
     batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
                                        {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)},
-                                       recipe_.model.prediction_blocks));
+                                       recipe_.model.prediction_blocks, recipe_.model.attention_chunk));
   }
   return batches;
 }
@@ -155,7 +155,8 @@ StepResult TrainStep::run(const data::Source& source, int64_t first_sequence, in
   const HostRead read = read_to_host("step: norm and loss", sums, stream);
   // The factor is equal on all ranks, so either all ranks update their weights or none does.
   span.emplace(spans, "optimizer");
-  instance_.weights.update(stream, [&] { optimizer_.step(stream, lr, factor, update); });
+  instance_.weights.update(
+      stream, [&] { optimizer_.step(stream, lr, factor, update); }, dp::Arrival::at_use);
 
   span.reset();
 

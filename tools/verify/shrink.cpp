@@ -30,7 +30,8 @@ void shrink_latent(layers::ModelConfig& m, int64_t world) {
 }
 
 void shrink_attention(layers::ModelConfig& m, int64_t world) {
-  lower(m.window, window);
+  lower(m.window, window), lower(m.attention_chunk, window);
+  if (m.temperature.scale > 0) lower(m.temperature.floor, window);
   if (m.is_latent()) return shrink_latent(m, world);
   const int64_t queries_a_key = m.heads / m.key_value_heads();
   lower(m.heads, std::lcm(world, queries_a_key));
@@ -39,6 +40,23 @@ void shrink_attention(layers::ModelConfig& m, int64_t world) {
   if (m.size_of_head() > head_size && m.rotary_share < 1) m.rotary_share = 0.5;
   m.head_size = std::min(m.size_of_head(), head_size);
   lower(m.hidden, m.heads * head_size);
+}
+
+// Fits the lists of LongRoPE to the smaller heads. A model with long factors keeps a context that needs them.
+void shrink_longrope(layers::ModelConfig& m, int64_t world) {
+  layers::RotaryScalingConfig& s = m.rotary_scaling;
+  if (s.kind != layers::RotaryScaling::longrope) return;
+  for (std::vector<double>* list : {&s.short_factors, &s.long_factors})
+    list->resize(static_cast<size_t>(m.rotary_size() / 2), 1.0);
+  if (m.context > s.original_context) lower(s.original_context, world);
+}
+
+void shrink_delta_nets(layers::DeltaNetConfig& d, int64_t world) {
+  if (!d.used()) return;
+  const int64_t values_a_key = d.heads / d.number_of_key_heads();
+  d.key_heads = std::min(d.number_of_key_heads(), world);
+  d.heads = *d.key_heads * values_a_key;
+  lower(d.key_size, head_size), lower(d.value_size, head_size), lower(d.conv_size, 2);
 }
 
 void shrink_experts(moe::MoeConfig& m, int64_t world) {
@@ -73,9 +91,11 @@ Shrunk shrink(const train::Recipe& recipe, int world, const train::Extensions& e
   train::Recipe small = recipe;
   layers::ModelConfig& m = small.model;
   const int64_t pattern =
-      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.window_period()) : m.window_period();
+      m.moe.experts > 0 ? m.moe.dense_layers + std::lcm(m.moe.every, m.attention_period()) : m.attention_period();
   lower(m.layers, std::max<int64_t>(world, pattern));
   shrink_attention(m, world);
+  shrink_longrope(m, world);
+  shrink_delta_nets(m.delta_net, world);
   lower(m.mlp_hidden, std::max<int64_t>(odd_width, world));
   shrink_experts(m.moe, world);
   lower(m.context, 2 * world);

@@ -139,6 +139,7 @@ Subject::Subject(Recipe recipe, const Extensions& extensions, int steps, std::st
   recipe_.optim.min_lr_ratio = std::max(recipe_.optim.min_lr_ratio, least_lr_ratio);
   recipe_.train.steps = steps;  // number of steps that the loop of `hexad train` runs
   recipe_.profile.steps.clear(), recipe_.schedule.trace = 0;
+  recipe_.schedule.moe.redecide_every = 0;  // variants set every choice
   plain_ = config::parse(config::write(recipe_), std::string(document_name), Variant().overrides());
   open_data();
 }

@@ -55,21 +55,28 @@ Overrides in_bf16(const OwnSubject& own) {
 Overrides forms(const OwnSubject& own) {
   const layers::ModelConfig& m = own.recipe.model;
   Overrides out{"model.o_bias=true", "model.sinks=true"};
-  if (!m.is_latent()) out.emplace_back("model.qk_norm=all_heads"), out.emplace_back("model.qkv_bias=true");
-  if (!m.is_latent() && m.rotary_share == 1 && m.size_of_head() % 4 == 0) out.emplace_back("model.rotary_share=0.5");
+  const bool centred = m.norm == layers::NormKind::zero_centred_rms_norm;
+  if (!m.is_latent()) {
+    out.emplace_back(centred ? "model.qk_norm=head" : "model.qk_norm=all_heads");
+    out.insert(out.end(), {"model.qkv_bias=true", "model.attention_gate=true"});
+  }
+  // The lists of LongRoPE have an entry for each rotated pair, and no other scaling reads them.
+  const bool longrope = m.rotary_scaling.kind == layers::RotaryScaling::longrope;
+  if (!m.is_latent() && !longrope && m.rotary_share == 1 && m.size_of_head() % 4 == 0)
+    out.emplace_back("model.rotary_share=0.5");
   const auto set = [&](std::string_view section, std::initializer_list<std::string_view> settings) {
     for (const std::string_view setting : settings) out.push_back(base::cat(section, ".", setting));
   };
-  if (m.yarn.factor == 1) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
+  if (m.yarn.factor == 1 && !longrope) set("model.rotary_scaling", {"kind=llama3", "factor=4", "original_context=16"});
   const bool gated = has_experts(own.recipe) ? m.moe.expert == moe::ExpertKind::swiglu : m.mlp == "swiglu";
   if (gated && !m.swiglu_limit) out.emplace_back("model.swiglu_limit=0.2");
-  if (m.kind == layers::ModelKind::decoder && !m.window) {
+  if (m.kind == layers::ModelKind::decoder && !m.window && !m.attention_chunk && !m.delta_net.used()) {
     out.push_back(base::cat("model.window=", std::max<int64_t>(1, m.context / 3)));
     if (m.layers > 1) out.emplace_back("model.full_attention_every=2");
   }
   if (!has_experts(own.recipe)) return out;
   out.push_back(base::cat("model.moe.shared_experts=", std::max<int64_t>(1, m.moe.shared_experts)));
-  set("model.moe", {"shared_gate=true", "expert_bias=true"});
+  set("model.moe", {"shared_gate=true", "expert_bias=true", "dense_residual=true"});
   if (m.moe.router != "top_k") return out;
   set("model.moe", {"selection_bias=true", "router_bias=true", "normalize=true", "normalize_floor=0.5"});
   if (m.moe.top_groups < m.moe.groups) {
@@ -81,13 +88,61 @@ Overrides forms(const OwnSubject& own) {
   return out;
 }
 
+// Returns overrides that select the router sparse_mixer, and the defaults of the keys that it does not read.
+Overrides sparse_mixer(const OwnSubject&) {
+  Overrides out;
+  for (const std::string_view setting :
+       {"router=sparse_mixer", "mixer_jitter=0.2", "router_options=[]", "score=softmax", "router_bias=false",
+        "normalize=true", "normalize_floor=0", "scale=1", "groups=1", "top_groups=1", "group_score=best_two",
+        "bias_rate=0", "selection_bias=auto"})
+    out.push_back(base::cat("model.moe.", setting));
+  return out;
+}
+
+// Returns overrides that select the forms of Llama 4.
+Overrides llama4(const OwnSubject& own) {
+  const layers::ModelConfig& m = own.recipe.model;
+  Overrides out{"model.qk_norm=unit",          "model.no_rotary_every=2",
+                "model.temperature.scale=0.5", "model.temperature.floor=3",
+                "model.window=none",           base::cat("model.attention_chunk=", std::max<int64_t>(1, m.context / 3)),
+                "model.full_attention_every=2"};
+  if (!has_experts(own.recipe) || m.moe.router != "top_k") return out;
+  for (const std::string_view setting :
+       {"top_k=1", "weigh=input", "score=sigmoid", "normalize=false", "normalize_floor=0"})
+    out.push_back(base::cat("model.moe.", setting));
+  return out;
+}
+
 // Returns overrides that select latent attention with sizes that ranks cannot divide evenly.
 Overrides latent(const OwnSubject& own) {
-  Overrides out{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto", "model.position=rotary",
-                "model.rotary_share=1",   "model.qk_norm=none",  "model.qkv_clip=none",  "model.qkv_bias=false"};
+  Overrides out{"model.attention=latent",  "model.kv_heads=auto",      "model.head_size=auto",
+                "model.position=rotary",   "model.rotary_share=1",     "model.qk_norm=none",
+                "model.qkv_clip=none",     "model.qkv_bias=false",     "model.attention_gate=false",
+                "model.no_rotary_every=0", "model.temperature.scale=0"};
   for (const std::string_view size : {"q_rank=7", "kv_rank=5", "nope_size=3", "rope_size=2", "value_size=3"})
     out.push_back(base::cat("model.latent.", size));
-  if (own.recipe.model.yarn.factor != 1) out.emplace_back("model.yarn.mscale_all_dim=1");
+  const layers::ModelConfig& m = own.recipe.model;
+  if (m.yarn.factor != 1) out.emplace_back("model.yarn.mscale_all_dim=1");
+  if (m.rotary_scaling.kind == layers::RotaryScaling::longrope)  // its lists do not fit the heads
+    for (const std::string_view setting :
+         {"kind=none", "short_factors=[]", "long_factors=[]", "short_magnitude=1", "long_magnitude=1"})
+      out.push_back(base::cat("model.rotary_scaling.", setting));
+  return out;
+}
+
+// Returns overrides that select delta nets, in all blocks but every second, and the attention and norms that Qwen3-Next
+// has beside them. Two value heads share a key head.
+Overrides delta_net(const OwnSubject& own) {
+  const layers::ModelConfig& m = own.recipe.model;
+  Overrides out{"model.window=none", "model.attention_chunk=none",
+                base::cat("model.full_attention_every=", m.layers > 1 ? 2 : 0),
+                base::cat("model.delta_net.heads=", 2 * m.heads), base::cat("model.delta_net.key_heads=", m.heads)};
+  // With a small norm_eps, the norm of a head whose output is nearly zero enlarges rounding errors more than a
+  // tolerance allows.
+  for (const std::string_view set : {"key_size=3", "value_size=5", "conv_size=2", "norm_eps=0.1"})
+    out.push_back(base::cat("model.delta_net.", set));
+  if (m.qk_norm != layers::QkNorm::all_heads) out.emplace_back("model.norm=zero_centred_rms_norm");
+  if (!m.is_latent()) out.emplace_back("model.attention_gate=true");
   return out;
 }
 
@@ -118,6 +173,22 @@ std::span<const SubjectKind> subject_kinds() {
        },
        forms},
       {"latent", [](const Recipe& r, const Extensions&) { return !r.model.is_latent(); }, latent},
+      {"sparse_mixer",
+       [](const Recipe& r, const Extensions&) { return has_experts(r) && r.model.moe.router != "sparse_mixer"; },
+       sparse_mixer},
+      {"llama4",
+       [](const Recipe& r, const Extensions&) {
+         const layers::ModelConfig& m = r.model;
+         return m.kind == layers::ModelKind::decoder && !m.is_latent() && !m.attention_chunk && !m.delta_net.used() &&
+                m.position == layers::PositionKind::rotary && m.size_of_head() % 2 == 0 &&
+                m.moe.routing != moe::Routing::trace;
+       },
+       llama4},
+      {"delta_net",
+       [](const Recipe& r, const Extensions&) {
+         return r.model.kind == layers::ModelKind::decoder && !r.model.delta_net.used();
+       },
+       delta_net},
       {"prediction",
        [](const Recipe& r, const Extensions&) {
          return r.model.kind == layers::ModelKind::decoder && r.model.context > 1 && r.model.prediction_blocks == 0;

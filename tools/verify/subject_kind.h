@@ -39,11 +39,15 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
-/// - forms: norms of queries and keys over all heads, biases of attention, rotary positions on a part of each head,
-///   scaled rotary frequencies; with experts, also a gate on shared experts, a selection bias, a floor of normalised
-///   routing weights, and groups of experts ranked by their best score (by their two best, if the recipe ranks them by
-///   the best one)
+/// - forms: norms of queries and keys over all heads (in each head, if norms are zero-centred), biases and a gate of
+///   attention, rotary positions on a part of each head, scaled rotary frequencies; with experts, also a gate on shared
+///   experts, a selection bias, a floor of normalised routing weights, and groups of experts ranked by their best score
+///   (by their two best, if the recipe ranks them by the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
+/// - sparse_mixer: the router of Phi-3.5-MoE
+/// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
+///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
+/// - delta_net: delta nets beside gated attention, and zero-centred norms
 /// - prediction: prediction blocks
 /// - aux_global_batch: the auxiliary loss covers the global batch
 /// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not

@@ -50,7 +50,7 @@ class Observer final : public ScheduleAdviser {
       pointwise().fill(stream(), weight, std::numeric_limits<double>::quiet_NaN());
     });
   }
-  void end_step(telemetry::StepMetrics& metrics) override {
+  void end_step(const StepResult&, telemetry::StepMetrics& metrics) override {
     seen_.push_back(metrics);
     if (ruined_.empty() || metrics.step != 1) return;
     instance_.weights.update(

@@ -21,7 +21,13 @@ TrainingRun::TrainingRun(const Recipe& r, const comm::ProcessGroup& world, const
       train(recipe, instance, optimizer),
       world_(world) {}
 
-StepResult TrainingRun::step(const data::Source& source) { return train.run(source, progress); }
+StepResult TrainingRun::step(const data::Source& source) {
+  StepResult result = step_ahead(source);
+  instance.weights.complete(stream());
+  return result;
+}
+
+StepResult TrainingRun::step_ahead(const data::Source& source) { return train.run(source, progress); }
 
 Tensor TrainingRun::on_host(const Tensor& t) const { return copy_to_host("verify", t, stream()); }
 
@@ -41,7 +47,7 @@ TensorMap TrainingRun::whole(const std::vector<Piece>& pieces) const {
 std::vector<Piece> TrainingRun::held_weights() const {
   std::vector<Piece> out;
   for (const auto& p : instance.parameters)
-    out.push_back(p->weights_stay() ? whole_piece(p->name(), *p, p->local())
+    out.push_back(p->weights_stay() ? whole_piece(p->name(), *p, p->use(stream()))
                                     : owned_piece(p->name(), *p, p->owned_weights()));
   return out;
 }

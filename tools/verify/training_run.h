@@ -29,6 +29,9 @@ class TrainingRun {
 
   /// Runs the next step, at the learning rate of the recipe's schedule. Collective.
   StepResult step(const data::Source& source);
+  /// Like step(), but returns while weights are still being gathered, as in a run of `hexad train`. Another step must
+  /// follow, or a pass that uses all weights, or held_weights().
+  StepResult step_ahead(const data::Source& source);
 
   /// Return the pieces that this rank holds. Gradients are those of the last step, after reduction and before clipping.
   std::vector<Piece> held_weights() const;

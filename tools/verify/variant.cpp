@@ -64,6 +64,7 @@ Option moe_option() {
   add("nodes", "sequential", "nodes", 2, usual);
   add("experts", "sequential", "experts", 2, usual);
   for (size_t i = 1; i < orders.size(); ++i) add(orders[i].name, "sequential", "tokens", 3, orders[i].name);
+  add("in_sequence", "none", "tokens", 3, usual);
   return moe;
 }
 

@@ -18,6 +18,12 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
   require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk, ", expected at least 1");
   const Tensor weight = w.use(tape.stream);
+  Parameter* const bias = options.bias;
+  require(!bias || (bias->shape() == Shape{vocab} && bias->dtype() == acc), "[cross_entropy] the bias is ",
+          bias ? bias->shape() : Shape{}, ", expected [", vocab, "] in the accumulator type");
+  const Tensor addend = bias ? bias->use(tape.stream) : Tensor{};
+  std::vector<Parameter*> parameters{&w};
+  if (bias) parameters.push_back(bias);
 
   Tensor losses = Tensor::empty({rows}, acc, x.device());
   Tensor dx = train ? Tensor::like(x.data) : Tensor{};
@@ -26,6 +32,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     const Tensor in = x.data.slice(0, begin, end);
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
+    if (bias) k.bias.forward(tape.stream, logits, addend);
     // Matrix products need both operands in the model's dtype, so the gradient of the logits is written in that dtype.
     Tensor dlogits;
     if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
@@ -34,6 +41,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     if (!train) continue;
     k.matmul.input_gradient(tape.stream, dx.slice(0, begin, end), dlogits, weight, Write::replace);
     if (w.trainable()) k.matmul.weight_gradient(tape.stream, w.gradient(), dlogits, in, w.next_write());
+    if (bias && bias->trainable()) k.bias.backward(tape.stream, bias->gradient_to_add(tape.stream), dlogits);
   }
 
   Tensor total = Tensor::empty({1}, acc, x.device());
@@ -50,7 +58,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
                        auto [saved_dx] = s.get<1>();
                        b.accumulate(0, saved_dx);
                      },
-                     {{&w}, {}});
+                     {parameters, {}});
 }
 
 }  // namespace hexad::autograd

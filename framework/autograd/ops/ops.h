@@ -25,13 +25,17 @@ Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
-Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps);
+/// Returns the RMS norm of the rows of x. The gain is `base` + the weights of `gain`; the sum is rounded to their
+/// dtype.
+Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base = 0);
 struct SumAndNorm {
   Value sum, normed;
 };
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
 /// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
-SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps);
+SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps, double base = 0);
+/// Returns the RMS norm of the last dimension of x, without a gain.
+Value unit_rms_norm(Tape& tape, const Value& x, double eps);
 /// Returns the layer norm of the rows of x. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 
@@ -61,7 +65,7 @@ Value join_heads(Tape& tape, const Value& shared, const Value& own);
 /// equals `size`, returns x.
 Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
-// --- activations (swiglu.cpp, gelu.cpp, row_gate.cpp)
+// --- activations and gates (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
 /// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. If `limit` is set, uses
 /// the clamped formula of ClampedSwigluKernels.
@@ -69,6 +73,21 @@ Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {})
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
 /// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
+/// Returns the rows of x[T, D], each multiplied by its factor. factors[T, 1] are in the accumulator dtype.
+Value scale_rows(Tape& tape, const Value& x, const Value& factors);
+/// Returns x * sigmoid(logits), element by element. Both have the same shape and dtype.
+Value gate_elements(Tape& tape, const Value& x, const Value& logits);
+/// Returns silu(gate) * x, element by element. Both have the same shape and dtype.
+Value silu_gate(Tape& tape, const Value& gate, const Value& x);
+
+// --- gates of delta nets (delta_gates.cpp)
+
+struct DeltaGates {
+  Value log_decay, strength;  // [T, H] acc
+};
+/// Returns the gates of the delta rule for the logits decay[T, H] and write[T, H] (kernels::DeltaGateKernels). log_rate
+/// and shift are [H] in the accumulator dtype.
+DeltaGates delta_gates(Tape& tape, const Value& decay, const Value& write, Parameter& log_rate, Parameter& shift);
 
 // --- pointwise (pointwise.cpp)
 
@@ -90,16 +109,18 @@ struct CrossEntropyOptions {
   double gradient_scale = 1;
   /// Number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
   std::optional<int64_t> chunk_rows{};
+  /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
+  Parameter* bias = nullptr;
 };
-/// Returns the sum over valid tokens of -log softmax(x w^T)[target], a scalar [1] in the accumulator dtype. Shapes:
-/// x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product with w,
-/// the softmax and both gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et al.
-/// 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not null,
-/// it receives the losses [T].
+/// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
+/// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
+/// with w, the softmax and all gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et
+/// al. 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not
+/// null, it receives the losses [T].
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-// --- mixture of experts (router.cpp, router_losses.cpp)
+// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp)
 
 struct RouterChoice {
   Value scores;   // [T, E] acc
@@ -111,6 +132,9 @@ struct RouterChoice {
 /// their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
+/// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
+/// (accumulator dtype). No gradient flows through the choice of near candidates.
+Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
 /// Weight of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
 /// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
 /// loss, each adds only its share of the value but computes the whole gradient.

@@ -11,6 +11,17 @@ struct RmsNorm {
   const KernelTable& k;
   Parameter& gain;
   double eps;
+  double base;
+
+  // Returns base + the weights of the gain.
+  Tensor gains(Stream& s) const {
+    const Tensor weights = gain.use(s);
+    if (base == 0) return weights;
+    const Tensor sum = Tensor::like(weights);
+    k.pointwise.fill(s, sum, base);
+    k.pointwise.axpy(s, sum, 1, weights);
+    return sum;
+  }
 
   struct Result {
     Tensor out, inverse_rms;
@@ -19,7 +30,7 @@ struct RmsNorm {
   Result forward(Stream& s, const Tensor& sum, const Tensor& x, const Tensor& addend) const {
     const Tensor inverse_rms = Tensor::empty({x.numel() / x.dim(-1)}, accumulator_dtype(x.dtype()), x.device());
     const Tensor out = Tensor::like(x);
-    k.rms_norm.forward(s, out, sum, inverse_rms, x, addend, gain.use(s), eps);
+    k.rms_norm.forward(s, out, sum, inverse_rms, x, addend, gains(s), eps);
     return {out, inverse_rms};
   }
 
@@ -29,7 +40,7 @@ struct RmsNorm {
     const auto [in, inverse_rms] = saved.get<2>();
     const Tensor partials =
         Tensor::empty({k.rms_norm.partials(inverse_rms.numel()), in.dim(-1)}, inverse_rms.dtype(), in.device());
-    k.rms_norm.backward(b.stream, dx, partials, dout, in, gain.use(b.stream), inverse_rms, dresidual);
+    k.rms_norm.backward(b.stream, dx, partials, dout, in, gains(b.stream), inverse_rms, dresidual);
     b.hand_to_weights(partials);
   }
 
@@ -50,10 +61,10 @@ struct RmsNorm {
 
 }  // namespace
 
-Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
+Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base) {
   require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape(),
           "; expected [..., D] and [D]");
-  const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
+  const RmsNorm norm{kernels::kernels(x.device()), gain, eps, base};
   const auto [out, inverse_rms] = norm.forward(tape.stream, {}, x.data, {});
   const Value y = tape.record(
       "rms_norm", out, {x}, save(x.data, inverse_rms),
@@ -67,13 +78,13 @@ Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps) {
   return y;
 }
 
-SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps) {
+SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps, double base) {
   require(x.shape() == addend.shape() && x.data.dtype() == addend.data.dtype(), "[add_rms_norm] x is ", x.shape(), " ",
           x.data.dtype(), " but addend is ", addend.shape(), " ", addend.data.dtype(),
           "; expected the same shape and dtype");
   require(x.data.dim(-1) == gain.shape()[0], "[add_rms_norm] x is ", x.shape(), " but ", gain.name(), " is ",
           gain.shape(), "; expected [..., D] and [D]");
-  const RmsNorm norm{kernels::kernels(x.device()), gain, eps};
+  const RmsNorm norm{kernels::kernels(x.device()), gain, eps, base};
   const Tensor sum = Tensor::like(x.data);
   const auto [out, inverse_rms] = norm.forward(tape.stream, sum, x.data, addend.data);
   const Value inputs[] = {x, addend};
@@ -96,6 +107,23 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
       norm.weights());
   norm.recompute_from_saved(tape, values[0]);
   return {.sum = values[1], .normed = values[0]};
+}
+
+Value unit_rms_norm(Tape& tape, const Value& x, double eps) {
+  const auto& k = kernels::kernels(x.device());
+  const Tensor gain = Tensor::empty({x.data.dim(-1)}, x.data.dtype(), x.device());
+  k.pointwise.fill(tape.stream, gain, 1);
+  const Tensor inverse_rms =
+      Tensor::empty({x.data.numel() / x.data.dim(-1)}, accumulator_dtype(x.data.dtype()), x.device());
+  const Tensor out = Tensor::like(x.data);
+  k.rms_norm.forward(tape.stream, out, {}, inverse_rms, x.data, {}, gain, eps);
+  return tape.record("unit_rms_norm", out, {x}, save(x.data, inverse_rms, gain),
+                     [&k](Backward& b, const Tensor& dout, const Saved& s) {
+                       const auto [in, inverse, ones] = s.get<3>();
+                       const Tensor dx = Tensor::like(in);
+                       k.rms_norm.backward(b.stream, dx, {}, dout, in, ones, inverse, {});
+                       b.accumulate(0, dx);
+                     });
 }
 
 }  // namespace hexad::autograd

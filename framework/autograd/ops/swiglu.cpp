@@ -44,4 +44,19 @@ Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit) {
                      });
 }
 
+Value silu_gate(Tape& tape, const Value& gate, const Value& x) {
+  require(gate.shape() == x.shape() && gate.data.dtype() == x.data.dtype(), "[silu_gate] gate is ", gate.shape(), " ",
+          gate.data.dtype(), ", x ", x.shape(), " ", x.data.dtype(), "; expected the same shape and dtype");
+  const auto& k = kernels::kernels(x.device()).swiglu;
+  const Tensor out = Tensor::like(x.data);
+  k.forward(tape.stream, out, gate.data, x.data, {});
+  return tape.record("silu_gate", out, {gate, x}, save(gate.data, x.data),
+                     [&k](Backward& b, const Tensor& dout, const Saved& s) {
+                       const auto [g, in] = s.get<2>();
+                       const Tensor dg = Tensor::like(g), dx = Tensor::like(in);
+                       k.backward(b.stream, {dg, dx}, dout, {g, in});
+                       b.accumulate(0, dg), b.accumulate(1, dx);
+                     });
+}
+
 }  // namespace hexad::autograd

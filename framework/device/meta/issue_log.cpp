@@ -24,14 +24,17 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 
 }  // namespace
 
-void IssueMark::wait() const {
-  for (const int32_t issue : issues_) log_.wait_on_host(issue);
-}
+void IssueMark::wait() const { log_.wait_on_host(*this); }
 
 double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
+  if (part_) record_addition(family, name, lane, work);
+  return add_in(innermost(), family, name, lane, std::move(work));
+}
+
+int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work) {
   Queue& from = lanes_[base::ordinal(queue(lane))];
   from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
                     host_waits_.end());
@@ -39,7 +42,7 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
-  Issue issue{family, name, queue(lane), std::move(work), spans_ ? spans_->innermost() : -1, from.waits};
+  Issue issue{family, name, queue(lane), std::move(work), span, from.waits};
   const bool communicates = issue.communicates();
   if (communicates && from.last >= 0) {
     issue.after.push_back(from.last);
@@ -52,13 +55,32 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
   return number;
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
   std::vector<int32_t> issues(of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits), of.waits.end());
   if (of.last >= 0) issues.push_back(of.last);
-  if (issues.empty()) return nullptr;
-  return std::make_shared<IssueMark>(*this, std::move(issues));
+  return issues;
 }
+
+std::shared_ptr<const DeviceMark> IssueLog::new_mark(std::vector<int32_t> issues) {
+  return std::make_shared<IssueMark>(*this, marks_++, std::move(issues));
+}
+
+std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
+  if (part_) record_mark(issue);
+  return new_mark({issue});
+}
+
+// While a part is recorded, an empty mark is needed, too: the part then contains the waits for it. A repetition of the
+// part may have operations before this mark.
+std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+  if (part_) record_mark(lane);
+  std::vector<int32_t> issues = before_mark(lane);
+  if (issues.empty() && !part_) return nullptr;
+  return new_mark(std::move(issues));
+}
+
+int32_t IssueLog::innermost() const { return spans_ ? spans_->innermost() : -1; }
 
 int IssueLog::add_group(IssuedGroup group) {
   groups_.push_back(std::move(group));
@@ -68,6 +90,16 @@ int IssueLog::add_group(IssuedGroup group) {
 void IssueLog::wait(Lane lane, int32_t issue) {
   if (issue < 0 || host_ == Host::computes) return wait_on_host(issue);
   if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
+}
+
+void IssueLog::wait(Lane lane, const IssueMark& mark) {
+  if (part_) record_wait(false, lane, mark);
+  for (const int32_t issue : mark.issues()) wait(lane, issue);
+}
+
+void IssueLog::wait_on_host(const IssueMark& mark) {
+  if (part_) record_wait(true, Lane::compute, mark);
+  for (const int32_t issue : mark.issues()) wait_on_host(issue);
 }
 
 void IssueLog::wait_on_host(int32_t issue) {

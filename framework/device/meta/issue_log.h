@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,8 @@
 namespace hexad::device {
 
 class SpanLog;
+struct IssuePart;
+struct RepeatedPart;
 
 /// Matrix product of `rows` rows, divided evenly among `groups` weights of shape outputs x inputs.
 struct ProductWork {
@@ -28,6 +31,9 @@ struct ProductWork {
   // Bytes moved in addition to the operands and a result in `dtype`. They occur if the result is wider, or if the
   // product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
+  double share = 1;  // share of the threads, or of a card's multiprocessors, that compute it (kernels::ComputeShare)
+
+  bool operator==(const ProductWork&) const = default;
 
   double flops() const {
     return 2.0 * static_cast<double>(rows) * static_cast<double>(inputs) * static_cast<double>(outputs);
@@ -41,12 +47,16 @@ struct AttentionWork {
   bool backward;
   double flops;
   int64_t keys, head_size, heads = 1;
+
+  bool operator==(const AttentionWork&) const = default;
 };
 
 /// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
   base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
+
+  bool operator==(const MemoryWork&) const = default;
 };
 
 /// Copy of `bytes` bytes. `device`: within device memory (on a CPU, host memory). `to_host`, `from_host`: between a
@@ -55,6 +65,8 @@ struct CopyWork {
   enum class Kind : uint8_t { device, to_host, from_host, offload, restore };
   int64_t bytes;
   Kind kind;
+
+  bool operator==(const CopyWork&) const = default;
 };
 
 /// Collective or message.
@@ -62,6 +74,8 @@ struct CommunicationWork {
   int group;               // index in IssueLog::groups()
   int64_t sent, received;  // bytes sent to and received from other ranks
   int peer = -1;           // number of the message's other rank in the group; -1 for a collective
+
+  bool operator==(const CommunicationWork&) const = default;
 };
 
 using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, CommunicationWork>;
@@ -79,6 +93,7 @@ struct Issue {
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
+  bool operator==(const Issue&) const = default;
 };
 
 /// Group of ranks that communicate with each other.
@@ -87,6 +102,8 @@ struct IssuedGroup {
   int traffic;             // number of its comm::TrafficClass
   std::vector<int> ranks;  // world ranks of the members, in the group's order
   int rank;                // index of this rank in `ranks`
+
+  bool operator==(const IssuedGroup&) const = default;
 };
 
 class IssueLog;
@@ -94,7 +111,10 @@ class IssueLog;
 /// Mark after operations of the log. wait() only records in the log that the host waits, because nothing runs.
 class IssueMark final : public DeviceMark {
  public:
-  IssueMark(IssueLog& log, std::vector<int32_t> issues) : log_(log), issues_(std::move(issues)) {}
+  IssueMark(IssueLog& log, int64_t number, std::vector<int32_t> issues)
+      : log_(log), number_(number), issues_(std::move(issues)) {}
+  /// Returns the number of marks that the log had made before this one.
+  int64_t number() const { return number_; }
   const std::vector<int32_t>& issues() const { return issues_; }
   bool passed() const override { return true; }
   void wait() const override;
@@ -102,6 +122,7 @@ class IssueMark final : public DeviceMark {
 
  private:
   IssueLog& log_;
+  const int64_t number_;
   const std::vector<int32_t> issues_;
 };
 
@@ -118,9 +139,11 @@ class IssueLog {
 
   /// Stores the number of the innermost open span of `spans` in each later operation; -1 while `spans` does not record.
   /// `spans` must outlive the calls of add().
-  void follow(const SpanLog& spans) { spans_ = &spans; }
+  void follow(SpanLog& spans) { spans_ = &spans; }
   /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
+  /// Like add(), but for an operation of span number `span`, also during a Pause.
+  int32_t add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work);
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
@@ -128,13 +151,24 @@ class IssueLog {
   void wait(Lane lane, int32_t issue);
   /// Records that the issuing thread waits for `issue`: all later operations wait for it. Ignores -1.
   void wait_on_host(int32_t issue);
+  /// Make later operations of `lane`, or all later operations, wait for the operations before a mark.
+  void wait(Lane lane, const IssueMark& mark);
+  void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark(int32_t issue) {
-    return std::make_shared<IssueMark>(*this, std::vector<int32_t>{issue});
-  }
-  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
-  /// wait since then. Null if there are none. The log must outlive the mark.
+  std::shared_ptr<const DeviceMark> mark(int32_t issue);
+  /// Returns a mark after the operations of before_mark(). Null if there are none, unless a part is being recorded. The
+  /// log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark_of(Lane lane);
+  /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
+  std::vector<int32_t> before_mark(Lane lane) const;
+
+  /// Records later calls and spans in `part`, until end_part(). `part` must be new. The operations must wait for others
+  /// only through marks.
+  void start_part(IssuePart& part);
+  void end_part();
+  /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
+  /// part, waits for the mark of its repetition in `earlier`. Requires IssuePart::repeatable_after().
+  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier);
 
   /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
   class Pause {
@@ -163,14 +197,23 @@ class IssueLog {
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
+  int32_t innermost() const;
+  std::shared_ptr<const DeviceMark> new_mark(std::vector<int32_t> issues);
+  // Append a call to the part that is being recorded.
+  void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
+  void record_mark(Lane lane);
+  void record_mark(int32_t issue);
+  void record_wait(bool of_host, Lane lane, const IssueMark& mark);
 
   const Host host_;
-  const SpanLog* spans_ = nullptr;
+  SpanLog* spans_ = nullptr;
   std::vector<Issue> issues_;
   std::vector<IssuedGroup> groups_;
   std::array<Queue, lane_count> lanes_{};
   std::vector<int32_t> host_waits_;
   bool paused_ = false;
+  int64_t marks_ = 0;          // number of marks made
+  IssuePart* part_ = nullptr;  // part that is being recorded; null: none
 };
 
 }  // namespace hexad::device

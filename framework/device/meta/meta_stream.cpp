@@ -7,8 +7,7 @@ namespace hexad::device {
 void MetaStream::wait(const Event& event) {
   if (!log_) return event.wait();
   const auto mark = std::dynamic_pointer_cast<const IssueMark>(event.launched());
-  if (!mark) return;
-  for (const int32_t issue : mark->issues()) log_->wait(lane_, issue);
+  if (mark) log_->wait(lane_, *mark);
 }
 
 Event MetaStream::record() {

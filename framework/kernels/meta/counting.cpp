@@ -1,6 +1,7 @@
 // Products and attention on a meta device, which count operations.
 #include <algorithm>
 
+#include "framework/kernels/compute_share.h"
 #include "framework/kernels/meta/meta_kernels.h"
 
 namespace hexad::kernels::meta {
@@ -21,7 +22,8 @@ void product(Stream& stream, const Tensor& result, base::Dtype dtype, GemmPass p
                                  inputs,
                                  outputs,
                                  groups,
-                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0)};
+                                 std::max<int64_t>(0, wider) + (write == Write::add ? bytes_of(result) : 0),
+                                 compute_share()};
   run_of(result).product_flops += work.flops();
   log_issue<Family, Entry>(result, stream, work);
 }
@@ -173,5 +175,35 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
       device::AttentionWork{saved.q.dtype(), true, flops, shape.keys, saved.q.dim(2),
                             shape.sequences * saved.q.dim(1)});
 }
+
+namespace {
+
+// Counts the three products of the recurrence in each token and value head: k S, k^T (strength e) and q S. Counts
+// `times` times as many operations as in forward.
+template <auto Entry>
+void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {
+  const int64_t heads = o.v.dim(0) * o.v.dim(1);
+  const device::ProductWork work{o.v.dtype(), pass, heads, o.q.dim(2), 3 * times * o.v.dim(2), o.v.dim(1)};
+  run_of(result).product_flops += work.flops();
+  log_issue<&KernelTable::delta_rule, Entry>(result, stream, work);
+}
+
+}  // namespace
+
+// Backward counts twice the FLOPs of forward, because each product has two operands with a gradient.
+const DeltaRuleKernels delta_rule{
+    .forward =
+        [](Stream& stream, const Tensor& out, const Tensor& last_state, const DeltaRuleOperands& operands,
+           const SequenceRows&) {
+          for (const Tensor* result : {&out, &last_state}) forget(*result);
+          log_rule<&DeltaRuleKernels::forward>(out, stream, GemmPass::forward, operands, 1);
+        },
+    .backward =
+        [](Stream& stream, const DeltaRuleGradients& gradients, const Tensor&, const Tensor&,
+           const DeltaRuleOperands& operands, const SequenceRows&) {
+          forget(gradients);
+          log_rule<&DeltaRuleKernels::backward>(gradients.dq, stream, GemmPass::input_gradient, operands, 2);
+        },
+};
 
 }  // namespace hexad::kernels::meta

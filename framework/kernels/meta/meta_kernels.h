@@ -126,6 +126,7 @@ void attention_forward(Stream&, const Tensor& out, const Tensor& log_sum_exp, co
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape);
 void attention_backward(Stream&, const AttentionGradients& gradients, const Tensor& dout, const AttentionSaved& saved,
                         const AttentionShape& shape);
+extern const DeltaRuleKernels delta_rule;
 void scatter(Stream&, const Tensor& out, const Tensor& x, const Tensor& index);
 /// Counts a copy to or from offload memory as such.
 void copy(Stream&, const Tensor& out, const Tensor& x);

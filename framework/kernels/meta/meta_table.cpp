@@ -19,6 +19,7 @@ KernelTable table_of_cpu() {
   table.optimizer.sgd = meta::sgd;
   table.attention.forward = meta::attention_forward;
   table.attention.backward = meta::attention_backward;
+  table.delta_rule = meta::delta_rule;
   table.router.forward = meta::router_forward;
   table.capacity = meta::capacity;
   table.slots = meta::slots;

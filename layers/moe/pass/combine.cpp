@@ -51,10 +51,9 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
 }
 
 // Undoes the grouping by expert, and packs the rows. If etp ranks sum the rows first, they are not packed yet, because
-// sums need unpacked rows. The task runs on the compute lane. On the copy lane, it would wait behind combine.unpack
-// until the previous chunk has returned.
+// sums need unpacked rows.
 void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
-  append(chunk, Lane::compute, TaskKind::copy, "reorder",
+  append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
          on_lane([&indices = g_.routes.plan.indices.chunks[chunk], merged = g_.counts.merged, format = format_,
                   summed = adds_up(), computed, row_weights, rows = chunks_[chunk].rows](Stream& s) {
@@ -72,6 +71,14 @@ void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const 
            else
              rows.put({format.gather_packed(s, ready)});
          }));
+}
+
+// Returns the lane of combine.reorder. In MoNTA's O3, the task is on the copy lane, where it overlaps with collectives
+// of other chunks and with weight gradients. If the copy lane has combine.unpack, the task is on the compute lane. On
+// the copy lane, it would wait behind combine.unpack until the previous chunk has returned.
+Lane Combine::reordering_lane() const {
+  const bool copies = g_.counts.merged && g_.routes.settings.schedule.overlap == Overlap::a2a_allgather_copy;
+  return copies && landing() != Landing::unpacked ? Lane::copy : Lane::compute;
 }
 
 // Stores the results of this chunk after those of earlier chunks. Sums, over all chunks, the results of each row whose

@@ -50,6 +50,7 @@ class Combine {
     TaskId last = no_task;
     Handoff<Rows> rows{};  // results, then the same rows in wire format
   };
+  Lane reordering_lane() const;
   void add_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_joined_reordering(size_t chunk, const Handoff<Rows>& results, const Handoff<Tensor>& row_weights);
   void add_reduce_scatter(size_t chunk);

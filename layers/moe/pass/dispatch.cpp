@@ -17,6 +17,7 @@ namespace {
 Lane placing_lane(const PassGraph& g) {
   if (g.counts.in_phases()) return Lane::compute;
   switch (g.routes.settings.schedule.overlap) {
+    case Overlap::none:
     case Overlap::sequential:
       return Lane::compute;
     case Overlap::a2a_allgather:

@@ -16,8 +16,9 @@ void ExpertTasks::add_shared(SharedWork shared) {
   Cost cost;
   cost.products = shared.products;
   for (int64_t products : shared.products) cost.flops += static_cast<double>(products) * shared.flops;
+  const double share = cost.share = share_beside();
   g_.add({}, Lane::compute, TaskKind::compute, "shared_experts", std::move(cost),
-         beside_communication([compute = std::move(shared.compute)](Stream&) { compute(); }));
+         capped(share, [compute = std::move(shared.compute)](Stream&) { compute(); }));
 }
 
 void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
@@ -28,27 +29,33 @@ void ExpertTasks::add(size_t chunk, Arrived arrived, std::vector<TaskId> after,
   auto work = [rows = std::move(arrived.rows), results = out.results, compute = std::move(compute)](Stream& s) {
     results.put(compute(s, rows.take()));
   };
+  const double share = g_.counts.merged ? 1 : share_of_chunks();
   out.by = g_.add(std::move(after), Lane::compute, TaskKind::compute, name("experts", chunk),
-                  cost(g_.counts.chunks[chunk].offsets, products_),
-                  g_.counts.merged ? on_lane(std::move(work)) : beside_chunks(std::move(work)));
+                  cost(chunk, g_.counts.chunks[chunk].offsets, products_, share), capped(share, std::move(work)));
   g_.note_computed(chunk, out.by);
 }
 
 void ExpertTasks::add_weight_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
   g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("weight_gradients", chunk),
-         cost(g_.counts.chunks[chunk].own_offsets(), {0, 0, products}), beside_chunks(std::move(compute)));
+         cost(chunk, g_.counts.chunks[chunk].own_offsets(), {0, 0, products}, share_of_chunks()),
+         capped(share_of_chunks(), std::move(compute)));
 }
 
 TaskId ExpertTasks::add_shadow_gradients(size_t chunk, int64_t products, std::function<void(Stream&)> compute) {
   return g_.add({computed_[chunk].by}, Lane::compute, TaskKind::compute, name("shadows.gradients", chunk),
-                cost(g_.counts.chunks[chunk].shadow_offsets, {0, 0, products}), beside_chunks(std::move(compute)));
+                cost(chunk, g_.counts.chunks[chunk].shadow_offsets, {0, 0, products}, share_of_chunks()),
+                capped(share_of_chunks(), std::move(compute)));
 }
 
-// Returns the cost of the matrix products of rows with these offsets. Experts without rows are not counted.
-Cost ExpertTasks::cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const {
+// Returns the cost of the matrix products of a chunk's rows with these offsets, computed by `share` of the threads.
+// Experts without rows are not counted.
+Cost ExpertTasks::cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,
+                       double share) const {
   int64_t busy = 0;
   for (size_t e = 0; e + 1 < offsets.size(); ++e) busy += offsets[e] < offsets[e + 1] ? 1 : 0;
   Cost cost;
+  cost.dense = g_.routes.settings.schedule.is_dense(g_.counts.chunks[chunk].offsets);
+  cost.share = share;
   for (size_t pass = 0; pass < products.size(); ++pass) {
     cost.flops += static_cast<double>(offsets.back() * products[pass]) * flops_per_row_;
     cost.products[pass] = busy * products[pass];
@@ -56,20 +63,20 @@ Cost ExpertTasks::cost(std::span<const int64_t> offsets, const schedule::ByGemmP
   return cost;
 }
 
-// Returns a task that runs `work` on the fraction compute_share of the threads. Communication uses the other threads.
-schedule::TaskWork ExpertTasks::beside_communication(std::function<void(Stream&)> work) const {
-  const double share = g_.routes.settings.schedule.compute_share;
+// Returns the share of the threads that computes while communication is in flight.
+double ExpertTasks::share_beside() const { return g_.routes.settings.schedule.compute_share; }
+
+// Returns the share of the threads that computes one chunk while other chunks may be in flight. If there is only one
+// chunk, it is computed by all threads.
+double ExpertTasks::share_of_chunks() const { return g_.counts.chunks.size() == 1 ? 1 : share_beside(); }
+
+// Returns a task that runs `work` on the share of the threads. Communication uses the other threads.
+schedule::TaskWork ExpertTasks::capped(double share, std::function<void(Stream&)> work) {
   if (share == 1) return on_lane(std::move(work));
   return on_lane([work = std::move(work), share](Stream& s) {
-    const kernels::ComputeShare capped(share);
+    const kernels::ComputeShare limit(share);
     work(s);
   });
-}
-
-// Returns `work` of one chunk, restricted as in beside_communication() while other chunks may be in flight. If there is
-// only one chunk, `work` uses all threads.
-schedule::TaskWork ExpertTasks::beside_chunks(std::function<void(Stream&)> work) const {
-  return g_.counts.chunks.size() == 1 ? on_lane(std::move(work)) : beside_communication(std::move(work));
 }
 
 std::string ExpertTasks::name(std::string_view stage, size_t chunk) const {

@@ -14,11 +14,12 @@ struct Computed {
   Handoff<Rows> results;
 };
 
-/// Work of the shared experts on this rank's own tokens (schedule.moe.shared). It is either a task of the pass, which
-/// runs while rows are in flight, or it runs alone before or after the pass.
+/// Work of the shared experts, and of the dense MLP of model.moe.dense_residual, on this rank's own tokens
+/// (schedule.moe.shared). It is either a task of the pass, which runs while rows are in flight, or it runs alone before
+/// or after the pass.
 struct SharedWork {
   std::function<void()> compute{};           // runs on the compute lane's stream; empty: no work
-  double flops = 0;                          // FLOPs of one matrix product
+  double flops = 0;                          // mean FLOPs of a matrix product
   schedule::ByGemmPass<int64_t> products{};  // counted as in Experts::products()
 };
 
@@ -49,9 +50,11 @@ class ExpertTasks {
   const Computed& computed(size_t chunk) const { return computed_[g_.counts.merged ? 0 : chunk]; }
 
  private:
-  Cost cost(std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products) const;
-  schedule::TaskWork beside_communication(std::function<void(Stream&)> work) const;
-  schedule::TaskWork beside_chunks(std::function<void(Stream&)> work) const;
+  Cost cost(size_t chunk, std::span<const int64_t> offsets, const schedule::ByGemmPass<int64_t>& products,
+            double share) const;
+  double share_beside() const;
+  double share_of_chunks() const;
+  static schedule::TaskWork capped(double share, std::function<void(Stream&)> work);
   std::string name(std::string_view stage, size_t chunk) const;
 
   PassGraph& g_;

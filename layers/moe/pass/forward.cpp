@@ -82,7 +82,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   if (times.sums_chunks) own.put(Tensor::like(tokens));
   const auto combine_chunk = [&](Stream& s, size_t c, const Rows& slots) {
     const ChunkTokens& t = (*keeps.tokens)[c];
-    const Tensor of_chunk = weights_on_return.defined() ? weights_on_return.slice(0, t.begin, t.end) : Tensor{};
+    const Tensor of_chunk =
+        weights_on_return.defined() ? routes.own_of_result(weights_on_return).slice(0, t.begin, t.end) : Tensor{};
     // The chunk's experts are done at this point. So are the shared experts, which precede the experts on the compute
     // lane.
     k.combine(s, own.read().slice(0, t.begin, t.end), slots.values, t.rows, of_chunk,

@@ -77,17 +77,6 @@ void compute_weight_gradients(const PassCall& call, Stream& s, size_t chunk, con
                                  call.routes->groups(chunk));
 }
 
-// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed (Routes::copies).
-Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
-  const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
-  if (routes.copies == 1) return own;
-  const auto& k = kernels::kernels(dout.device()).pointwise;
-  const Tensor share = Tensor::like(own);
-  k.copy(stream, share, own);
-  k.scale(stream, share, 1.0 / routes.copies);
-  return share;
-}
-
 // Rows of gradients that a backward pass sends to the experts. `weigh` and `take_dweights` may be empty.
 struct GradientRows {
   int64_t row_weights = 0;  // number of weights sent with each slot of a row, in both directions

@@ -31,4 +31,14 @@ Value PassCall::record(Tape& tape, const Tensor& out, const Value& x, const Valu
                           {experts->parameters(), {}})[0];
 }
 
+Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream) {
+  const Tensor own = routes.own_of_result(dout);  // equal to dout if tp is 1
+  if (routes.copies == 1) return own;
+  const auto& k = kernels::kernels(dout.device()).pointwise;
+  const Tensor share = Tensor::like(own);
+  k.copy(stream, share, own);
+  k.scale(stream, share, 1.0 / routes.copies);
+  return share;
+}
+
 }  // namespace hexad::moe

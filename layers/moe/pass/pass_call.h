@@ -29,6 +29,9 @@ struct PassCall {
                const std::vector<Tensor>& saved, autograd::Pullback pullback) const;
 };
 
+/// Returns `dout` of this rank's tokens, divided by the number of times that each token is computed (Routes::copies).
+Tensor gradient_per_copy(const Routes& routes, const Tensor& dout, Stream& stream);
+
 // The two implementations of moe_pass(), each in the file of its name. They run forward and record the op.
 
 /// Keeps the activations for backward (schedule.moe.memory_reuse: none). Backward reads T_DI and T_M from the tape.

@@ -1,5 +1,7 @@
 #include "layers/moe/pass/pass_graph.h"
 
+#include <algorithm>
+
 #include "framework/schedule/executor.h"
 #include "parallel/ep/offsets.h"
 
@@ -71,6 +73,10 @@ void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, s
 TaskId PassGraph::add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost,
                       schedule::TaskWork work) {
   std::erase(after, no_task);
+  const TaskId previous = static_cast<TaskId>(graph_.tasks().size()) - 1;
+  if (routes.settings.schedule.in_sequence() && previous != no_task &&
+      std::ranges::find(after, previous) == after.end())
+    after.push_back(previous);
   return graph_.add({lane, std::move(name), std::move(cost), kind, bounded}, std::move(after), std::move(work));
 }
 

@@ -72,7 +72,8 @@ class PassGraph {
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }
 
-  /// Adds a task to lane `lane`. The task starts after the tasks `after`; entries no_task are ignored.
+  /// Adds a task to lane `lane`. The task starts after the tasks `after`; entries no_task are ignored. With
+  /// schedule.moe.overlap: none, it also starts after the task that was added before it.
   TaskId add(std::vector<TaskId> after, Lane lane, TaskKind kind, std::string name, Cost cost, schedule::TaskWork work);
 
   // The functions below define dependencies between chunks.

@@ -25,14 +25,28 @@ struct RestoringCall {
   OffloadedActivations offloaded;
 };
 
+// Runs the pass `g` for tensor-parallel ranks that hold the same inputs: they gather the gradients of their own tokens,
+// `dx` and `dweights`, once all chunks have returned. Then accumulates the gradients of all tokens on the tape.
+void run_for_sharers(PassGraph& g, const Tensor& dx, const Tensor& dweights, Backward& b) {
+  Handoff<Tensor> own_dx, all_dx, own_dweights, all_dweights;
+  own_dx.put(dx), own_dweights.put(dweights);
+  add_share_gather(g, g.return_tasks(), "combine.all_gather", dx.bytes(), own_dx, all_dx);
+  add_share_gather(g, g.return_tasks(), "combine.gather_weights", dweights.bytes(), own_dweights, all_dweights);
+  g.run("backward");
+  b.accumulate(0, all_dx.take());
+  b.accumulate(1, all_dweights.take());
+}
+
 // Runs the backward pass under memory reuse.
-void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& x,
-                            const Tensor& weights) {
+void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor& all_dout, const Tensor& all_x,
+                            const Tensor& all_weights) {
   const PassCall& call = restoring.call;
   const Routes& routes = *call.routes;
   const Experts& experts = *call.experts;
   OffloadedActivations& offloaded = restoring.offloaded;
-  const Tensor dout = routes.own_of_result(all_dout);
+  const Tensor dout = gradient_per_copy(routes, all_dout, b.stream);
+  const Tensor x = all_x.defined() ? routes.own_of_result(all_x) : Tensor{},
+               weights = routes.own_of_result(all_weights);
   const auto& k = kernels::kernels(dout.device()).permute;
   ExpertWeights expert_weights = experts.hold(b.stream, kernels::Direction::backward);
   const Tensor row_weights = wire_weights(b.stream, routes.plan, weights);
@@ -95,7 +109,13 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
   std::vector<TaskId> computed;
   for (size_t c = 0; c < routes.computations(); ++c) computed.push_back(expert_tasks.computed(c).by);
   shadows.add_reduction(std::move(computed));
+  if (routes.inputs_alike) return run_for_sharers(g, dx, dweights, b);
   g.run("backward");
+  if (routes.copies > 1) {
+    const auto& pointwise = kernels::kernels(dout.device()).pointwise;
+    pointwise.scale(b.stream, dx, routes.copies);
+    pointwise.scale(b.stream, dweights, routes.copies);
+  }
   b.accumulate(0, dx);
   b.accumulate(1, dweights);
 }
@@ -105,8 +125,7 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
 Value restoring_pass(Tape& tape, const Value& x, const Value& weights, const PassCall& call,
                      const std::vector<Value>& addends, const SharedWork& shared) {
   const Routes& routes = *call.routes;
-  require(!routes.gatherers && !routes.inputs_alike && routes.copies == 1,
-          "[moe] cannot restore activations of tokens that several ranks hold");
+  require(!routes.gatherers, "[moe] cannot restore activations of tokens that ranks gather before dispatch");
   std::vector<ChunkTokens> tokens = routes.chunk_tokens(tape.stream);
   const size_t chunks = tokens.size();
   const auto restoring = std::make_shared<RestoringCall>(RestoringCall{

@@ -203,7 +203,7 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
-                          .merged = !s.is_chunked() && s.overlap != Overlap::sequential && !s.returns_in_phases(),
+                          .merged = !s.is_chunked() && s.overlaps_collectives() && !s.returns_in_phases(),
                           .all_to_all = s.all_to_all};
   if (s.returns_in_phases()) {
     options.return_phases = static_cast<int>(s.chunks);
@@ -239,7 +239,9 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
     routes.sharers = settings.tensor;
     routes.inputs_alike = true;
     routes.begin = rank * share, routes.end = routes.begin + share;
-    if (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1) {
+    // Under memory reuse, each chunk's rows are summed as they return, and the sums of all tokens are gathered.
+    const bool collects = schedule.memory_reuse == ReuseStrategy::none;
+    if (collects && (options.chunking.chunks > 1 || return_order(settings, options).sets() > 1)) {
       options.hot = hot_experts(routes.own_of_result(ids), nullptr, settings, shape, stream);
       routes.plan = ep::make_routing_plan(collect(routes, ids, options, stream), settings.groups, options, stream);
       return routes;
@@ -266,11 +268,9 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
                    Stream& stream) {
   Routes routes = routes_in_chunks(ids, held, settings, shape, stream);
   if (!settings.schedule.memory_limit) return routes;
-  // A RowCollection exists only with several chunks, and determines when the shared experts compute (forward.cpp).
-  base::require(
-      !routes.inputs_alike,
-      "[moe] schedule.moe.memory_limit needs schedule.moe.duplicates: pause_before_gate; otherwise, ranks that hold "
-      "the same tokens might use different numbers of chunks and compute shared experts at different times");
+  // A RowCollection determines when the shared experts compute (forward.cpp), which must not depend on the number of
+  // chunks.
+  base::require(!routes.collection, "[moe] schedule.moe.memory_limit is set, but rows are gathered chunk by chunk");
   const int64_t limit = *settings.schedule.memory_limit;
   const auto largest = [&](int64_t value) {
     const double most =

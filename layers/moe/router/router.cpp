@@ -62,6 +62,27 @@ class TopKRouter final : public Router {
   Gate gate_;
 };
 
+/// Chooses the experts with the highest logits and weighs them by the rule of kernels::SparseMixerKernels.
+class SparseMixerRouter final : public Router {
+ public:
+  SparseMixerRouter(const RouterSpec& s, const Builder& b)
+      : rule_{.top_k = s.model.moe.top_k, .normalize = false},
+        tolerance_(2 * s.model.moe.mixer_jitter),
+        gate_(s, s.model.moe.experts, s.model.hidden, b) {}
+
+  RouterOutput operator()(Tape& t, const RouterInput& in) const override {
+    const Value logits = gate_(t, in.x, in);
+    RouterChoice choice = choose_experts(t, logits, {}, rule_, in.forced);
+    choice.weights = sparse_mixer_weights(t, logits, choice.ids, tolerance_);
+    return {logits, choice};
+  }
+
+ private:
+  kernels::RouterRule rule_;
+  double tolerance_;
+  Gate gate_;
+};
+
 }  // namespace
 
 config::OptionsOwner router_options(const ModelConfig& model) {
@@ -88,10 +109,12 @@ kernels::RouterRule RouterSpec::rule() const {
 }
 
 std::map<std::string, RouterDeclaration> built_in_routers() {
-  return {
-      {"top_k", {.uses_score_rule = true, .selects_by_bias = true, .make = [](const RouterSpec& s, const Builder& b) {
-                   return std::make_unique<TopKRouter>(s, b);
-                 }}}};
+  return {{"top_k",
+           {.uses_score_rule = true,
+            .selects_by_bias = true,
+            .make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<TopKRouter>(s, b); }}},
+          {"sparse_mixer",
+           {.make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<SparseMixerRouter>(s, b); }}}};
 }
 
 }  // namespace hexad::moe

@@ -112,6 +112,8 @@ class Gate {
 
 /// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
 /// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
+/// sparse_mixer also chooses the highest scores, and computes the weight of each expert from logits near its own
+/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented.
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -42,10 +42,12 @@ struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;
   int64_t experts = 0, shared_experts = 0;
+  bool dense_residual = false;
   bool has_capacity = false;  // true if model.moe.capacity_factor is set
   bool recomputes_blocks = false;
   bool etp_across_tp = false;         // true if parallel.order distributes an etp group over several tp groups
   bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, several ranks on each
+  bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
   std::vector<std::string> orders{};  // names of the registered orders
   std::function<int64_t(ReuseStrategy)> least_memory_limit{};
 };
@@ -100,6 +102,10 @@ struct ChoiceFacts {
     return false;
   };
   bool late = false;
+
+  /// True if the results of a layer, gradients included, are bitwise identical for all values of this choice, unless
+  /// kernels run on a GPU.
+  bool keeps_bits = false;
 
   /// Values that `hexad verify` compares, the default first. `also` is another setting of schedule.moe that a value
   /// needs.

@@ -151,6 +151,7 @@ MoeSchedule MoeScheduleConfig::settled() const {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { settle(access(s), access(*this)); });
   if (!memory_reuse && memory_limit) s.memory_reuse = ReuseStrategy::s4;
   if (!chunks) s.chunks = s.overlaps() ? 2 : 1;
+  if (!gemms) s.dense_rows.reset();  // until the program chooses by_load, nothing reads the threshold
   return s;
 }
 
@@ -165,10 +166,13 @@ std::vector<std::string_view> MoeScheduleConfig::open_keys() const {
 
 void MoeScheduleConfig::choose(const MoeSchedule& schedule) {
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { access(*this) = access(schedule); });
+  redecide_every = 0;
 }
 
 void MoeScheduleConfig::choose_open(const MoeSchedule& schedule) {
+  if (!gemms && schedule.gemms != Gemms::by_load) dense_rows.reset();  // the threshold of an alternative
   each_choice([&](std::string_view, auto access, const ChoiceFacts&) { take(access(*this), access(schedule)); });
+  redecide_every = 0;
 }
 
 void MoeScheduleConfig::fields(config::Visitor& v) {
@@ -182,6 +186,10 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; 0: the "
     "prediction alone decides",
     config::at_least(0), config::at_most(0.5));
+  v("redecide_every", redecide_every,
+    "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "
+    "is more than 5% faster than the present schedule is chosen; 0: never",
+    config::at_least(0));
 }
 
 }  // namespace hexad::moe

@@ -31,13 +31,14 @@ constexpr auto words(Duplicates) {
 }
 
 /// Collectives that are in flight together.
-enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy };
+enum class Overlap : uint8_t { sequential, a2a_allgather, a2a_allgather_copy, none };
 constexpr auto words(Overlap) {
   using enum Overlap;
   return std::to_array<Word<Overlap>>({
       {sequential, "sequential", ""},
       {a2a_allgather, "a2a_allgather", "MoNTA O2, Parm SAA"},  // all-to-all of one chunk, all-gather of another
       {a2a_allgather_copy, "a2a_allgather_copy", "MoNTA O3"},  // also the copies of a third chunk
+      {none, "none", "MPMoE Fig. 16: chunks do not overlap either, which shows the cost of chunks alone"},
   });
 }
 
@@ -144,7 +145,7 @@ struct MoeChoices {
   std::optional<config::ByteSize> memory_limit{};
   kernels::WireFormat wire = kernels::WireFormat::model;
   Open<std::string> order = "alternating";
-  Gemms gemms = Gemms::grouped;
+  Open<Gemms> gemms = Gemms::grouped;
   std::optional<int64_t> dense_rows{};
   double compute_share = 1;
   SharedExperts shared = SharedExperts::after;
@@ -162,12 +163,19 @@ struct MoeSchedule : MoeChoices<Settled> {
   static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
-  /// True if the work of one chunk overlaps with the work of another chunk.
-  bool overlaps() const { return is_chunked() || overlap != Overlap::sequential; }
+  /// True if collectives of one chunk overlap with collectives or copies of another chunk (MoNTA's O2 and O3, Parm's
+  /// SAA).
+  bool overlaps_collectives() const {
+    return overlap == Overlap::a2a_allgather || overlap == Overlap::a2a_allgather_copy;
+  }
+  /// True if every task of a pass waits for the task before it, so that nothing overlaps.
+  bool in_sequence() const { return overlap == Overlap::none; }
+  /// True if the work is divided into chunks, which overlap unless in_sequence().
+  bool overlaps() const { return is_chunked() || overlaps_collectives(); }
   /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
   /// gather the rows that have returned.
   bool returns_in_phases() const {
-    return duplicates == Duplicates::pause_after_gate && overlap != Overlap::sequential && !is_chunked();
+    return duplicates == Duplicates::pause_after_gate && overlaps_collectives() && !is_chunked();
   }
   /// True if the row of a token for a rank is shared by all chunks (ep::joins_rows()).
   bool joins_rows() const { return rows == ep::RowOf::token && chunk_by == ChunkBy::experts; }
@@ -182,7 +190,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// True if ranks get copies of hot experts.
   bool shadows() const { return hot_experts == HotExperts::shadow; }
   /// True if tasks run on several lanes at the same time.
-  bool uses_lanes() const { return overlaps() || copies() || shares_pass() || shadows(); }
+  bool uses_lanes() const { return !in_sequence() && (overlaps() || copies() || shares_pass() || shadows()); }
   /// True if every tensor-parallel rank routes all tokens that it holds before the ranks divide these tokens.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if each expert's matrix product is a separate kernel call. Expert e has rows [offsets[e], offsets[e + 1]).
@@ -235,7 +243,12 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "collectives that are in flight at the same time",
       .automatic = "chosen in the first steps",
       .in_every_name = true,
-      .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; }}),
+      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+        if (s.in_sequence() && !s.is_chunked())
+          no.add("needs chunks: set schedule.moe.chunk_by, or overlap: sequential");
+      },
+      .matters = [](const ScheduleSite& at) { return at.tp * at.etp > 1; },
+      .left_out = [](const ScheduleSite&, const MoeSchedule& s) { return s.in_sequence(); }}),
 
   choice("chunk_by", [](auto& s) -> auto& { return s.chunk_by; },
     ChoiceFacts{.meaning = "division of a micro-batch into chunks that the experts compute one after another",
@@ -326,15 +339,18 @@ inline constexpr std::tuple moe_choices{
       .note = "with recompute: block, they are always kept",
       .automatic = "none if kept tensors fit into memory.limit_bytes under any routing, else the fastest of s1 to s4, "
                    "with the remaining memory as memory_limit",
-      .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.memory_reuse == ReuseStrategy::none) return;
         const auto refuse = [&](std::string_view why) {
           no.add("needs chunks of tokens: ", why, "; or set memory_reuse: none");
         };
         if (s.chunk_by == ChunkBy::nodes || s.chunk_by == ChunkBy::experts)
-          refuse("schedule.moe.chunk_by must be none or tokens");
-        if (s.overlap != Overlap::sequential) refuse("schedule.moe.overlap must be sequential");
-        if (s.gates_all()) refuse("schedule.moe.duplicates must be pause_before_gate");
+          refuse("schedule.moe.chunk_by must be none or tokens, because a token is summed when its chunk has returned");
+        if (s.overlaps_collectives())
+          refuse("schedule.moe.overlap must be sequential or none, because the others compute all chunks together");
+        if (s.duplicates == Duplicates::baseline && at.etp > 1)
+          refuse("schedule.moe.duplicates must not be baseline if parallel.etp is above 1, because etp ranks gather "
+                 "tokens before these are divided into chunks, but a rank sums only its own tokens");
       },
       .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
         return at.recomputes_blocks && s.memory_reuse != ReuseStrategy::none;
@@ -374,6 +390,14 @@ inline constexpr std::tuple moe_choices{
 
   choice("gemms", [](auto& s) -> auto& { return s.gemms; },
     ChoiceFacts{.meaning = "kernel calls for the matrix products (GEMMs) of several experts",
+      .automatic = "grouped or by_load, chosen in the first steps, if schedule.profile shows that dense GEMMs of this "
+                   "size can be faster, or if dense_rows is set; else grouped",
+      // by_load is dense wherever this pays, and needs a threshold. Without one, no prediction and no paper favours it.
+      .left_out = [](const ScheduleSite& at, const MoeSchedule& s) {
+        return s.gemms == Gemms::dense || (s.gemms == Gemms::by_load && !at.has_dense_rows);
+      },
+      .late = true,
+      .keeps_bits = true,
       .varied = {{"grouped", "dense_rows=auto"}, {"dense", "dense_rows=auto"}, {"by_load", "dense_rows=4"}}}),
 
   choice("dense_rows", [](auto& s) -> auto& { return s.dense_rows; },
@@ -385,7 +409,9 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite&, const MoeSchedule& s, Refusals& no) {
         if (s.dense_rows && s.gemms != Gemms::by_load)
           no.add("is read only by schedule.moe.gemms: by_load; set gemms: by_load, or dense_rows: auto");
-      }}),
+      },
+      .late = true,
+      .keeps_bits = true}),
 
   choice("compute_share", [](auto& s) -> auto& { return s.compute_share; },
     ChoiceFacts{.meaning = "share of a rank's threads (train.threads), at least one thread, that compute experts while "
@@ -394,10 +420,11 @@ inline constexpr std::tuple moe_choices{
       .limits = {config::positive(), config::at_most(1)}}),
 
   choice("shared", [](auto& s) -> auto& { return s.shared; },
-    ChoiceFacts{.meaning = "time at which shared experts compute",
+    ChoiceFacts{.meaning = "time at which shared experts and the dense MLP of model.moe.dense_residual compute",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
-        if (s.shared == SharedExperts::beside && at.shared_experts == 0)
-          no.add("needs shared experts, but model.moe.shared_experts is 0; legal here: after");
+        if (s.shared == SharedExperts::beside && at.shared_experts == 0 && !at.dense_residual)
+          no.add("needs shared experts or a dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual "
+                 "is false; legal here: after");
       },
       .matters = [](const ScheduleSite& at) { return at.ep * at.etp > 1; },
       .varied = {{"after"}, {"beside"}}}),
@@ -434,7 +461,7 @@ inline constexpr std::tuple moe_choices{
         const auto refuse = [&](std::string_view why) { no.add(why, "; or capacity_padding: none"); };
         if (!at.has_capacity) refuse("fills the capacity of experts: model.moe.capacity_factor must be set");
         if (s.rows == ep::RowOf::token) refuse("pads rows of slots: schedule.moe.rows must be slot");
-        if (s.is_chunked() || (s.overlap != Overlap::sequential && !s.returns_in_phases()))
+        if (s.is_chunked() || (s.overlaps_collectives() && !s.returns_in_phases()))
           refuse("pads the rows of a whole micro-batch: schedule.moe.chunk_by must be none, and schedule.moe.overlap "
                  "must be sequential unless duplicates is pause_after_gate");
         if (s.memory_reuse != ReuseStrategy::none)

@@ -16,6 +16,7 @@ namespace hexad::moe {
 /// (tools/plan/schedule_choice.h).
 struct MoeScheduleConfig : MoeChoices<std::optional> {
   double trial_share = 0.03;
+  int64_t redecide_every = 0;  // steps between re-decisions of the open choices; 0: never
 
   /// Returns the schedule with the choices that are set. Open choices have the values that apply until the program
   /// chooses.
@@ -25,9 +26,10 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   bool open() const { return !open_keys().empty(); }
   /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
-  /// Sets all choices to those of `schedule`.
+  /// Sets all choices to those of `schedule`, and redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);
-  /// Sets all choices that are unset to those of `schedule`.
+  /// Sets all choices that are unset to those of `schedule`, and redecide_every to 0. Also resets dense_rows if `gemms`
+  /// was open and `schedule` does not read them.
   void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);

@@ -78,6 +78,10 @@ std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const Sch
       }
     all = std::move(varied);
   });
+  // settled() has no threshold if `gemms` is open.
+  if (!config.gemms)
+    for (MoeSchedule& s : all)
+      if (s.gemms == Gemms::by_load) s.dense_rows = config.dense_rows;
   return all;
 }
 
@@ -86,6 +90,14 @@ MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like) {
     if (facts.late) access(schedule) = access(like);
   });
   return schedule;
+}
+
+bool same_bits(const MoeSchedule& a, const MoeSchedule& b, bool on_gpu) {
+  bool same = true;
+  each_choice([&](std::string_view, auto access, const ChoiceFacts& facts) {
+    if (access(a) != access(b) && (on_gpu || !facts.keeps_bits)) same = false;
+  });
+  return same;
 }
 
 std::vector<VariedChoice> varied_choices() {

@@ -16,6 +16,10 @@ std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const Sch
 /// Returns `schedule` with the late choices of `like` (see ChoiceFacts::late).
 MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like);
 
+/// True if a layer computes bitwise the same under both schedules, gradients included: they differ only in choices that
+/// keep all bits (ChoiceFacts::keeps_bits). The results of other schedules agree up to rounding.
+bool same_bits(const MoeSchedule& a, const MoeSchedule& b, bool on_gpu);
+
 /// Choice that `hexad verify` varies while all other choices are fixed, and the values to use.
 struct VariedChoice {
   std::string_view key;

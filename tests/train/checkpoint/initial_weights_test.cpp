@@ -192,15 +192,16 @@ TEST(InitialWeights, ExpertsOfAGroupHaveOneRouterRow) {
 
 TEST(InitialWeights, VocabularyGrowsByInitialOrByMeanRows) {
   const Scratch scratch;
-  const std::string folder = save(scratch, {});
-  constexpr size_t hidden = 16, stored = 31;
-  const Keys larger{"model.vocab=40"};
+  const std::string folder = save(scratch, {"model.head_bias=true"});
+  constexpr size_t stored = 31;
+  const Keys larger{"model.vocab=40", "model.head_bias=true"};
   const TrainingRun fresh(small_recipe(start + larger), self);
   const auto grown = start_under(larger + Keys{"train.init_vocabulary=grow"}, folder, 1, {}),
              mean = start_under(larger + Keys{"train.init_vocabulary=mean"}, folder, 1, {});
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
-  for (const std::string name : {"embedding.weight", "head.weight"}) {
+  for (const std::string name : {"embedding.weight", "head.weight", "head.bias"}) {
     SCOPED_TRACE(name);
+    const size_t hidden = name == "head.bias" ? 1 : 16;
     const auto before = values_of(checkpoint.read(name, io::Kind::main, fresh.instance.parameters.device().host())),
                drawn = values_of(fresh.weights().at(name)), a = values_of(grown.at(name)), b = values_of(mean.at(name));
     ASSERT_EQ(a.size(), 40 * hidden);

@@ -11,6 +11,7 @@
 
 #include "framework/base/utf8.h"
 #include "framework/data/tokenizer.h"
+#include "layers/base/attention_chunks.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/training.h"
 #include "tools/train/report/heldout_prompts.h"
@@ -110,6 +111,13 @@ Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& pas
     batch.sequences = 1, batch.length = n, batch.first_token = begin;
     batch.ids = Tensor::from<int32_t>(std::span(ids).subspan(begin, n), {n}, instance.context);
     batch.positions = Tensor::from<int32_t>(positions, {n}, instance.context);
+    if (const auto size = instance.model.config().attention_chunk; size && !cached) {
+      const std::vector<int32_t> first(n, 0), last(n, static_cast<int32_t>(n));
+      const layers::AttentionChunks chunks = layers::attention_chunks(first, last, n, *size);
+      batch.chunk_first = Tensor::from<int32_t>(chunks.first, {n}, instance.context);
+      batch.chunk_last = Tensor::from<int32_t>(chunks.last, {n}, instance.context);
+      batch.chunks = chunks.count;
+    }
     Tape tape(instance.context.compute(), *policy, Tape::Mode::forget);
     KeyValueCache* const caches[] = {&cache};
     const Tensor part = instance.model.logits(
@@ -131,23 +139,33 @@ TEST_P(Cached, LogitsMatchOnePassOverTheWholeSequence) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Models, Cached,
-    testing::Values(std::vector<std::string>{}, std::vector<std::string>{"model.position=learned", "model.bias=true"},
-                    std::vector<std::string>{"model.qk_norm=head", "model.qkv_clip=1.0"},
-                    std::vector<std::string>{"model.qk_norm=all_heads", "model.rotary_share=0.5"},
-                    std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
-                                             "model.latent.q_rank=6", "model.latent.kv_rank=5",
-                                             "model.latent.nope_size=3", "model.latent.rope_size=2",
-                                             "model.latent.value_size=4"},
-                    std::vector<std::string>{"model.window=3", "model.full_attention_every=2", "model.sinks=true"},
-                    std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
-                                             "model.latent.kv_rank=5", "model.latent.nope_size=3",
-                                             "model.latent.rope_size=2", "model.latent.value_size=4", "model.window=3",
-                                             "model.sinks=true"},
-                    std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
-                    std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
-                    std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
-                                             "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
-                                             "model.rotary_scaling.factor=4"}));
+    testing::Values(
+        std::vector<std::string>{}, std::vector<std::string>{"model.position=learned", "model.bias=true"},
+        std::vector<std::string>{"model.qk_norm=head", "model.qkv_clip=1.0"},
+        std::vector<std::string>{"model.qk_norm=all_heads", "model.rotary_share=0.5"},
+        std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
+                                 "model.latent.q_rank=6", "model.latent.kv_rank=5", "model.latent.nope_size=3",
+                                 "model.latent.rope_size=2", "model.latent.value_size=4"},
+        std::vector<std::string>{"model.window=3", "model.full_attention_every=2", "model.sinks=true"},
+        std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
+                                 "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+                                 "model.latent.value_size=4", "model.window=3", "model.sinks=true"},
+        std::vector<std::string>{"model.yarn.factor=4", "model.yarn.original_context=2"},
+        std::vector<std::string>{"model.kv_heads=1", "model.moe.shared_experts=1"},
+        std::vector<std::string>{"model.head_bias=true", "model.moe.router=sparse_mixer"},
+        std::vector<std::string>{"model.attention_chunk=3", "model.sinks=true"},
+        std::vector<std::string>{"model.attention=latent", "model.kv_heads=auto", "model.head_size=auto",
+                                 "model.latent.kv_rank=5", "model.latent.nope_size=3", "model.latent.rope_size=2",
+                                 "model.latent.value_size=4", "model.attention_chunk=3"},
+        std::vector<std::string>{"model.no_rotary_every=2", "model.temperature.scale=0.5", "model.temperature.floor=3",
+                                 "model.qk_norm=unit", "model.moe.top_k=1", "model.moe.weigh=input",
+                                 "model.moe.normalize=false"},
+        std::vector<std::string>{"model.delta_net.heads=4", "model.delta_net.key_heads=2", "model.delta_net.key_size=3",
+                                 "model.delta_net.value_size=5", "model.full_attention_every=2",
+                                 "model.attention_gate=true", "model.norm=zero_centred_rms_norm", "model.qk_norm=head"},
+        std::vector<std::string>{"model.moe.shared_experts=1", "model.moe.shared_gate=true",
+                                 "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
+                                 "model.rotary_scaling.factor=4"}));
 
 // Returns the most probable tokens, computed by one full pass for each.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {

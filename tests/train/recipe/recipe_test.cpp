@@ -257,6 +257,14 @@ TEST(Recipe, F30_UnknownLayersAndKeysAreNamed) {
   EXPECT_NE(problem({"model.hiden=8"}).find("hidden"), std::string::npos);
 }
 
+TEST(Recipe, ReDecisionsNeedAnOpenChoice) {
+  EXPECT_NE(
+      problem({"schedule.moe.redecide_every=10"})
+          .find("schedule.moe.redecide_every (10) has nothing to decide, because no choice of schedule.moe is auto"),
+      std::string::npos);
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.redecide_every=10", "schedule.moe.duplicates=auto"}));
+}
+
 TEST(Recipe, OnlyGemmsByLoadReadDenseRows) {
   EXPECT_NE(problem({"schedule.moe.dense_rows=8"})
                 .find("schedule.moe.dense_rows (8) is read only by schedule.moe.gemms: "
@@ -287,6 +295,9 @@ TEST(Recipe, ComputeShareNeedsOverlap) {
   const std::string share = "schedule.moe.compute_share=0.5",
                     why = "leaves threads to chunks in flight, but no chunks are";
   EXPECT_NE(problem({share}).find("schedule.moe.compute_share (0.5) " + why), std::string::npos) << problem({share});
+  const std::string in_sequence =
+      problem({share, "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2", "schedule.moe.overlap=none"});
+  EXPECT_NE(in_sequence.find(why), std::string::npos) << in_sequence;
   for (const char* other : {"chunk_by=tokens", "chunk_by=auto", "overlap=auto", "memory_reuse=auto"})
     EXPECT_NO_THROW(recipe_of(yaml, {share, std::string("schedule.moe.") + other})) << other;
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
@@ -358,11 +369,19 @@ TEST(Recipe, OnlyOneRuleMayScaleRotaryFrequencies) {
   const std::string two = problem({"model.rotary_scaling.kind=linear", "model.yarn.factor=4"});
   EXPECT_NE(two.find("model.rotary_scaling.kind (linear) must be none with model.yarn.factor (4)"), std::string::npos)
       << two;
-  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=1"});
-  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (1) must be above "
+  const std::string order = problem({"model.rotary_scaling.kind=llama3", "model.rotary_scaling.high_freq_factor=0.5"});
+  EXPECT_NE(order.find("model.rotary_scaling.high_freq_factor (0.5) must be at least "
                        "model.rotary_scaling.low_freq_factor (1)"),
             std::string::npos)
       << order;
+  const std::string lists = problem({"model.rotary_scaling.kind=longrope", "model.rotary_scaling.long_factors=[1, 2]"});
+  for (const char* text : {"model.rotary_scaling.short_factors ([] by default) must have 4 numbers",
+                           "model.rotary_scaling.long_factors ([1, 2]) must have 4 numbers"})
+    EXPECT_NE(lists.find(text), std::string::npos) << lists;
+  const std::string other = problem({"model.rotary_scaling.long_magnitude=2"});
+  EXPECT_NE(other.find("model.rotary_scaling.kind (none by default) must be longrope for short_factors"),
+            std::string::npos)
+      << other;
   const std::string unread = problem({"model.rotary_scaling.factor=8"});
   EXPECT_NE(unread.find("model.rotary_scaling.factor (8) must be 1 for model.rotary_scaling.kind: none"),
             std::string::npos)
@@ -379,6 +398,52 @@ TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
             std::string::npos);
   EXPECT_NE(problem({"model.window=16", "model.kind=encoder", "data.mlm_probability=0.15"})
                 .find("model.window (16) must be none for model.kind: encoder"),
+            std::string::npos);
+}
+
+TEST(Recipe, KeysOfLlama4Agree) {
+  const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
+    EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.attention_chunk=16", "model.full_attention_every=2",
+                                   "model.no_rotary_every=2", "model.temperature.scale=0.1", "model.qk_norm=unit"}));
+  expect({"model.attention_chunk=16", "model.window=8"},
+         "model.attention_chunk (16) must be none with model.window (8)");
+  expect({"model.attention_chunk=16", "model.kind=encoder", "data.mlm_probability=0.15"},
+         "model.attention_chunk (16) must be none for model.kind: encoder");
+  expect({"model.attention_chunk=16", "model.full_attention_every=1"}, "must not be 1 with model.attention_chunk (16)");
+  expect({"model.no_rotary_every=1"}, "model.no_rotary_every (1) must not be 1");
+  expect({"model.no_rotary_every=2", "model.position=learned"}, "model.no_rotary_every (2) must be 0");
+  expect({"model.qk_norm=unit", "model.position=learned"}, "model.qk_norm (unit) must not be unit");
+  expect({"model.temperature.scale=0.1"}, "model.temperature.scale (0.1) must be 0 for model.no_rotary_every: 0");
+  expect({"model.moe.weigh=input", "model.moe.top_k=2"},
+         "model.moe.weigh (input) must be output for model.moe.top_k (2)");
+}
+
+TEST(Recipe, DeltaNetsNeedADecoderWithoutWindowsAndChunks) {
+  const std::vector<std::string> used{"model.delta_net.heads=4", "model.delta_net.conv_size=2"};
+  const auto wrong = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = used;
+    all.insert(all.end(), more.begin(), more.end());
+    return problem(all);
+  };
+  EXPECT_NO_THROW(recipe_of(yaml, used));
+  EXPECT_NO_THROW(recipe_of(yaml, {"model.delta_net.heads=4", "model.full_attention_every=4"}));
+  EXPECT_NE(problem({"model.delta_net.key_size=64"}).find("model.delta_net.heads is 0; expected at least 1"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.window=16"}).find("model.window (16) must be none with delta nets"), std::string::npos);
+  EXPECT_NE(wrong({"model.attention_chunk=16"}).find("model.attention_chunk (16) must be none with delta nets"),
+            std::string::npos);
+  EXPECT_NE(wrong({"model.delta_net.key_heads=3"}).find("model.delta_net.heads (4) must be divisible by"),
+            std::string::npos);
+  EXPECT_NE(
+      wrong({"model.full_attention_every=1"}).find("model.full_attention_every (1) must not be 1 with delta nets"),
+      std::string::npos);
+  EXPECT_NE(wrong({"model.kind=encoder", "data.mlm_probability=0.15"})
+                .find("model.delta_net.heads (4) must be 0 for model.kind: encoder"),
+            std::string::npos);
+  EXPECT_NE(problem({"model.norm=zero_centred_rms_norm", "model.qk_norm=all_heads"})
+                .find("model.qk_norm (all_heads) must be none, head or unit for model.norm: zero_centred_rms_norm"),
             std::string::npos);
 }
 
@@ -418,6 +483,11 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
          "model.moe.shared_gate (true) must be false for model.moe.shared_experts: 0, which has no result to gate");
   expect({"model.moe.normalize=false", "model.moe.normalize_floor=0.1"},
          "model.moe.normalize_floor (0.1) must be 0 for model.moe.normalize: false, which divides no weights");
+  expect({"model.moe.mixer_jitter=0.1"}, "model.moe.mixer_jitter (0.1) is not read by the router top_k");
+  EXPECT_EQ(recipe_of(yaml, {"model.moe.mixer_jitter=0.1", "model.moe.router=sparse_mixer"}).model.moe.mixer_jitter,
+            0.1);
+  expect({"model.moe.scale=2", "model.moe.router=sparse_mixer"},
+         "model.moe.scale (2) is not read by the router sparse_mixer");
   expect({"model.moe.selection_bias=false", "model.moe.bias_rate=0.1"},
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
@@ -472,12 +542,13 @@ TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
 
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
-            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts, but "
-            "model.moe.shared_experts is 0; legal here: after");
+            "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts or a "
+            "dense MLP, but model.moe.shared_experts is 0 and model.moe.dense_residual is false; legal here: after");
   const std::string open = problem({"schedule.moe.shared=beside", "schedule.moe.chunk_by=auto"});
   EXPECT_NE(open.find("model.moe.shared_experts is 0"), std::string::npos) << open;
   const Recipe r = recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.shared_experts=1"});
   EXPECT_TRUE(r.schedule.lanes_have_threads(r.schedule.moe.settled()));
+  EXPECT_NO_THROW(recipe_of(yaml, {"schedule.moe.shared=beside", "model.moe.dense_residual=true"}));
 }
 
 TEST(Recipe, PaddingNeedsACapacityAndSentSlotRowsOfAWholeMicroBatch) {

@@ -10,8 +10,8 @@
 # (tools/testbed/two_nodes.sh). The layer has 20 experts per rank, top 6 and width 1536 as in Table 5, but hidden size
 # 512 instead of 5120, and f32. Varies the number of expert groups (PN) and of tokens, with and without fp8 for
 # messages. Compares the best PN by measurement, by the formula and by the simulator. Also measures the combinations of
-# PN, products and wire format of Table 5, the shares of threads of Table 6 (if a node has several), and blocks like
-# Mixtral's (Table 3) and Arctic's (Table 4).
+# PN, products and wire format of Table 5, groups that do not overlap (Fig. 11), the shares of threads of Table 6 (if a
+# node has several), and blocks like Mixtral's (Table 3) and Arctic's (Table 4).
 #
 #   tools/bench/papers/eps.sh [--rate 200mbit] [--rounds 3] [--tokens '64 256 1024'] [--profile-seconds 40]
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]
@@ -77,7 +77,7 @@ for n in 2 5 10 20; do
 done
 for m in $tokens; do args+=(--layer "M=512,H=1536,B=$m,E=40,k=6,ep=2,model.moe.expert=swiglu"); done
 [ -z "$pictures" ] || args+=(--pictures "$pictures")
-products=(20x512x1536)
+products=(20x512x1536) profile_options=(--threads 1)
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/rows"
@@ -117,6 +117,14 @@ done
 "${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/factors"
 table eps_factors "$scratch/factors"
 
+args=(--layer "$layer" --schedule "pn1:$tokens_once")
+for n in 2 5 10 20; do
+  groups="chunk_by=experts,chunks=$n,$tokens_once"
+  args+=(--schedule "pn$n:$groups" --schedule "cut$n:$groups,overlap=none")
+done
+"${testbed[@]}" "$bench" "${args[@]}" --forward --rounds "$rounds" --profile "$scratch/cluster.yaml" >"$scratch/cutting"
+table eps_cutting "$scratch/cutting"
+
 if [ "$threads" -lt 2 ]; then
   printf '\nTable 6, shares of the cores: skipped, because a node has only one core (%s for 2 nodes)\n' \
     "$(nproc)"
@@ -126,7 +134,10 @@ else
     share=$(awk "BEGIN { printf \"%.2f\", $t / $threads }")
     args+=(--schedule "$share:chunk_by=experts,chunks=5,$tokens_once,compute_share=$share")
   done
-  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" >"$scratch/shares"
+  profile_options=(--threads "$threads")
+  profile_into "$scratch/threads.yaml" "$profile_seconds" "${testbed[@]}"
+  "${testbed[@]}" "$bench" "${args[@]}" --threads "$threads" --forward --rounds "$rounds" \
+    --profile "$scratch/threads.yaml" >"$scratch/shares"
   table eps_share "$scratch/shares"
 fi
 
@@ -151,8 +162,11 @@ blocks "$mixtral,etp=1,ep=2,parallel.sp=false" pn1:rows=token
 cut_into 2 4
 blocks "$mixtral,etp=1,ep=2,parallel.sp=true" "${schedules[@]}"
 cut_into 4 8
+for pn in pn1:rows=token pn4:chunk_by=experts,chunks=4,rows=token pn8:chunk_by=experts,chunks=8,rows=token; do
+  schedules+=("${pn/:/b:},shared=beside")  # the dense MLP computes during the all-to-all
+done
 blocks "H=352,E=32,ep=2,model.moe.dense_residual=true,model.mlp_hidden=512" "${schedules[@]}"
 table eps_blocks "$scratch/blocks"
 
-cat "$scratch/factors" "$scratch/blocks" >>"$scratch/rows"
+cat "$scratch/factors" "$scratch/cutting" "$scratch/blocks" >>"$scratch/rows"
 print_rows "$scratch/rows"

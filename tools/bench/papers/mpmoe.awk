@@ -139,6 +139,8 @@ END {
     print ""
   }
 
+  print_cutting("step", "fastmoe", "n")  # Fig. 16
+
   printf "\n%-52s %10s %10s %10s %7s\n", "", "paper", "measured", "predicted", "error"
   a = average(over_fast, layer_count); b = average(predicted_fast, layer_count)
   printf "%-52s %10s %10.2f %10.2f %7s\n", "speedup over FastMoE, step, mean, best n", "-", a, b, error_of(b, a)

@@ -6,6 +6,7 @@
 # - Algorithm 1's n compared with the best n
 # - peak bytes compared with equations 5 and 6
 # - the costs of S1 to S4, and the simulator's predictions
+# - the cost of cutting alone, with chunks that do not overlap (Fig. 16)
 #
 #   tools/bench/papers/mpmoe.sh [--rate 200mbit] [--rounds 3] [--layers '768,3072,1024 ...'] [--profile-seconds 40]
 #                               [--pictures FOLDER]
@@ -33,6 +34,7 @@ need_bench moe_layer
 
 args=(--schedule fastmoe --schedule fastermoe:chunk_by=nodes,chunks=2,order=returns_last)
 for n in 2 4 8 16; do args+=(--schedule "n$n:chunk_by=tokens,chunks=$n"); done
+for n in 2 4 8 16; do args+=(--schedule "cut$n:chunk_by=tokens,chunks=$n,overlap=none"); done
 for s in 1 2 3 4; do
   for n in 2 4 8; do args+=(--schedule "s${s}n$n:chunk_by=tokens,chunks=$n,memory_reuse=s$s"); done
 done

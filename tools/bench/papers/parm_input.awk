@@ -1,6 +1,7 @@
 # Reads a cluster file that `hexad profile` measured on 2 nodes of 4 ranks. Prints the input of `hexad simulate --paper
-# parm` for a layer (variable `layer`: "M=64,H=128,B=512,E=8,k=1,tp=2,etp=1,ep=8", optionally followed by
-# ",model.moe.capacity_factor=1.2"). Parm's costs count all elements of a collective, not only those that a rank sends.
+# parm` for a layer (variable `layer`: "M=64,H=128,B=512,E=8,k=1,tp=2,etp=1,ep=8", optionally with "S=2", the number of
+# sequences, and "model.moe.capacity_factor=1.2"). Parm's costs count all elements of a collective, not only those that a
+# rank sends.
 
 /- operation:/ { operation = $3 }
 /^ *group:/ { group = $2 }
@@ -25,8 +26,8 @@ END {
     v[pair[1]] = pair[2]
   }
   f = "model.moe.capacity_factor" in v ? v["model.moe.capacity_factor"] : 1
-  printf "B: 1\nL: %d\nM: %d\nE: %d\nk: %d\nf: %s\nN_MP: %d\nN_EP: %d\nN_ESP: %d\n", v["B"], v["M"], v["E"], v["k"], f,
-    v["tp"], v["ep"], v["etp"]
+  printf "B: %d\nL: %d\nM: %d\nE: %d\nk: %d\nf: %s\nN_MP: %d\nN_EP: %d\nN_ESP: %d\n", "S" in v ? v["S"] : 1, v["B"],
+    v["M"], v["E"], v["k"], f, v["tp"], v["ep"], v["etp"]
   measured("A2A", "all_to_all", "all", 8, 7 / 8)
   if (v["tp"] > 1) measured("AG_MP", "all_gather", "intra", v["tp"], (v["tp"] - 1) / v["tp"])
   # An EP group of 2 has one rank on each node. A larger EP group has half of its ranks on each node, like the group of

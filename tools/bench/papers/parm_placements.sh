@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # Measures Parm's four placements (section IV). Which ranks of an MoE layer share a node determines which collectives
 # load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with N_MP =
-# 2. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of Hexad's own mesh; (3) EP
-# groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over the DeepSpeed-MoE
-# schedule, measured and predicted, and the share of each collective's traffic that leaves the node.
+# 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of
+# Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over
+# the DeepSpeed-MoE schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the share of each
+# collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
-#                                         [--profile-seconds 30]
+#                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]
 #
-# --layer: hidden size, width of an expert, tokens of a data-parallel rank. Needs root, iproute2 and openmpi-bin
-# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size, width of an expert, tokens of a data-parallel rank. --layers: instead, that many layers of Table
+# III, with padding, as parm.sh takes them; at most 1296. --output: keeps profiles and rows in FOLDER; a later call with
+# the same settings, for example after the first one was killed, measures only what is missing. Needs root, iproute2 and
+# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
-layer=M=512,H=256,B=256 inter=50mbit intra=400mbit rounds=3 profile_seconds=30
+layer=M=512,H=256,B=256 inter=50mbit intra=400mbit rounds=3 profile_seconds=30 count=0 seed=1 output=
 while [ $# -gt 0 ]; do
   case $1 in
   --layer) layer=${2:?} ;;
@@ -22,34 +25,57 @@ while [ $# -gt 0 ]; do
   --intra) intra=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
+  --layers) count=${2:?} ;;
+  --seed) seed=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage ;;
   esac
   shift 2
 done
+[ "$count" -le 1296 ] || usage "--layers $count: must be at most 1296, the number of layers of Table III"
 need_bench moe_layer
 
-args=(--schedule baseline:duplicates=baseline --schedule s1:duplicates=pause_before_gate,esp_exchange=direct
-  --schedule s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8 --rounds "$rounds")
-for tp in 1 2; do args+=(--layer "$layer,E=4,k=1,tp=$tp,etp=2,ep=4"); done
+layers="$layer,E=4,k=1,tp=1,etp=2,ep=4 $layer,E=4,k=1,tp=2,etp=2,ep=4" padded=
+if [ "$count" -gt 0 ]; then
+  layers=$(awk -f tools/bench/random.awk -f tools/bench/papers/parm_layers.awk -v count="$count" -v seed="$seed" </dev/null)
+  padded=,capacity_padding=full
+fi
+args=(--schedule "baseline:duplicates=baseline$padded"
+  --schedule "s1:duplicates=pause_before_gate,esp_exchange=direct$padded"
+  --schedule "s2:duplicates=pause_after_gate,esp_exchange=direct,overlap=a2a_allgather,chunks=8$padded" --rounds "$rounds")
+kept=${output:-$scratch}
+which="layer $layer"
+[ "$count" -eq 0 ] || which="layers $count, seed $seed"
+keep_settings "$kept" "$which, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s"
 
-# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: prints rows of moe_layer. Each row begins with the case and the
-# nodes.
+# profile CASE_NODES RANKS_OF_A_NODE: measures the nodes, unless the profile is stored.
+profile() {
+  [ ! -e "$kept/cluster-$1.yaml" ] || return 0
+  profile_into "$scratch/profiled.yaml" "$profile_seconds" \
+    tools/testbed/rank_nodes.sh --nodes "$1" --ranks "$2" --inter "$inter" --intra "$intra"
+  mv "$scratch/profiled.yaml" "$kept/cluster-$1.yaml"
+}
+
+# compete CASE NODES RANKS_OF_A_NODE NODE_OF_EACH_RANK: adds rows of moe_layer for the layers that have none. Each row
+# begins with the case and the nodes.
 compete() {
+  local layer missing=()
+  for layer in $layers; do grep -qF "$1"$'\t'"$4"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
   tools/testbed/rank_nodes.sh --nodes "$2" --ranks "$3" --inter "$inter" --intra "$intra" --placement "$4" \
-    "$bench" "${args[@]}" --profile "$scratch/cluster-$2.yaml" | sed "s/^/$1\t$4\t/" >>"$scratch/rows"
+    "$bench" "${args[@]}" "${missing[@]}" --profile "$kept/cluster-$2.yaml" | sed -u "s/^/$1\t$4\t/" >>"$kept/rows"
 }
 
 machine
 echo "testbed:   8 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
-profile_into "$scratch/cluster-1.yaml" "$profile_seconds" \
-  tools/testbed/rank_nodes.sh --nodes 1 --ranks 8 --inter "$inter" --intra "$intra"
-profile_into "$scratch/cluster-2.yaml" "$profile_seconds" \
-  tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra"
+profile 1 8
+profile 2 4
+keep_complete "$kept/rows" $((6 * rounds))  # three schedules, two passes
 compete 1 1 8 0,0,0,0,0,0,0,0
 compete 2 2 4 0,0,0,0,1,1,1,1
 compete 3 2 4 0,1,0,1,0,1,0,1
 compete 4 2 4 0,1,0,1,1,0,1,0
-awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm_placements.awk "$scratch/rows"
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm_placements.awk "$kept/rows"
 printf '\ncase, node of each rank, then'
-print_rows "$scratch/rows"
+print_rows "$kept/rows"

@@ -52,6 +52,25 @@ function average(list, count,    i, sum) {
 }
 function error_of(predicted, measured) { return sprintf("%+.0f%%", 100 * (predicted / measured - 1)) }
 
+# Prints the times of the schedules cutN (N chunks in sequence), as ratios to the time of the schedule `whole` (one
+# chunk). Beside them, prints those of the schedules with N overlapping chunks, whose names are `overlapping` and N.
+# Prints nothing if no layer has a schedule cutN.
+function print_cutting(pass, whole, overlapping,    i, w, c, s, n, count) {
+  for (i = 1; i <= layer_count; i++)
+    for (w = 1; w <= schedule_count; w++) {
+      c = layers[i]; s = schedules[w]
+      if (s !~ /^cut[0-9]+$/ || !((c, (pass == "step" ? "forward" : pass), s, 1) in seconds)) continue
+      if (!count++) {
+        print "\nCost of cutting alone: time of n chunks divided by the time of one chunk, " pass
+        printf "%3s %12s %12s %12s  %s\n", "n", "in sequence", "predicted", "overlapping", "layer"
+      }
+      n = substr(s, 4)
+      printf "%3d %12.3f %12s %12.3f  %s\n", n, 1 / speedup(c, pass, s, whole),
+        !foreseen(c, pass, s) || !foreseen(c, pass, whole) ? "-" : sprintf("%.3f", 1 / foreseen_speedup(c, pass, s, whole)),
+        1 / speedup(c, pass, overlapping n, whole), c
+    }
+}
+
 # Prints the errors of the simulator, compared with all measurements, for task graphs and for whole passes.
 function print_errors(    i, w, p, pass, c, s, n, r, list, graphs, passes, x) {
   for (i = 1; i <= layer_count; i++)

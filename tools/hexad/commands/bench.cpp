@@ -7,12 +7,14 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
+#include "tools/hexad/commands/bench_prefill.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/commands/user_file.h"
 #include "tools/hexad/gemm_peers.h"
 #include "tools/hexad/usage.h"
+#include "tools/plan/dense_rows.h"
 #include "tools/plan/prediction_bench.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -63,8 +65,9 @@ struct PredictOptions {
 base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
-    const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
+    Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
     require_no_stages(recipe, o.recipe);
+    take_dense_rows(recipe);  // the schedules of gemms: auto depend on the threshold
     return bench_predictions(recipe, extensions, world, o.bench);
   });
 }
@@ -101,6 +104,7 @@ void add_bench(const Program& program) {
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
   add_predict(command, program);
+  add_bench_prefill(command, program);
 }
 
 }  // namespace hexad::app

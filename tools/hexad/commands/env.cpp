@@ -5,6 +5,7 @@
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/cpu/simd/isa.h"
 #include "framework/telemetry/report.h"
+#include "parallel/comm/launcher.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/train/process/machine.h"
@@ -40,6 +41,7 @@ void add_env(const Program& program) {
     fmt::print("charts       {}\n", telemetry::chart_library().empty()
                                         ? "none; runs write no report. Install Chart.js (Debian: libjs-chart.js)"
                                         : "Chart.js");
+    fmt::print("mpi          {}, launcher {}\n", comm::mpi_library().name, comm::mpiexec_name());
     fmt::print("devices      cpu, emulated\n");
     fmt::print("cuda         {}\n", card());
     return base::ExitCode::done;

@@ -1,7 +1,6 @@
 #include "tools/hexad/commands/ranks.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -45,13 +44,6 @@ bool ended_by_another() {
   return asked();
 }
 
-// Returns this process's rank according to the launcher's environment variables, like comm::announced_world_size().
-int announced_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* text = std::getenv(name)) return std::atoi(text);
-  return 0;
-}
-
 }  // namespace
 
 ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const comm::CommEngine::Options& options) {
@@ -77,7 +69,7 @@ std::function<ExitCode()> on_one_rank(const Command& command, std::function<Exit
   return [command, body = std::move(body), remedy] {
     const int ranks = comm::announced_world_size();
     if (ranks == 1) return body();
-    if (announced_rank() == 0)
+    if (comm::announced_rank() == 0)
       base::fail(ExitCode::usage, command.full_name(), " runs as one process, but mpirun or srun has started ", ranks,
                  "; ", remedy);
     // The launcher ends the job at the first exit. This delay lets the first process print its message before.

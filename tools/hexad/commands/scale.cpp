@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -103,6 +104,17 @@ ExitCode submit(const Ready& r, const Options& options) {
   return ExitCode::done;
 }
 
+// Returns the cores or nodes for runs at once; none if runs execute one after the other. Throws config::RecipeError
+// with the reason if runs would share cores or links.
+std::optional<Room> room_of(Ready& r) {
+  if (r.experiment.config.at_once == 1) return std::nullopt;
+  Room room = room_here();
+  const std::string problem = problem_of_room(r.experiment.config, r.points, r.forecasts, room, r.ranks_per_node);
+  if (!problem.empty()) r.experiment.problems.add("at_once", problem);
+  r.experiment.problems.throw_if_any();
+  return room;
+}
+
 // Returns the exit code of the command for the outcomes of its runs.
 ExitCode code_of(const RunCounts& counts) {
   if (counts.preempted) return ExitCode::preempted;
@@ -129,16 +141,23 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
          "or none of them");
   StepSecondsByPoint other;
   if (!options.compare.empty()) other = read_other(options.compare);
-  const Ready r = ready(options, extensions);
+  Ready r = ready(options, extensions);
+  if (r.experiment.config.at_once > 1 && (options.submit || options.point >= 0))
+    fail(ExitCode::usage, options.submit ? "--submit" : "--point", " is given, but at_once (",
+         r.experiment.config.at_once,
+         ") is more than 1; expected at_once=1, because each task of an array is a job of its "
+         "own, for one point");
   if (options.dry_run) {
     fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
     return ExitCode::done;
   }
   if (options.submit) return submit(r, options);
+  const std::optional<Room> room = options.report ? std::nullopt : room_of(r);
   const ExperimentFolder folder(r.experiment, r.points);
   RunCounts counts;
   if (!options.report) {
-    RunRequest request{.program = own_path(), .only_point = {}, .say = say_line};
+    RunRequest request{
+        .program = own_path(), .only_point = {}, .room = room, .ranks_per_node = r.ranks_per_node, .say = say_line};
     if (options.point >= 0) request.only_point = options.point;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",

@@ -9,6 +9,7 @@
 #include "framework/base/units.h"
 #include "framework/config/document.h"
 #include "layers/model_size.h"
+#include "parallel/comm/mpi_library.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/nearest.h"
 #include "tools/hexad/commands/ranks.h"
@@ -181,7 +182,8 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
              options.world > 0 ? "" : ", the smallest possible number; --world N checks it for N ranks");
   if (options.world > 1)
-    fmt::print("start it here with: {}\n{}\n\n", start_line(options, c.ranks(), c.save.ample), explain_launcher());
+    fmt::print("start it here with: {}\n{}\n  MPI library: {}\n\n", start_line(options, c.ranks(), c.save.ample),
+               explain_launcher(), comm::mpi_library().name);
   if (!c.start.checkpoint.empty()) fmt::print("{}\n\n", resume_text(c.start, c.stages.front().recipe.train.steps));
   for (const std::string& warning : c.warnings) fmt::print("warning: {}\n\n", warning);
   for (size_t s = 0; s < c.stages.size(); ++s) {

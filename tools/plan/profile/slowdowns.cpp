@@ -83,8 +83,31 @@ class Loads {
       if (widest) loads.push_back(communication(*widest));
     }
     loads.push_back(copying());
-    loads.push_back(computing());  // must start last, because it runs on this thread
     return loads;
+  }
+
+  // Computes on this thread and on `threads` - 1 others. Must start after other loads, because it occupies this thread.
+  Load computing(int threads) {
+    const MeasuredProduct& p = cluster_.products.front();
+    const Unit unit = unit_of(p.points);
+    const int64_t rows = static_cast<int64_t>(unit.size);
+    const Tensor w = Tensor::zeros({p.experts, p.outputs, p.inputs}, Dtype::f32, timer_.device());
+    const Tensor x = Tensor::zeros({rows, p.inputs}, Dtype::f32, timer_.device());
+    const Tensor y = Tensor::zeros({rows, p.outputs}, Dtype::f32, timer_.device());
+    std::vector<int64_t> offsets;
+    for (int64_t e = 0; e <= p.experts; ++e) offsets.push_back(rows / p.experts * e);
+    const auto& k = kernels::kernels(timer_.device());
+    return {Lane::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
+              const int all = kernels::cpu::thread_count();
+              kernels::cpu::set_thread_count(threads);
+              for (size_t i = 0; i < unit.count; ++i) {
+                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, w, GroupOffsets::on_host(offsets),
+                                         Write::replace);
+                stamps->set(i);
+              }
+              kernels::cpu::set_thread_count(all);
+              return device::Event();
+            }};
   }
 
  private:
@@ -136,26 +159,6 @@ class Loads {
             }};
   }
 
-  Load computing() {
-    const MeasuredProduct& p = cluster_.products.front();
-    const Unit unit = unit_of(p.points);
-    const int64_t rows = static_cast<int64_t>(unit.size);
-    const Tensor w = Tensor::zeros({p.experts, p.outputs, p.inputs}, Dtype::f32, timer_.device());
-    const Tensor x = Tensor::zeros({rows, p.inputs}, Dtype::f32, timer_.device());
-    const Tensor y = Tensor::zeros({rows, p.outputs}, Dtype::f32, timer_.device());
-    std::vector<int64_t> offsets;
-    for (int64_t e = 0; e <= p.experts; ++e) offsets.push_back(rows / p.experts * e);
-    const auto& k = kernels::kernels(timer_.device());
-    return {Lane::compute, unit.count, [=, this, &k](const StampsPtr& stamps) {
-              for (size_t i = 0; i < unit.count; ++i) {
-                k.grouped_matmul.forward(timer_.device().context().compute(), y, x, w, GroupOffsets::on_host(offsets),
-                                         Write::replace);
-                stamps->set(i);
-              }
-              return device::Event();
-            }};
-  }
-
   const Cluster& cluster_;
   const Timer& timer_;
   double seconds_;
@@ -180,6 +183,15 @@ std::vector<Mix> mixes_of(size_t loads) {
   return mixes;
 }
 
+// Returns numbers of threads below `threads`, ascending: all of them, or eight evenly spaced ones that include 1 and
+// threads - 1.
+std::vector<int> fewer_than(int threads) {
+  std::vector<int> counts;
+  const int most = threads - 1, measured = std::min(most, 8);
+  for (int i = 0; i < measured; ++i) counts.push_back(measured == 1 ? 1 : 1 + i * (most - 1) / (measured - 1));
+  return counts;
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -191,14 +203,28 @@ double median(std::vector<double> values) {
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
   // In a round, each load runs for its own time, in pairs for up to twice that time, and with all loads for up to four
-  // times that time. This is about 24 times its own time in total.
-  Loads make(cluster, timer, options, seconds / (24 * options.rounds + 4));
-  const std::vector<Load> loads = make.all(groups);
-  for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches memory pages
+  // times that time. This is about 24 times its own time in total, and 10 times more with a capped product.
+  const std::vector<int> counts = fewer_than(options.threads);
+  const double times = counts.empty() ? 24 : 34 + static_cast<double>(counts.size());
+  Loads make(cluster, timer, options, seconds / (times * options.rounds + 4));
+  std::vector<Load> loads = make.all(groups);
+  const size_t whole = loads.size();  // the product on all threads
+  loads.push_back(make.computing(options.threads));
   std::vector<Mix> mixes = mixes_of(loads.size());
+  for (const int threads : counts) loads.push_back(make.computing(threads));
+  const size_t capped = loads.size() - 1;  // the product that leaves one thread, if a rank has several
+  if (capped != whole)
+    for (const Mix& mix : mixes_of(whole + 1))
+      if (mix.loads.back() == whole) {
+        mixes.push_back(mix);
+        mixes.back().loads.back() = capped;
+      }
+  for (const Load& load : loads) speeds({&load}, timer);  // warm-up: packs weights and touches memory pages
+  std::vector<std::vector<double>> on_fewer(counts.size());
   for (int round = 0; round < options.rounds; ++round) {
     std::vector<double> alone;
     for (const Load& load : loads) alone.push_back(speeds({&load}, timer).front());
+    for (size_t i = 0; i < counts.size(); ++i) on_fewer[i].push_back(timer.mean(alone[whole + 1 + i] / alone[whole]));
     for (Mix& mix : mixes) {
       std::vector<const Load*> running;
       for (size_t i : mix.loads) running.push_back(&loads[i]);
@@ -209,12 +235,14 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
     progress(
         fmt::format("{} combinations of concurrent work, round {} of {}", mixes.size(), round + 1, options.rounds));
   }
+  for (size_t i = 0; i < counts.size(); ++i) cluster.fewer_threads.push_back({counts[i], rounded(median(on_fewer[i]))});
   for (const Mix& mix : mixes)
     for (size_t i = 0; i < mix.loads.size(); ++i) {
       MeasuredSlowdown s{loads[mix.loads[i]].lane, {}, rounded(median(mix.speeds[i]))};
       for (size_t other : mix.loads)
         if (other != mix.loads[i]) s.beside.push_back(loads[other].lane);
-      cluster.slowdowns.push_back(std::move(s));
+      const bool leaves_a_thread = capped != whole && mix.loads.back() == capped;
+      (leaves_a_thread ? cluster.capped_slowdowns : cluster.slowdowns).push_back(std::move(s));
     }
 }
 

@@ -125,10 +125,10 @@ std::string fits_table(const Cluster& cluster) {
   return fmt::format("\n{:<38}{:>12}{:>16}{:>22}\n", "fit: start + size / rate", "start", "rate", "worst error") + rows;
 }
 
-// Returns a table of alpha(y, x), with a row for each y, a column for each x, and a column for all other lanes
+// Returns a table of alpha(y, x) with a title, a row for each y, a column for each x, and a column for all other lanes
 // together.
-std::string slowdowns_table(const std::vector<MeasuredSlowdown>& slowdowns) {
-  std::string text = fmt::format("\n{:<16}", "speed beside");
+std::string slowdowns_table(std::string_view title, const std::vector<MeasuredSlowdown>& slowdowns) {
+  std::string text = fmt::format("\n{:<16}", title);
   constexpr auto works = enum_names(Lane{});
   for (const auto& [x, name] : works) text += fmt::format("{:>10}", name);
   text += fmt::format("{:>10}\n", "all");
@@ -161,7 +161,11 @@ std::string profile_table(const Cluster& cluster) {
   if (!cluster.copies.empty()) text += copies_table(cluster.copies);
   if (cluster.operation) text += fmt::format("\nhost, per operation: {:.2f} us\n", 1e6 * *cluster.operation);
   text += fits_table(cluster);
-  if (!cluster.slowdowns.empty()) text += slowdowns_table(cluster.slowdowns);
+  if (!cluster.slowdowns.empty()) text += slowdowns_table("speed beside", cluster.slowdowns);
+  for (const MeasuredThreads& t : cluster.fewer_threads)
+    text += fmt::format("{}products on {} of {} threads: {:.2f} of their speed\n",
+                        &t == cluster.fewer_threads.data() ? "\n" : "", t.threads, m.threads, t.speed);
+  if (!cluster.capped_slowdowns.empty()) text += slowdowns_table("one thread left", cluster.capped_slowdowns);
   return text;
 }
 

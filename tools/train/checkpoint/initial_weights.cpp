@@ -37,7 +37,9 @@ struct MoeName {
   std::string block{}, tail{};
 };
 
-bool is_vocabulary(const std::string& name) { return name == "embedding.weight" || name == "head.weight"; }
+bool is_vocabulary(const std::string& name) {
+  return name == "embedding.weight" || name == "head.weight" || name == "head.bias";
+}
 
 // Returns the dimension of a dense MLP's tensor along which the MLP's width extends; -1 if there is none. `rank` is the
 // tensor's number of dimensions, and `tail` its name inside the MLP.
@@ -95,8 +97,10 @@ Tensor changed(const Tensor& t, const io::Region& region, double factor, const P
 // result does not depend on the layout.
 Tensor mean_row(io::Checkpoint& checkpoint, const std::string& name, io::Region region, Device host) {
   constexpr int64_t rows_at_once = 1024;
-  const int64_t rows = checkpoint.record(name, kind).shape[0], columns = region.size[1];
-  const Tensor mean = Tensor::zeros({1, columns}, Dtype::f64, host, Category::temporary);
+  Shape row = region.size;
+  row[0] = 1;
+  const int64_t rows = checkpoint.record(name, kind).shape[0], columns = row.numel();
+  const Tensor mean = Tensor::zeros(row, Dtype::f64, host, Category::temporary);
   double* sums = mean.data<double>();
   for (int64_t begin = 0; begin < rows; begin += rows_at_once) {
     region.begin[0] = begin, region.size[0] = std::min(rows_at_once, rows - begin);
@@ -155,6 +159,7 @@ void InitialWeights::require_dense_start(int64_t parts) const {
   if (!m.normalize) refuse("normalize", "false", "true");
   if (m.normalize_floor > 0) refuse("normalize_floor", m.normalize_floor, "0");
   if (m.dense_residual) refuse("dense_residual", "true", "false");
+  if (m.weigh != moe::Weighing::output) refuse("weigh", "input", "output");
   require_multiple("experts", m.experts), require_multiple("top_k", m.top_k);
   if ((m.experts / m.groups) % parts != 0)
     refuse("groups", m.groups, cat("1, or such that a group has a multiple of ", parts, " experts"));

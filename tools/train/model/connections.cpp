@@ -1,6 +1,7 @@
 #include "tools/train/model/connections.h"
 
 #include "parallel/cp/context_attention.h"
+#include "parallel/cp/delta_net.h"
 #include "parallel/pp/pipeline_runner.h"
 #include "tools/train/recipe/stages.h"
 
@@ -16,13 +17,15 @@ namespace {
 // Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Shares of results and gradients are gathered in one collective or, with several chunks, by messages for each chunk.
-  return s.gates_all() && s.chunks > 1 ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
+  // Shares of results and gradients are gathered in one collective or, with several chunks and without memory reuse, by
+  // messages for each chunk.
+  const bool by_chunk = s.gates_all() && s.chunks > 1 && s.memory_reuse == moe::ReuseStrategy::none;
+  return by_chunk ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
 
 // Properties of this rank's layers that determine which groups the layers use.
 struct Layers {
-  bool embedding, last, experts;
+  bool embedding, last, experts, delta_nets;
 };
 
 Layers layers_of(const layers::ModelConfig& model, const std::vector<layers::ModelPart>& parts) {
@@ -30,7 +33,7 @@ Layers layers_of(const layers::ModelConfig& model, const std::vector<layers::Mod
   for (const layers::ModelPart& p : parts) {
     all.embedding |= p.first || (p.last && model.prediction_blocks > 0), all.last |= p.last;
     const int64_t end = p.last ? model.blocks() : p.end;
-    for (int64_t l = p.begin; l < end; ++l) all.experts |= model.is_moe(l);
+    for (int64_t l = p.begin; l < end; ++l) all.experts |= model.is_moe(l), all.delta_nets |= model.is_delta(l);
   }
   return all;
 }
@@ -94,6 +97,7 @@ void connect_layers(const Recipe& r, const std::vector<layers::ModelPart>& parts
   const Layers mine = layers_of(r.model, parts);
   connect(mesh[Axis::tp], of_tensor_ranks(r, s, mine), device);
   connect_context(r.parallel.cp_kind, mesh[Axis::cp], device);
+  if (mine.delta_nets && mesh.size(Axis::cp) > 1) cp::connect_chain(mesh[Axis::cp], device);
   if (mine.experts) {
     connect(mesh.tokens(), of_token_ranks(r.model.moe), device);
     connect_experts(s, mesh, device);

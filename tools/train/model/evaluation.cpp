@@ -47,8 +47,9 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
         for (int64_t t = s * source.context(); t < (s + 1) * source.context(); ++t)
           batch.positions[t] = static_cast<int32_t>(t % source.context()) - batch.first[t];
       }
-      batches.push_back(
-          make_micro_batch(batch, begin, valid, instance.context, {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}));
+      batches.push_back(make_micro_batch(batch, begin, valid, instance.context,
+                                         {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}, 0,
+                                         instance.model.config().attention_chunk));
       for (int64_t t = 0; counts && t < valid * source.context(); ++t) {
         const int32_t target = batch.targets[t];
         if (target < 0) continue;

@@ -97,8 +97,9 @@ class Computation {
       for (int64_t t = valid[s] - r->predicted; t < valid[s]; ++t) batch.targets[row + t] = r->ids[t + 1];
     }
     const auto& mesh = instance_.mesh;
-    MicroBatch out = make_micro_batch(batch, static_cast<int64_t>(first), micro_, instance_.context,
-                                      {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)});
+    MicroBatch out =
+        make_micro_batch(batch, static_cast<int64_t>(first), micro_, instance_.context,
+                         {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}, 0, instance_.model.config().attention_chunk);
     std::vector<uint8_t> flags;
     for (int64_t r = 0; r < out.rows(); ++r) flags.push_back(out.token(r) % length < valid[out.token(r) / length]);
     out.valid = Tensor::from<uint8_t>(flags, {out.rows()}, instance_.context);

@@ -5,6 +5,7 @@
 #include "framework/base/units.h"
 #include "framework/data/source.h"
 #include "framework/schedule/executor.h"
+#include "layers/base/attention_chunks.h"
 #include "tools/train/model/connections.h"
 #include "tools/train/model/pass_recorder.h"
 #include "tools/train/process/machine_memory.h"
@@ -138,7 +139,7 @@ void ModelInstance::reschedule(const moe::MoeSchedule& s) {
 }
 
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context, int64_t prediction_blocks) {
+                            ContextRank context, int64_t prediction_blocks, std::optional<int64_t> attention_chunk) {
   MicroBatch out;
   out.sequences = batch.count, out.length = batch.context;
   out.context_ranks = context.ranks, out.context_rank = context.rank;
@@ -153,6 +154,11 @@ MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, in
   if (has_documents(batch)) {
     out.first = tensor(batch.first), out.last = tensor(batch.last);
     out.documents = batch.document_count();
+  }
+  if (attention_chunk) {
+    const layers::AttentionChunks chunks =
+        layers::attention_chunks(batch.first, batch.last, batch.context, *attention_chunk);
+    out.chunk_first = tensor(chunks.first), out.chunk_last = tensor(chunks.last), out.chunks = chunks.count;
   }
   if (context.ranks > 1) out.row_tokens = split.tokens();
 

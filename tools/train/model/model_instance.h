@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "framework/schedule/fibers.h"
@@ -10,6 +11,10 @@
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
 #include "tools/train/recipe/recipe.h"
+
+namespace hexad::pp {
+class RepeatedPasses;
+}  // namespace hexad::pp
 
 namespace hexad::train {
 
@@ -65,6 +70,8 @@ struct ModelInstance {
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
+  /// Passes of training steps that a meta device records and repeats; null: all passes are run.
+  pp::RepeatedPasses* repeated_passes = nullptr;
 
   Device device() { return context; }
   /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.
@@ -81,7 +88,9 @@ struct ContextRank {
 
 /// Copies a rank's rows of a data::Batch into tensors. Sequences from `valid_sequences` on are padding. Padding has no
 /// targets and is not routed to experts. MicroBatch::further has an entry for each of the `prediction_blocks` blocks.
+/// Documents are divided into chunks of `attention_chunk` tokens, unless it is empty.
 MicroBatch make_micro_batch(const data::Batch& batch, int64_t first_sequence, int64_t valid_sequences, Device device,
-                            ContextRank context = {}, int64_t prediction_blocks = 0);
+                            ContextRank context = {}, int64_t prediction_blocks = 0,
+                            std::optional<int64_t> attention_chunk = {});
 
 }  // namespace hexad::train

@@ -1,6 +1,9 @@
 #include "tools/train/model/model_pipeline.h"
 
+#include <optional>
+
 #include "framework/tensor/host_read.h"
+#include "parallel/pp/repeated_passes.h"
 #include "parallel/pp/tape_stages.h"
 #include "tools/train/recipe/stages.h"
 
@@ -82,7 +85,11 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
       },
       std::move(functions));
   const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
-  pp::run(schedule, pp, stages, instance_.context, as_fibers ? &instance_.fibers : nullptr);
+  std::optional<pp::RepeatedStages> repeated;
+  if (training && instance_.repeated_passes)
+    repeated.emplace(stages, schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);
+  pp::StageWork& work = repeated ? static_cast<pp::StageWork&>(*repeated) : stages;
+  pp::run(schedule, pp, work, instance_.context, as_fibers ? &instance_.fibers : nullptr);
   return sums;
 }
 

@@ -25,8 +25,9 @@ uint64_t key_of(const Parameter& p) {
 }
 
 uint64_t content_of(Parameter& p) {
-  const tensor::Tensor here = p.weights_stay() ? p.local() : p.owned_weights(),
-                       t = tensor::copy_to_host("replica check", here, here.device().context().compute());
+  device::Stream& stream = p.device().context().compute();
+  const tensor::Tensor here = p.weights_stay() ? p.use(stream) : p.owned_weights(),
+                       t = tensor::copy_to_host("replica check", here, stream);
   return data::digest_of({static_cast<const char*>(t.raw()), static_cast<size_t>(t.bytes())}).low;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/train/model/token_pass.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "framework/base/placement.h"
 #include "framework/tensor/host_read.h"
@@ -19,6 +20,8 @@ pp::Schedule schedule_of(const ModelInstance& instance) {
   const pp::PipelineConfig config = ranks > 1 ? instance.schedule_config.pipeline : pp::PipelineConfig{};
   return pp::forwards_of(pp::make_schedule(config, ranks, 1));
 }
+
+int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 std::vector<float> floats_of(const Tensor& x, device::Stream& stream) {
   std::vector<float> out(x.numel());
@@ -42,36 +45,39 @@ TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_
   require_whole_sequences(instance.mesh.size(Axis::cp));
 }
 
-// Returns the new tokens as a micro-batch: one sequence with all ids, or several sequences with one id each.
+// Returns the new tokens as a micro-batch. Padding lengthens a single sequence, or adds sequences.
 MicroBatch TokenPasses::batch_of(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) const {
-  const int64_t tp = instance_.mesh.size(Axis::tp), rows = std::ssize(ids), padded = (rows + tp - 1) / tp * tp;
-  const bool one = caches.size() == 1;
+  const int64_t tp = instance_.mesh.size(Axis::tp), rows = std::ssize(ids), sequences = std::ssize(caches);
+  const int64_t length = rows / sequences;
+  MicroBatch batch;
+  batch.sequences = sequences == 1 ? 1 : round_up(sequences, tp / std::gcd(tp, length));
+  batch.length = sequences == 1 ? round_up(length, tp) : length;
+  const int64_t padded = batch.tokens();
   std::vector<int32_t> all_ids(ids.begin(), ids.end()), positions;
-  std::vector<uint8_t> valid(padded, 0);
-  for (int64_t r = 0; r < rows; ++r) {
-    positions.push_back(static_cast<int32_t>(one ? caches[0]->length + r : caches[r]->length));
-    valid[r] = 1;
-  }
+  for (const KeyValueCache* cache : caches)
+    for (int64_t r = 0; r < length; ++r) positions.push_back(static_cast<int32_t>(cache->length + r));
+  std::vector<uint8_t> valid(rows, 1);
   all_ids.resize(padded, ids.back());
   positions.resize(padded, positions.back());  // padding repeats the last position
-  MicroBatch batch;
-  batch.sequences = one ? 1 : padded, batch.length = one ? padded : 1;
+  valid.resize(padded, 0);
   batch.ids = Tensor::from<int32_t>(all_ids, {padded}, instance_.context);
   batch.positions = Tensor::from<int32_t>(positions, {padded}, instance_.context);
   batch.first_token = caches[0]->length;
   if (padded == rows) return batch;
   batch.valid = Tensor::from<uint8_t>(valid, {padded}, instance_.context);
-  if (one)
-    batch.valid_tokens = {rows};
-  else
-    batch.valid_tokens.assign(valid.begin(), valid.end());
+  batch.valid_tokens.assign(sequences, length);
+  batch.valid_tokens.resize(batch.sequences, 0);
   return batch;
 }
 
-// Returns the logits of rows [first_row, end_row), only this tp rank's columns. Undefined on ranks that lack the last
+// Returns the logits of `rows`, only this tp rank's columns. Undefined without rows, and on ranks that lack the last
 // part of the model.
-Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* const> caches, int64_t first_row,
-                              int64_t end_row) {
+Tensor TokenPasses::run_parts(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids,
+                              std::span<const int64_t> rows) {
+  const int64_t sequences = std::ssize(caches), count = std::ssize(ids);
+  require(sequences > 0 && count > 0 && count % sequences == 0, "[generate] a pass has ", count, " ids for ", sequences,
+          " sequences; expected the same number of ids, at least one, for each sequence");
+  const MicroBatch batch = batch_of(caches, ids);
   const Transformer& model = instance_.model;
   Tensor logits;
   pp::TapeStages::Functions functions;
@@ -79,7 +85,7 @@ Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* 
   functions.forward = [&](Tape& tape, int chunk, int, const Value& input) -> pp::TapeStages::Output {
     const auto part = static_cast<size_t>(chunk);
     const Value value = model.activations(tape, {.batch = batch, .caches = caches}, part, input);
-    if (model.parts()[part].last) logits = model.own_logits(tape, value, first_row, end_row);
+    if (model.parts()[part].last && !rows.empty()) logits = model.own_logits(tape, value, rows);
     return {value, {}};
   };
   const auto& pp = instance_.mesh[Axis::pp];
@@ -91,6 +97,7 @@ Tensor TokenPasses::run_parts(const MicroBatch& batch, std::span<KeyValueCache* 
       },
       std::move(functions));
   pp::run(schedule, pp, stages, instance_.context);
+  for (KeyValueCache* cache : caches) cache->length += count / sequences;
   return logits;
 }
 
@@ -120,13 +127,14 @@ std::vector<std::vector<float>> TokenPasses::whole_rows(const Tensor& own) const
 }
 
 std::vector<std::vector<float>> TokenPasses::run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) {
-  const int64_t sequences = std::ssize(caches), rows = std::ssize(ids);
-  require(sequences > 0 && rows > 0 && (sequences == 1 || sequences == rows), "[generate] a pass has ", rows,
-          " ids for ", sequences, " sequences; expected one id for each, or a single sequence");
-  const MicroBatch batch = batch_of(caches, ids);
-  const Tensor own = run_parts(batch, caches, sequences == 1 ? rows - 1 : 0, rows);
-  for (KeyValueCache* cache : caches) cache->length += rows / sequences;
+  std::vector<int64_t> last_rows;
+  for (int64_t s = 1; s <= std::ssize(caches); ++s) last_rows.push_back(s * (std::ssize(ids) / std::ssize(caches)) - 1);
+  const Tensor own = run_parts(caches, ids, last_rows);
   return own.defined() ? whole_rows(own) : std::vector<std::vector<float>>{};
+}
+
+void TokenPasses::append(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) {
+  run_parts(caches, ids, {});
 }
 
 }  // namespace hexad::train

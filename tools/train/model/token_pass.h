@@ -16,20 +16,23 @@ using tensor::Tensor;
 void require_whole_sequences(int64_t ranks);
 
 /// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the tp
-/// ranks, because tp ranks divide the rows.
+/// ranks, because tp ranks divide the rows. Data-parallel ranks may pass different ids of the same number.
 class TokenPasses {
  public:
   /// `instance` must outlive this object. Throws Error(usage) if ranks share sequences (cp > 1).
   explicit TokenPasses(ModelInstance& instance);
 
-  /// Appends ids to sequences: one id for each cache, or any number of ids for a single cache. On ranks that hold the
-  /// last part of the model, returns the logits [V] of the last id of each sequence. On other ranks, returns an empty
-  /// list. Collective: all ranks pass the same ids.
+  /// Appends the same number of ids to each sequence. `ids` has the ids of the first cache, then those of the next. On
+  /// ranks that hold the last part of the model, returns the logits [V] of the last id of each sequence. On other
+  /// ranks, returns an empty list. Collective: all ranks of a dp coordinate pass the same ids.
   std::vector<std::vector<float>> run(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
+  /// Like run(), without logits: for the tokens of prompts before their last part. Pipeline ranks do not wait for later
+  /// ones, so they compute different parts of the prompts at the same time.
+  void append(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids);
 
  private:
   MicroBatch batch_of(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids) const;
-  Tensor run_parts(const MicroBatch& batch, std::span<KeyValueCache* const> caches, int64_t first_row, int64_t end_row);
+  Tensor run_parts(std::span<KeyValueCache* const> caches, std::span<const int32_t> ids, std::span<const int64_t> rows);
   std::vector<std::vector<float>> whole_rows(const Tensor& own) const;
 
   ModelInstance& instance_;

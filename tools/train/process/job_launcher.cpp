@@ -50,8 +50,11 @@ std::string srun(int64_t ranks) {
   return text;
 }
 
-std::string mpirun(int64_t ranks) {
-  std::string text = base::cat("mpirun -np ", ranks);
+bool has_open_mpi() { return comm::mpi_library().family == comm::MpiFamily::open_mpi; }
+
+std::string mpiexec(int64_t ranks) {
+  std::string text = base::cat(comm::mpiexec_name(), " -np ", ranks);
+  if (!has_open_mpi()) return text;  // Hydra starts as root, and more ranks than cores
   if (::geteuid() == 0) text += " --allow-run-as-root";
   if (ranks > usable_cores()) text += " --oversubscribe";
   return text;
@@ -70,7 +73,7 @@ pid_t parent_of(pid_t process) {
 
 bool in_slurm_allocation() { return std::getenv("SLURM_JOB_ID") != nullptr; }
 
-std::string launcher(int64_t ranks) { return in_slurm_allocation() ? srun(ranks) : mpirun(ranks); }
+std::string launcher(int64_t ranks) { return in_slurm_allocation() ? srun(ranks) : mpiexec(ranks); }
 
 pid_t mpirun_process() {
   // mpirun makes each of its children the leader of a process group. The leader is this process, or a script that
@@ -95,12 +98,16 @@ int64_t advised_patience(double seconds) {
 
 std::string launcher_to_train(int64_t ranks, double save_seconds) {
   std::string text = launcher(ranks);
-  if (!in_slurm_allocation()) text += fmt::format(" --mca {} {}", patience_parameter, advised_patience(save_seconds));
+  if (!in_slurm_allocation() && has_open_mpi())
+    text += fmt::format(" --mca {} {}", patience_parameter, advised_patience(save_seconds));
   return text;
 }
 
 std::string explain_launcher() {
   if (in_slurm_allocation()) return "  the run saves before the time limit if sbatch gets --signal=USR1@SECONDS";
+  if (!has_open_mpi())
+    return fmt::format("  Ctrl-C, SIGTERM or SIGUSR1 to {} saves the run; a second Ctrl-C kills the ranks",
+                       comm::mpiexec_name());
   return fmt::format(
       "  {}, or {} in the environment: time for a save in seconds, from mpirun's SIGTERM (Ctrl-C) to its SIGKILL",
       patience_parameter, patience_variable);

@@ -11,24 +11,25 @@ namespace hexad::train {
 
 /// Returns the beginning of a command line that starts `ranks` ranks; the program's name follows it. Inside a Slurm
 /// allocation, the command is srun. Otherwise, it is "mpirun -np 4" with the flags that Open MPI requires on this
-/// machine and for this user.
+/// machine and for this user, or the launcher of MPICH, which requires none.
 std::string launcher(int64_t ranks);
 
 /// True if this process runs inside a Slurm allocation.
 bool in_slurm_allocation();
 
-/// Returns the id of the process that started this rank: mpirun, or mpirun's daemon on this node. Returns 0 without
-/// mpirun.
+/// Returns the id of the process that started this rank: Open MPI's mpirun, or mpirun's daemon on this node. Returns 0
+/// under other launchers.
 pid_t mpirun_process();
 
-/// Returns the seconds that this rank's mpirun waits between SIGTERM and SIGKILL; none without mpirun.
+/// Returns the seconds that this rank's mpirun waits between SIGTERM and SIGKILL; none under other launchers. Hydra
+/// waits until the ranks have ended.
 std::optional<double> mpirun_patience();
 /// Open MPI's parameter that sets mpirun_patience(): its name for `--mca`, and the name of its environment variable.
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
 inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_timeout";
 
-/// Returns launcher() for a training run. With mpirun, the command sets a delay before SIGKILL that suffices for a save
-/// of about `save_seconds`.
+/// Returns launcher() for a training run. With Open MPI's mpirun, the command sets a delay before SIGKILL that suffices
+/// for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
 /// Returns one line for users that explains how to give a run enough time to save before the launcher ends the job.
 std::string explain_launcher();

@@ -31,6 +31,17 @@ void check_heads(const Recipe& r, Problems& problems) {
                                        ") for cp_kind: ulysses; nearest: ", nearest_multiples(groups, ranks)));
 }
 
+void check_delta_nets(const Recipe& r, Problems& problems) {
+  const layers::DeltaNetConfig& d = r.model.delta_net;
+  if (!d.used()) return;
+  check_divisible(problems, "model.delta_net.heads", d.heads, "parallel.tp", r.parallel.tp);
+  check_divisible(problems, "model.delta_net.key_heads", d.number_of_key_heads(), "parallel.tp", r.parallel.tp);
+  const int64_t cp = r.parallel.cp, piece = r.model.context / (2 * cp);
+  if (cp > 1 && piece < d.conv_size - 1)
+    problems.add("model.delta_net.conv_size", cat("must be at most ", piece + 1, ", one more than the ", piece,
+                                                  " tokens of a piece of a sequence, model.context / (2 parallel.cp)"));
+}
+
 void check_tokens(const Recipe& r, Problems& problems) {
   const int64_t cp = r.parallel.cp, tp = r.parallel.tp;
   if (!problems.good({"parallel.cp", "parallel.tp", "batch.micro", "model.context"})) return;
@@ -100,7 +111,11 @@ void check_ranks(const Recipe& r, int64_t world, Problems& problems) {
 }  // namespace
 
 void check_layout(const Recipe& r, int64_t world, Problems& problems) {
-  if (problems.good({"model", "parallel", "batch.micro"})) check_heads(r, problems), check_tokens(r, problems);
+  if (problems.good({"model", "parallel", "batch.micro"})) {
+    check_heads(r, problems);
+    check_delta_nets(r, problems);
+    check_tokens(r, problems);
+  }
   check_experts(r, problems);
   if (problems.good({"model", "parallel", "schedule.pipeline"})) check_stages(r, problems);
   if (problems.good({"parallel"})) check_ranks(r, world, problems);

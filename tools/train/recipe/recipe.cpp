@@ -73,9 +73,24 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
   if (s.kind == layers::RotaryScaling::none && s.factor != 1)
     problems.add("model.rotary_scaling.factor",
                  "must be 1 for model.rotary_scaling.kind: none, which scales nothing; linear, ntk and llama3 read it");
-  if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor <= s.low_freq_factor)
+  if (s.kind == layers::RotaryScaling::longrope) {
+    const auto pairs = static_cast<size_t>(m.rotary_size() / 2);
+    for (const auto& [key, list] : {std::pair{"short_factors", &s.short_factors}, {"long_factors", &s.long_factors}})
+      if (list->size() != pairs)
+        problems.add(
+            cat("model.rotary_scaling.", key),
+            cat("must have ", pairs, " numbers, one for each pair of dimensions that rotates, not ", list->size()));
+    if (s.factor != 1)
+      problems.add("model.rotary_scaling.factor",
+                   "must be 1 for model.rotary_scaling.kind: longrope, which has a factor for each frequency");
+  } else if (!s.short_factors.empty() || !s.long_factors.empty() || s.short_magnitude != 1 || s.long_magnitude != 1) {
+    problems.add("model.rotary_scaling.kind",
+                 "must be longrope for short_factors, long_factors, short_magnitude and long_magnitude, which only "
+                 "longrope reads");
+  }
+  if (s.kind == layers::RotaryScaling::llama3 && s.high_freq_factor < s.low_freq_factor)
     problems.add("model.rotary_scaling.high_freq_factor",
-                 cat("must be above model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
+                 cat("must be at least model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
 // Rejects keys that the selected attention (grouped or latent) does not read.
@@ -99,6 +114,7 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
   require_value(m.qk_norm == layers::QkNorm::none, "model.qk_norm", "none");
   require_value(!m.qkv_clip, "model.qkv_clip", "none");
   require_value(!m.has_qkv_bias(), "model.qkv_bias", "false");
+  require_value(!m.attention_gate, "model.attention_gate", "false");
   if (l.rope_size % 2 != 0)
     problems.add(
         "model.latent.rope_size",
@@ -111,16 +127,64 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
 void check_attention(const layers::ModelConfig& m, Problems& problems) {
   check_latent(m, problems);
   if (m.is_latent()) return;
+  if (m.qk_norm == layers::QkNorm::all_heads && m.norm == layers::NormKind::zero_centred_rms_norm)
+    problems.add("model.qk_norm", "must be none, head or unit for model.norm: zero_centred_rms_norm");
   if (!m.head_size) check_divisible(problems, "model.hidden", m.hidden, "model.heads", m.heads);
   check_divisible(problems, "model.heads", m.heads, "model.kv_heads", m.key_value_heads());
   if (m.position == layers::PositionKind::rotary) check_rotary_share(m, problems);
 }
 
+void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
+  if (m.no_rotary_every > 0 && (m.position != layers::PositionKind::rotary || m.is_latent()))
+    problems.add("model.no_rotary_every", "must be 0 for a model with learned positions or latent attention");
+  if (m.no_rotary_every == 1)
+    problems.add("model.no_rotary_every",
+                 "must not be 1, with which no block would have rotary positions; nearest: 0, 2");
+  if (m.qk_norm == layers::QkNorm::unit && m.position != layers::PositionKind::rotary)
+    problems.add("model.qk_norm", "must not be unit for model.position: learned, which has no rotary positions");
+  if (m.temperature.scale == 0) return;
+  if (m.no_rotary_every == 0)
+    problems.add("model.temperature.scale", "must be 0 for model.no_rotary_every: 0, with which no block reads it");
+  else if (m.size_of_head() % 2 != 0)
+    problems.add("model.temperature.scale", cat("needs heads of an even size, but they have ", m.size_of_head()));
+}
+
+void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
+  const layers::DeltaNetConfig& d = m.delta_net;
+  if (!d.used()) {
+    if (d != layers::DeltaNetConfig{})
+      problems.add("model.delta_net", "is given, but model.delta_net.heads is 0; expected at least 1");
+    return;
+  }
+  check_divisible(problems, "model.delta_net.heads", d.heads, "model.delta_net.key_heads", d.number_of_key_heads());
+  if (m.kind != layers::ModelKind::decoder)
+    problems.add("model.delta_net.heads",
+                 "must be 0 for model.kind: encoder, because a delta net reads only earlier tokens");
+  if (m.window)
+    problems.add("model.window", "must be none with delta nets, because the other blocks have full attention");
+  if (m.attention_chunk)
+    problems.add("model.attention_chunk", "must be none with delta nets, because the other blocks have full attention");
+  if (m.full_attention_every == 1)
+    problems.add("model.full_attention_every",
+                 "must not be 1 with delta nets, because no block would have one; nearest: 0, 2");
+}
+
 void check_window(const layers::ModelConfig& m, Problems& problems) {
+  if (m.attention_chunk) {
+    if (m.window) problems.add("model.attention_chunk", cat("must be none with model.window (", *m.window, ")"));
+    if (m.kind != layers::ModelKind::decoder)
+      problems.add("model.attention_chunk",
+                   "must be none for model.kind: encoder, whose tokens also attend to later tokens");
+    if (m.full_attention_every == 1)
+      problems.add("model.full_attention_every", cat("must not be 1 with model.attention_chunk (", *m.attention_chunk,
+                                                     "), which no block would read; nearest: 0, 2"));
+    return;
+  }
   if (!m.window) {
-    if (m.full_attention_every != 0)
+    if (m.full_attention_every != 0 && !m.delta_net.used())
       problems.add("model.full_attention_every",
-                   "must be 0 for model.window: none, with which all blocks have full attention");
+                   "must be 0 for model.window: none and model.attention_chunk: none without delta nets, with which "
+                   "all blocks have full attention");
     return;
   }
   if (m.kind != layers::ModelKind::decoder)
@@ -168,6 +232,13 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
                      m.groups, "); set more groups, or group_score: best_two"));
   if (m.shared_gate && m.shared_experts == 0)
     problems.add("model.moe.shared_gate", "must be false for model.moe.shared_experts: 0, which has no result to gate");
+  if (m.mixer_jitter != moe::usual_mixer_jitter && m.router != "sparse_mixer")
+    problems.add("model.moe.mixer_jitter", cat("is not read by the router ", m.router,
+                                               ": remove this key, or set model.moe.router: sparse_mixer"));
+  if (m.weigh == moe::Weighing::input && m.top_k != 1)
+    problems.add("model.moe.weigh",
+                 cat("must be output for model.moe.top_k (", m.top_k,
+                     "): only a token with one expert can be multiplied before it enters the expert"));
   if (m.normalize_floor > 0 && !m.normalize)
     problems.add("model.moe.normalize_floor", "must be 0 for model.moe.normalize: false, which divides no weights");
   if (m.bias_rate > 0 && !m.has_selection_bias())
@@ -292,12 +363,21 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   check_device(r, problems);
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
                      "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
-                     "model.bias", "model.qkv_bias", "model.yarn"}))
+                     "model.bias", "model.qkv_bias", "model.yarn", "model.norm", "model.attention_gate"}))
     check_attention(r.model, problems);
-  if (problems.good({"model.kind", "model.window", "model.full_attention_every"})) check_window(r.model, problems);
+  if (problems.good(
+          {"model.kind", "model.window", "model.attention_chunk", "model.full_attention_every", "model.delta_net"})) {
+    check_window(r.model, problems);
+    check_delta_net(r.model, problems);
+  }
+  if (problems.good({"model.hidden", "model.heads", "model.head_size", "model.position", "model.attention",
+                     "model.latent", "model.qk_norm", "model.no_rotary_every", "model.temperature"}))
+    check_no_rotary(r.model, problems);
   if (problems.good({"model.kind", "model.context", "model.prediction_blocks", "model.prediction_weight"}))
     check_prediction(r.model, problems);
-  if (problems.good({"model.yarn", "model.rotary_scaling"})) check_rotary_scaling(r.model, problems);
+  if (problems.good({"model.yarn", "model.rotary_scaling", "model.hidden", "model.heads", "model.head_size",
+                     "model.rotary_share", "model.attention", "model.latent"}))
+    check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
   if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);

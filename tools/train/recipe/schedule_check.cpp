@@ -38,15 +38,18 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .sp = r.parallel.sp,
           .experts = r.model.moe.experts,
           .shared_experts = r.model.moe.shared_experts,
+          .dense_residual = r.model.moe.dense_residual,
           .has_capacity = r.model.moe.capacity_factor.has_value(),
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
+          .has_dense_rows = r.schedule.moe.dense_rows.has_value(),
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
 }  // namespace
 
 bool computes_alone(const moe::MoeScheduleConfig& c) {
+  if (c.overlap == moe::Overlap::none) return true;
   return c.chunk_by == moe::ChunkBy::none && c.overlap == moe::Overlap::sequential && c.memory_reuse &&
          !c.memory_limit && c.shared == moe::SharedExperts::after;
 }
@@ -101,12 +104,17 @@ void check_moe_schedule(const Recipe& r, const layers::Registry& registry, Probl
     return;
   if (r.schedule.moe.compute_share < 1 && computes_alone(r.schedule.moe))
     problems.add("schedule.moe.compute_share",
-                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, or "
-                 "compute_share: 1");
+                 "leaves threads to chunks in flight, but no chunks are in flight: set schedule.moe.chunk_by, "
+                 "with an overlap other than none, or compute_share: 1");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow && !r.schedule.moe.memory_reuse)
     problems.add("schedule.moe.hot_experts",
                  "needs schedule.moe.memory_reuse: none or s1 to s4, because auto may set a memory_limit, which does "
                  "not count copies of weights; legal here: stay");
+  if (r.schedule.moe.redecide_every > 0 && !r.schedule.moe.open())
+    problems.add(
+        "schedule.moe.redecide_every",
+        "has nothing to decide, because no choice of schedule.moe is auto; set redecide_every: 0, or a choice to "
+        "auto");
   if (r.schedule.moe.open() && !legal_schedules(r, registry).empty()) return;
   for (const moe::Refusal& refusal : contradictions(r, r.schedule.moe.settled()))
     problems.add("schedule.moe." + refusal.key, refusal.what);

@@ -37,16 +37,18 @@ void append(std::vector<TraceEvent>& to, std::vector<TraceEvent> events, std::st
 }
 
 // Returns the events of communication operations. Each traffic class has a lane for each kind of link, such as
-// "dp (intra)".
+// "dp (intra)". An operation that began before the trace is shown from the beginning of the trace.
 std::vector<TraceEvent> operations_of(const std::vector<comm::TrafficRecord>& records, int rank, double zero) {
   std::vector<TraceEvent> events;
-  for (const comm::TrafficRecord& r : records)
+  for (const comm::TrafficRecord& r : records) {
+    const double begin = std::max(r.begin, zero);
     events.push_back({.name = r.what,
                       .lane = cat(name_of(r.traffic), r.crosses_nodes ? " (inter)" : " (intra)"),
                       .rank = rank,
-                      .start_us = 1e6 * (r.begin - zero),
-                      .duration_us = 1e6 * (r.end - r.begin),
+                      .start_us = 1e6 * (begin - zero),
+                      .duration_us = 1e6 * (std::max(r.end, zero) - begin),
                       .args = {{"wire_bytes", r.bytes}}});
+  }
   return events;
 }
 

@@ -1,0 +1,51 @@
+// Gated delta net (Yang et al. 2024), in the form of Qwen3-Next.
+#pragma once
+
+#include <array>
+
+#include "layers/dense/linear.h"
+#include "layers/dense/norm.h"
+#include "layers/dense/token_mixer.h"
+
+namespace hexad::layers {
+
+/// Linear attention by the gated delta rule. Queries, keys and values are projections of the input after a short causal
+/// convolution and SiLU. Each value head of a sequence has a state, which tokens decay, change and read
+/// (kernels::DeltaRuleKernels). The result of a value head is normalised by an RMSNorm, multiplied by SiLU of a gate,
+/// and projected back.
+///
+/// Parameters: "q", "k", "v" and "gate"; "decay" and "write", from which the gates of the rule are computed, with
+/// "log_rate" [heads] and "shift" [heads]; "q_conv", "k_conv" and "v_conv" [outputs, conv_size]; "norm"; "output".
+/// Heads are divided over tp ranks, and tokens over cp ranks, which pass on the states.
+///
+/// In generation, the cache holds the state and the last rows before the convolutions. Its size does not depend on the
+/// number of tokens.
+class DeltaNet : public TokenMixer {
+ public:
+  DeltaNet(const ModelConfig& c, int64_t layer, const Builder& b);
+
+  Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;
+  KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const override;
+
+ private:
+  // The projections of the input that the convolutions read, and the gates of the rule.
+  struct Inputs {
+    std::array<Value, 3> qkv;
+    Value log_decay, strength;
+  };
+  Value run(Tape& t, const Inputs& in, const ForwardContext& pass) const;
+  Tensor run_with_cache(Stream& stream, const Inputs& in, KeyValueCache& cache) const;
+  Value run_with_caches(Tape& t, const Inputs& in, const ForwardContext& pass) const;
+
+  int64_t layer_, key_heads_, heads_;  // index of the layer; numbers of heads on this rank
+  DeltaNetConfig sizes_;
+  tp::TensorParallel tensor_;
+  const comm::ProcessGroup* context_;
+  Linear q_, k_, v_, gate_, decay_, write_;
+  Parameter *log_rate_, *shift_;
+  std::array<Parameter*, 3> convolutions_;
+  Norm norm_;
+  Linear output_;
+};
+
+}  // namespace hexad::layers

@@ -1,0 +1,27 @@
+// Base class of the layers of a block through which tokens read other tokens of their sequence.
+#pragma once
+
+#include "layers/base/builder.h"
+#include "layers/base/micro_batch.h"
+
+namespace hexad::layers {
+
+using autograd::Tape;
+using autograd::Value;
+using device::Stream;
+
+/// First layer of a block: self-attention or a delta net.
+class TokenMixer {
+ public:
+  TokenMixer() = default;
+  virtual ~TokenMixer() = default;
+  TokenMixer(const TokenMixer&) = delete;
+  TokenMixer& operator=(const TokenMixer&) = delete;
+
+  /// Returns the output [rows, D] of the layer for the normalised input x [rows, D].
+  virtual Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const = 0;
+  /// Returns an empty cache of this layer for a sequence of up to `length` tokens.
+  virtual KeyValueCache::Layer make_cache(int64_t length, Dtype dtype, Device device) const = 0;
+};
+
+}  // namespace hexad::layers

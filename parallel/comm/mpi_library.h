@@ -1,0 +1,26 @@
+// MPI library that this program uses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hexad::comm {
+
+/// Families of MPI libraries, which differ in their launchers and in the environment variables that these set.
+///   - open_mpi: Open MPI, versions 4 and 5
+///   - mpich: MPICH and the libraries derived from it, such as Intel MPI
+///   - other: all other libraries
+enum class MpiFamily : uint8_t { open_mpi, mpich, other };
+
+struct MpiLibrary {
+  MpiFamily family = MpiFamily::other;
+  std::string name{};  // with the version, such as "MPICH 4.0.2"
+};
+
+/// Returns the library that describes itself by `text`, the result of MPI_Get_library_version.
+MpiLibrary mpi_library_of(std::string_view text);
+/// Returns the library that this program uses. Does not initialise MPI.
+MpiLibrary mpi_library();
+
+}  // namespace hexad::comm

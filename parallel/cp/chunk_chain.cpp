@@ -1,0 +1,54 @@
+#include "parallel/cp/chunk_chain.h"
+
+#include "parallel/cp/delta_net.h"
+
+namespace hexad::cp {
+
+using base::require;
+using device::Category;
+
+void connect_chain(const comm::ProcessGroup& group, device::Device device) {
+  std::vector<comm::Route> routes;
+  for (int rank = 0; rank + 1 < group.size(); ++rank) {
+    routes.push_back({rank, rank + 1});
+    routes.push_back({rank + 1, rank});
+  }
+  group.connect_routes(routes, device);
+}
+
+std::vector<int> ChunkChain::halves() const {
+  if (split_.halves() == 1) return {0};
+  return along_ == Along::later ? std::vector{0, 1} : std::vector{1, 0};
+}
+
+// Returns the rank of the chunk `step` chunks after half `half`; none if there is no such chunk.
+std::optional<int> ChunkChain::neighbour(int half, int step) const {
+  const int chunks = split_.ranks == 1 ? 1 : 2 * split_.ranks, chunk = split_.chunk(split_.rank, half) + step;
+  if (chunk < 0 || chunk >= chunks) return {};
+  return chunk < split_.ranks ? chunk : chunks - 1 - chunk;
+}
+
+void ChunkChain::pass_on(int half, const Tensor& t) {
+  const auto to = neighbour(half, along_ == Along::later ? 1 : -1);
+  if (!to) return;
+  if (*to == split_.rank)
+    own_ = t;
+  else
+    sent_.push_back(group_.send(t, *to, stream_));
+}
+
+Tensor ChunkChain::take(int half, const Tensor& like) {
+  const auto from = neighbour(half, along_ == Along::later ? -1 : 1);
+  require(from.has_value(), "[cp] no chunk passes a tensor to half ", half, " of rank ", split_.rank);
+  if (*from == split_.rank) return own_;
+  const Tensor t = Tensor::like(like, Category::communication);
+  stream_.wait(group_.receive(t, *from, stream_));
+  return t;
+}
+
+void ChunkChain::finish() {
+  for (const device::Event& event : sent_) stream_.wait(event);
+  sent_.clear();
+}
+
+}  // namespace hexad::cp

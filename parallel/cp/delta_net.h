@@ -1,0 +1,41 @@
+// Ops of delta nets over sequences whose tokens are divided among several ranks. Each op passes what later tokens need
+// along the chunks of the sequences: from the rank of a chunk to the rank of the next chunk. Backward passes gradients
+// in the opposite direction.
+#pragma once
+
+#include "framework/autograd/ops/ops.h"
+#include "parallel/comm/process_group.h"
+#include "parallel/cp/context_split.h"
+
+namespace hexad::cp {
+
+using autograd::Parameter;
+using autograd::Tape;
+using autograd::Value;
+using tensor::Tensor;
+
+/// Rows of this rank, and the ranks that have the other rows.
+struct DeltaRows {
+  ContextSplit split;
+  const comm::ProcessGroup* group = nullptr;  // group along cp, with the ranks of the split; must outlive the tape
+  Tensor first{};  // i32 [R]: first position of each row's document; undefined: a document is a whole sequence
+};
+
+/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). A chunk
+/// must have at least W - 1 tokens. A rank sends the last W - 1 rows of its chunks to the ranks of the next chunks.
+/// Collective, in forward and in backward.
+Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows& rows);
+
+/// Operands of delta_rule(), with the shapes of kernels::DeltaRuleOperands.
+struct DeltaInputs {
+  Value q, k, v, log_decay, strength;
+};
+/// Returns the outputs [R, H, U] of the gated delta rule (kernels::DeltaRuleKernels). The state of each sequence moves
+/// along the chunks, so that a rank waits for the ranks of the earlier chunks. Collective, in forward and in backward.
+Value delta_rule(Tape& tape, const DeltaInputs& in, const DeltaRows& rows);
+
+/// Connects every rank of `group` to the ranks before and after it, for tensors on `device`. Without this call, the
+/// first op connects the ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
+void connect_chain(const comm::ProcessGroup& group, device::Device device);
+
+}  // namespace hexad::cp

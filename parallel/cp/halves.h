@@ -1,0 +1,27 @@
+// Halves of a rank's rows, for ops that compute one half after the other.
+#pragma once
+
+#include <array>
+
+#include "framework/kernels/kernel_table.h"
+#include "parallel/cp/context_split.h"
+
+namespace hexad::cp {
+
+using tensor::Tensor;
+
+/// One tensor for each half of a rank. A rank without a second half has an undefined tensor in its place.
+using Halves = std::array<Tensor, 2>;
+
+/// Returns the rows of half `half` of this rank. `rows` has the rows of all halves. If it is undefined, so is the
+/// result.
+inline Tensor half_of(const Tensor& rows, const ContextSplit& split, int half) {
+  return rows.defined() ? rows.slice(0, half * split.half_rows(), (half + 1) * split.half_rows()) : Tensor();
+}
+
+/// Returns the sequences and the first position of the rows of half `half` of this rank.
+inline kernels::SequenceRows sequence_rows(const ContextSplit& split, int half) {
+  return {.sequences = split.sequences, .begin = split.chunk_begin(split.rank, half)};
+}
+
+}  // namespace hexad::cp

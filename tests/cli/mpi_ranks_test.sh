@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Ranks under the launcher of any MPI library: Open MPI, or MPICH in a build with HEXAD_MPI=mpich.
+. "$(dirname "$0")/cli.sh"
+
+library=$("$HEXAD" env | sed -n 's/^mpi  *\(.*\), launcher .*/\1/p')
+
+test_ranks_of_the_launcher_train_like_one_rank() {
+  expect 0 ranks 2 train tiny.yaml parallel.ep=2
+  expect 0 "$HEXAD" train tiny.yaml run.dir=alone
+  expect_same_losses run alone
+}
+
+test_the_library_is_named() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 2
+  expect_text out "MPI library: $library"
+  case $library in
+  'Open MPI '[0-9]*) expect_text out "--mca odls_base_sigkill_timeout" ;;
+  MPICH\ [0-9]*) expect_no_text out --mca --oversubscribe --allow-run-as-root ;;
+  *) failed "the library is '$library', expected Open MPI or MPICH" ;;
+  esac
+}
+
+test_sigusr1_to_the_launcher_saves_and_the_run_continues() {
+  local pid
+  "${launch[@]}" -np 2 "$HEXAD" train tiny.yaml parallel.ep=2 train.steps=300 checkpoint.every=0 >out 2>err </dev/null &
+  pid=$!
+  wait_until has_steps run 3
+  kill -s USR1 "$pid"
+  code=0
+  wait "$pid" || code=$?
+  # After a signal, the launcher of MPICH 4.0 replaces the exit codes of ranks that end at the same time by 0.
+  [[ $library == MPICH* && $code -eq 0 ]] || expect_equal "$code" 75
+  expect_text err "saved: start the run again to continue"
+  expect 0 ranks 2 train tiny.yaml parallel.ep=2 train.steps=300 checkpoint.every=0
+  expect_text err "resumed from"
+}
+
+test_an_error_of_all_ranks_ends_the_job_with_its_code() {
+  expect 2 ranks 2 train tiny.yaml parallel.ep=3
+  expect_text err "parallel.ep"
+}
+
+# The variables are those that the launcher sets. In a program of the other library, each rank would be a job of its own.
+test_the_launcher_of_another_library_is_refused_by_name() {
+  case $library in
+  Open*)
+    PMI_SIZE=2 PMI_RANK=0 MPI_LOCALRANKID=0 expect 2 "$HEXAD" train tiny.yaml
+    expect_text err "the mpiexec of MPICH or Intel MPI (PMI_SIZE is '2', MPI_LOCALRANKID is '0') started this program"
+    ;;
+  *)
+    OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 expect 2 "$HEXAD" train tiny.yaml
+    expect_text err "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE is '2') started this program"
+    ;;
+  esac
+  expect_text err "which uses $library: start with "
+}
+
+run_tests "$@"

@@ -1,0 +1,113 @@
+// Repeated parts of a log, compared with parts that run again.
+#include "framework/device/meta/issue_part.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "framework/device/meta/meta_stream.h"
+
+namespace hexad::device {
+namespace {
+
+// A log with two lanes, to which a test issues operations.
+class Rank {
+ public:
+  int32_t kernel(Lane lane) { return log.add("kernel", "", lane, MemoryWork{1}); }
+  Event exchange() {
+    return Event::at(
+        log.mark(log.add("comm", "all_to_all", Lane::inter, CommunicationWork{.group = 0, .sent = 1, .received = 1})));
+  }
+
+  IssueLog log{IssueLog::Host::launches};
+  MetaStream compute{Lane::compute, &log}, inter{Lane::inter, &log}, copy{Lane::copy, &log};
+};
+
+// Runs `pass` three times on one rank. On another rank, runs it once, and repeats it. Compares both logs.
+template <class F>
+void expect_repeats(F&& pass) {
+  Rank runs, repeats;
+  for (int i = 0; i < 3; ++i) pass(runs);
+  IssuePart part;
+  repeats.log.start_part(part);
+  pass(repeats);
+  repeats.log.end_part();
+  ASSERT_TRUE(part.repeatable_after({}));
+  for (int i = 0; i < 2; ++i) repeats.log.repeat(part, {});
+  EXPECT_FALSE(runs.log.issues().empty());
+  EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
+}
+
+TEST(IssuePart, RepetitionWaitsForItsOwnOperations) {
+  expect_repeats([](Rank& r) {
+    r.kernel(Lane::compute);
+    r.inter.wait(r.compute.record());
+    const Event exchanged = r.exchange();
+    r.kernel(Lane::compute);
+    r.compute.wait(exchanged);
+    r.kernel(Lane::compute);
+  });
+}
+
+TEST(IssuePart, RepetitionWaitsForMarksThatWereEmptyInThePart) {
+  expect_repeats([](Rank& r) {
+    r.inter.wait(r.compute.record());  // the first pass has no operation before this mark
+    r.exchange();
+    r.kernel(Lane::compute);
+  });
+}
+
+TEST(IssuePart, RepetitionHasTheWaitsOfTheHost) {
+  expect_repeats([](Rank& r) {
+    r.kernel(Lane::copy);
+    r.copy.record().wait();
+    r.kernel(Lane::compute);
+  });
+}
+
+TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
+  Rank runs, repeats;
+  const auto forward = [](Rank& r) {
+    r.kernel(Lane::copy);
+    return r.copy.record();
+  };
+  const auto backward = [](Rank& r, const Event& copied) {
+    r.compute.wait(copied);
+    r.kernel(Lane::compute);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const Event copied = forward(runs);
+    runs.kernel(Lane::copy);
+    backward(runs, copied);
+  }
+
+  std::array<IssuePart, 2> parts;
+  repeats.log.start_part(parts[0]);
+  const Event copied = forward(repeats);
+  repeats.log.end_part();
+  repeats.kernel(Lane::copy);
+  repeats.log.start_part(parts[1]);
+  backward(repeats, copied);
+  repeats.log.end_part();
+  const IssuePart* const earlier = &parts[0];
+  EXPECT_FALSE(parts[1].repeatable_after({})) << "its mark belongs to the other part";
+  EXPECT_TRUE(parts[1].repeatable_after({&earlier, 1}));
+
+  const RepeatedPart repeated = repeats.log.repeat(parts[0], {});
+  repeats.kernel(Lane::copy);
+  repeats.log.repeat(parts[1], {&repeated, 1});
+  EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
+}
+
+TEST(IssuePart, PartsCannotContainParts) {
+  Rank r;
+  IssuePart outer, inner;
+  r.log.start_part(outer);
+  EXPECT_THROW(r.log.start_part(inner), std::logic_error);
+  EXPECT_THROW(r.log.repeat(inner, {}), std::logic_error);
+  r.log.end_part();
+  EXPECT_THROW(r.log.end_part(), std::logic_error);
+}
+
+}  // namespace
+}  // namespace hexad::device

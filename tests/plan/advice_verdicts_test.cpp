@@ -1,0 +1,77 @@
+// Comparison of the papers' advice with a run's choice.
+#include "tools/plan/advice_verdicts.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+
+#include "tests/training/test_folder.h"
+#include "tests/training/training.h"
+#include "tools/plan/cluster.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace train;
+using namespace verify;
+namespace {
+
+using namespace plan;
+
+// Calls `check` on 4 ranks with the comparison of a choice that the prediction alone makes for `keys`.
+void compare_choice(std::vector<std::string> keys, const std::function<void(const telemetry::ChoiceMetrics&)>& check) {
+  const Scratch folder;
+  std::ofstream(folder / "cluster.yaml") << to_yaml(default_cluster(1, 4));
+  keys.insert(keys.end(), {"parallel.tp=2", "parallel.ep=2", "schedule.profile=" + (folder / "cluster.yaml"),
+                           "schedule.moe.trial_share=0", "train.precision=f32"});
+  const Recipe recipe = small_recipe(keys);
+  on_ranks(4, [&](const comm::ProcessGroup& world) {
+    TrainingRun run(recipe, world);
+    const Predictor predictor(recipe, run.instance.mesh);
+    const ScheduleChoice choice(recipe, run.instance, predictor, world);
+    ASSERT_TRUE(choice.made());
+    const telemetry::ChoiceMetrics all = compare_advice(recipe, run.instance, predictor, world, choice);
+    EXPECT_EQ(all.schedule, moe::to_string(choice.current().schedule));
+    EXPECT_EQ(all.measured_seconds, 0) << "nothing was tried";
+    ASSERT_EQ(all.advice.size(), 4u);
+    check(all);
+  });
+}
+
+TEST(AdviceVerdicts, CompareEveryAdviserWithThePrediction) {
+  compare_choice({"schedule.moe.duplicates=auto", "schedule.moe.overlap=auto", "schedule.moe.chunk_by=auto"},
+                 [](const telemetry::ChoiceMetrics& all) {
+                   for (const telemetry::AdviceMetrics& a : all.advice) {
+                     EXPECT_TRUE(a.verdict == "right" || a.verdict == "wrong") << plan::to_string(a);
+                     EXPECT_FALSE(a.measured);
+                     EXPECT_TRUE(moe::schedule_named(a.schedule)) << a.schedule;
+                     if (a.verdict == "right") {
+                       EXPECT_EQ(a.slower, 0) << a.adviser;
+                     }
+                   }
+                 });
+}
+
+TEST(AdviceVerdicts, AreOmittedIfTheRecipeSetsAnotherValue) {
+  compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"},
+                 [](const telemetry::ChoiceMetrics& all) {
+                   for (const telemetry::AdviceMetrics& a : all.advice) {
+                     if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
+                     EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
+                     EXPECT_FALSE(a.reason.empty());
+                     EXPECT_TRUE(a.schedule.empty());
+                   }
+                 });
+}
+
+TEST(AdviceVerdicts, AreDescribedInOneLine) {
+  EXPECT_EQ(plan::to_string(telemetry::AdviceMetrics{
+                .adviser = "Parm", .schedule = "chunks 4", .verdict = "wrong", .slower = 0.125, .measured = true}),
+            "Parm: wrong, 12.5% slower (measured) than the choice: chunks 4");
+  EXPECT_EQ(plan::to_string(telemetry::AdviceMetrics{.adviser = "MoNTA", .verdict = "none", .reason = "needs tp"}),
+            "MoNTA: no advice: needs tp");
+}
+
+}  // namespace
+}  // namespace hexad::tests

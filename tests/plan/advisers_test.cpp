@@ -1,0 +1,157 @@
+// Advice of the papers' algorithms at given rates.
+#include "tools/plan/advisers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace hexad::plan {
+namespace {
+
+using moe::ChunkBy;
+using moe::Duplicates;
+using moe::MoeSchedule;
+using moe::Overlap;
+using schedule::Rates;
+using schedule::TaskKind;
+using schedule::TimeCurve;
+
+// Returns a curve with a point for each power of four from 1 KiB to 1 GiB.
+TimeCurve sampled(double latency, double per_second) {
+  TimeCurve curve;
+  for (double size = 1024; size <= 1 << 30; size *= 4) curve.points.push_back({size, latency + size / per_second});
+  return curve;
+}
+
+// A layer on 4 ep groups of 2 tensor-parallel ranks, whose experts are whole.
+AdvisedLayer layer() {
+  return {.sequences = 4,
+          .tokens = 1024,
+          .hidden = 512,
+          .expert_hidden = 1024,
+          .experts = 16,
+          .top_k = 2,
+          .local_experts = 4,
+          .ep = {"ep", 4, true},
+          .tp = {"tp", 2, false},
+          .ep_etp = {"experts", 4, true}};
+}
+
+// Returns rates with links between nodes for ep and experts, a link inside a node for tp, and products.
+Rates rates(const TimeCurve& between_nodes, const TimeCurve& inside, double flops = 1e11) {
+  Rates r;
+  r.compute.fill(sampled(1e-6, flops));
+  r.copy = sampled(1e-6, 1e10);
+  r.links = {{TaskKind::all_to_all, "ep", 4, true, between_nodes},
+             {TaskKind::all_to_all, "experts", 4, true, between_nodes},
+             {TaskKind::all_gather, "tp", 2, false, inside}};
+  return r;
+}
+
+MoeSchedule advised(const AdvisedLayer& l, const Rates& r, std::string_view adviser) {
+  for (const Advice& a : advice(l, r, {}, {moe::ReuseStrategy::none}))
+    if (a.adviser == adviser) {
+      EXPECT_TRUE(a.schedule) << adviser << ": " << a.silence;
+      return a.schedule.value_or(MoeSchedule{});
+    }
+  ADD_FAILURE() << "there is no adviser " << adviser;
+  return {};
+}
+
+TEST(Advisers, AreAskedInAFixedOrder) {
+  std::vector<std::string_view> names;
+  for (const Advice& a : advice(layer(), rates(sampled(1e-5, 1e9), sampled(1e-6, 1e10)), {}, {}))
+    names.push_back(a.adviser);
+  EXPECT_EQ(names, (std::vector<std::string_view>{"MoNTA", "Parm", "EPS-MoE", "MPMoE"}));
+}
+
+TEST(Advisers, MontaPipelinesLargeExchangesAndNotSmallOnes) {
+  const MoeSchedule large = advised(layer(), rates(sampled(1e-6, 1e9), sampled(1e-6, 2e9)), "MoNTA");
+  EXPECT_EQ(large.duplicates, Duplicates::drop);
+  EXPECT_EQ(large.overlap, Overlap::a2a_allgather) << "the all-to-all takes longer than all-gather and copy together";
+  EXPECT_GT(large.chunks, 2);
+  const MoeSchedule even = advised(layer(), rates(sampled(1e-6, 1e9), sampled(1e-6, 1.4e9)), "MoNTA");
+  EXPECT_EQ(even.overlap, Overlap::a2a_allgather_copy) << "all-gather and copy together would take longest";
+  const MoeSchedule costly = advised(layer(), rates(sampled(1, 1e9), sampled(1e-6, 2e9)), "MoNTA");
+  EXPECT_EQ(costly.overlap, Overlap::sequential) << "a second of latency forbids a second chunk";
+  EXPECT_EQ(costly.chunks, 1);
+}
+
+TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
+  const TimeCurve exchange = sampled(1e-4, 1e9), gather = sampled(1e-4, 2e9);
+  const MoeSchedule s = advised(layer(), rates(exchange, gather), "MoNTA");
+  // The same times by equation, without efficiencies: a chunk of x bytes takes latency + sent / rate.
+  const double volume = 4.0 * 1024 * 512 * 2 * 4;
+  const auto seconds = [&](int64_t n) {
+    const double x = volume / static_cast<double>(n);
+    const double aa = exchange.seconds(x / 2 * 3 / 4), ag = gather.seconds(x / 2),
+                 copy = sampled(1e-6, 1e10).seconds(x);
+    return aa + ag + copy + static_cast<double>(n - 1) * std::max({aa, ag, copy});
+  };
+  int64_t best = 1;
+  for (int64_t n = 2; n <= 16; ++n)
+    if (seconds(n) < seconds(best)) best = n;
+  ASSERT_GT(best, 1);
+  EXPECT_EQ(s.chunks, best);
+}
+
+TEST(Advisers, ParmChoosesByTheGatheredVolume) {
+  // S1 gathers a token once, S2 each of its top_k results, but beside the all-to-all.
+  const MoeSchedule fast_gather = advised(layer(), rates(sampled(1e-5, 1e8), sampled(1e-6, 1e11)), "Parm");
+  const MoeSchedule slow_gather = advised(layer(), rates(sampled(1e-6, 1e11), sampled(1e-5, 1e8)), "Parm");
+  EXPECT_EQ(slow_gather.duplicates, Duplicates::pause_before_gate);
+  EXPECT_EQ(slow_gather.chunks, 1);
+  EXPECT_EQ(fast_gather.duplicates, Duplicates::pause_after_gate);
+  EXPECT_EQ(fast_gather.overlap, Overlap::a2a_allgather);
+  EXPECT_EQ(fast_gather.chunks, 4) << "a phase for each rank of the all-to-all";
+}
+
+TEST(Advisers, EpsDividesExpertsOnlyWithinItsConditions) {
+  const MoeSchedule cheap = advised(layer(), rates(sampled(1e-6, 1e9), sampled(1e-6, 1e10)), "EPS-MoE");
+  EXPECT_EQ(cheap.chunk_by, ChunkBy::experts);
+  EXPECT_EQ(cheap.chunks, 4) << "with hardly any overhead, every expert is a group";
+  const MoeSchedule costly = advised(layer(), rates(sampled(0.1, 1e9), sampled(1e-6, 1e10)), "EPS-MoE");
+  EXPECT_EQ(costly.chunk_by, ChunkBy::none);
+}
+
+TEST(Advisers, MpmoePipelinesIfCommunicationAndProductsAreBalanced) {
+  const MoeSchedule s = advised(layer(), rates(sampled(1e-5, 1e9), sampled(1e-6, 1e10)), "MPMoE");
+  EXPECT_EQ(s.chunk_by, ChunkBy::tokens);
+  EXPECT_GE(s.chunks, 2);
+  const MoeSchedule latency = advised(layer(), rates(sampled(1, 1e9), sampled(1e-6, 1e10)), "MPMoE");
+  EXPECT_EQ(latency.chunk_by, ChunkBy::none);
+  EXPECT_EQ(latency.chunks, 1);
+}
+
+TEST(Advisers, AreSilentWithoutTheirCurvesOrTheirParallelism) {
+  Rates r = rates(sampled(1e-5, 1e9), sampled(1e-6, 1e10));
+  r.links.pop_back();
+  r.other_links = {sampled(1e-5, 1e9), sampled(1e-5, 1e9)};  // assumed links do not count
+  const auto without_gather = advice(layer(), r, {}, {moe::ReuseStrategy::none});
+  EXPECT_EQ(without_gather[0].silence, "the profile has no all_gather of group tp (2 ranks)");
+  EXPECT_EQ(without_gather[1].silence, without_gather[0].silence);
+  EXPECT_TRUE(without_gather[2].schedule && without_gather[3].schedule) << "they need only the all-to-all";
+  AdvisedLayer alone = layer();
+  alone.ep.ranks = alone.tp.ranks = alone.ep_etp.ranks = 1;
+  for (const Advice& a : advice(alone, r, {}, {moe::ReuseStrategy::none})) {
+    EXPECT_FALSE(a.schedule) << a.adviser;
+    EXPECT_NE(a.silence.find("needs "), std::string::npos) << a.adviser << ": " << a.silence;
+    EXPECT_FALSE(a.keys.empty()) << a.adviser << " decides the same keys on a rank with other rates";
+  }
+}
+
+TEST(Advice, AgreesIfTheKeysOfItsPaperAreEqual) {
+  Advice advice{.adviser = "Parm", .keys = {"duplicates"}, .schedule = MoeSchedule{}};
+  MoeSchedule chosen;
+  chosen.chunk_by = ChunkBy::tokens, chosen.chunks = 4;
+  EXPECT_TRUE(advice.agrees_with(chosen)) << "Parm's algorithm does not decide chunks";
+  chosen.duplicates = Duplicates::drop;
+  EXPECT_FALSE(advice.agrees_with(chosen));
+  advice.schedule.reset();
+  EXPECT_FALSE(advice.agrees_with(chosen));
+}
+
+}  // namespace
+}  // namespace hexad::plan

@@ -1,0 +1,141 @@
+// Records of steps whose middle micro-batches are repeated, compared with records of steps that run all micro-batches.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/training/training.h"
+#include "tools/plan/run_on_meta.h"
+#include "tools/plan/step_record.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int64_t micro_batches = 9;
+
+Recipe recipe_with(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all{"model.hidden=64", "model.layers=4", "train.precision=f32", "batch.micro=1"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return small_recipe(all);
+}
+
+void expect_equal(const StepRecord& expected, const StepRecord& actual) {
+  ASSERT_EQ(expected.issues.size(), actual.issues.size());
+  EXPECT_TRUE(expected.groups == actual.groups);
+  for (size_t i = 0; i < expected.issues.size(); ++i) {
+    const device::Issue &a = expected.issues[i], &b = actual.issues[i];
+    ASSERT_TRUE(a == b) << "operation " << i << " is " << b.family << '.' << b.name << " in " << actual.where(b)
+                        << ", after " << testing::PrintToString(b.after) << "; expected " << a.family << '.' << a.name
+                        << " in " << expected.where(a) << ", after " << testing::PrintToString(a.after);
+  }
+  ASSERT_EQ(expected.spans.size(), actual.spans.size());
+  for (size_t s = 0; s < expected.spans.size(); ++s) {
+    ASSERT_EQ(expected.spans[s].name, actual.spans[s].name) << "span " << s;
+    ASSERT_EQ(expected.spans[s].around, actual.spans[s].around) << "span " << s << ": " << expected.spans[s].name;
+  }
+}
+
+// Returns the record of a step, after a step that all runs begin with and an equal step, whose gathers of weights the
+// recorded step hides under ZeRO-1.
+StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load) {
+  const train::Extensions extensions;
+  RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);
+  run.follow_spans();
+  run.step(1);
+  run.step(micro_batches);
+  return record_step(run, micro_batches, rank);
+}
+
+StepRecord run_few(const Recipe& r, int world, int rank, const RoutingLoad& load) {
+  const train::Extensions extensions;
+  RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);
+  run.follow_spans();
+  run.repeat_passes();
+  run.step(micro_batches);
+  const int64_t before = run.repeated_passes();
+  StepRecord record = record_step(run, micro_batches, rank);
+  EXPECT_GE(run.repeated_passes() - before, 2 * (micro_batches - 2))
+      << "a forward and a backward of each middle micro-batch";
+  return record;
+}
+
+struct Case {
+  std::string name;
+  int ranks;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class RepeatedPasses : public testing::TestWithParam<Case> {};
+
+TEST_P(RepeatedPasses, GiveTheRecordOfTheWholeStep) {
+  for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda}) {
+    Recipe r = recipe_with(GetParam().overrides);
+    r.device = device;
+    ASSERT_TRUE(has_equal_passes(r, RoutingLoad::even));
+    for (const int rank : std::set{0, GetParam().ranks / 2, GetParam().ranks - 1}) {
+      SCOPED_TRACE(base::cat("rank ", rank, ", device ", static_cast<int>(device)));
+      expect_equal(run_all(r, GetParam().ranks, rank, RoutingLoad::even),
+                   run_few(r, GetParam().ranks, rank, RoutingLoad::even));
+    }
+  }
+}
+
+const std::string stages = "parallel.pp=2";
+
+INSTANTIATE_TEST_SUITE_P(
+    , RepeatedPasses,
+    testing::Values(
+        Case{"OneStage", 1, {}}, Case{"Stages", 2, {stages}}, Case{"ManyStages", 4, {"parallel.pp=4"}},
+        Case{"GPipe", 2, {stages, "schedule.pipeline.kind=gpipe"}},
+        Case{"Interleaved", 2, {stages, "schedule.pipeline.kind=interleaved"}},
+        Case{"DelayedWeights", 4, {"parallel.pp=4", "schedule.pipeline.kind=zb_h1"}},
+        Case{"Vee", 2, {stages, "schedule.pipeline.kind=zb_v"}}, Case{"Data", 4, {stages}},
+        Case{"Zero1", 4, {stages, "parallel.zero=1"}}, Case{"Experts", 4, {stages, "parallel.ep=2"}},
+        Case{"Chunks", 4, {stages, "parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}},
+        Case{"Context", 4, {stages, "parallel.cp=2"}}, Case{"Tensor", 4, {stages, "parallel.tp=2", "parallel.sp=true"}},
+        Case{"Blocks", 2, {stages, "recompute=block"}}, Case{"Norms", 2, {stages, "recompute=norms"}},
+        Case{"Offload", 2, {stages, "offload.activations=true", "offload.min_bytes=0"}},
+        Case{"Prediction", 2, {stages, "model.prediction_blocks=1"}},
+        Case{"Windows", 2, {stages, "model.window=3", "model.full_attention_every=2"}},
+        Case{"Tied", 2, {stages, "model.tied_embedding=true"}},
+        Case{"TiedOnOneRank", 2, {stages, "schedule.pipeline.kind=zb_v", "model.tied_embedding=true"}},
+        Case{"RoundedGradients", 4, {stages, "train.precision=bf16", "optim.grad_dtype=bf16"}}),
+    [](const auto& c) { return c.param.name; });
+
+TEST(RepeatedPassesOfALoad, GiveTheRecordOfTheWholeStep) {
+  const Recipe r = recipe_with({stages, "parallel.ep=2", "model.moe.routing=balanced"});
+  for (const RoutingLoad& load :
+       {RoutingLoad(RoutingLoad::p99), RoutingLoad(ExpertShares(4, std::vector<double>{0.4, 0.3, 0.2, 0.1}))}) {
+    ASSERT_TRUE(has_equal_passes(r, load));
+    expect_equal(run_all(r, 4, 0, load), run_few(r, 4, 0, load));
+  }
+}
+
+TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
+  const Recipe r = recipe_with({"parallel.pp=4"});
+  const std::vector<int64_t> counts{micro_batches, 6};
+  const mesh::Layout layout(r.parallel.sizes(), 4);
+  const std::vector<StepRecord> records = record_steps(r, {}, layout, 1, RoutingLoad::even, counts);
+  ASSERT_EQ(records.size(), 2U);
+  expect_equal(run_all(r, 4, 1, RoutingLoad::even), records[0]);
+  EXPECT_LT(records[1].issues.size(), records[0].issues.size());
+}
+
+TEST(EqualPasses, AreNotAssumedIfMicroBatchesMayDiffer) {
+  EXPECT_TRUE(has_equal_passes(recipe_with({stages}), RoutingLoad::even));
+  for (const char* zero : {"parallel.zero=2", "parallel.zero=3"})
+    EXPECT_FALSE(has_equal_passes(recipe_with({stages, zero}), RoutingLoad::even)) << zero;
+  EXPECT_FALSE(has_equal_passes(recipe_with({stages, "model.moe.routing=zipf"}), RoutingLoad::even));
+  Recipe pairs = recipe_with({stages});
+  pairs.schedule.pipeline.overlap = pp::Overlap::micro_batches;
+  EXPECT_FALSE(has_equal_passes(pairs, RoutingLoad::even));
+  Recipe other = recipe_with({stages});
+  other.model.moe.router = "a program's router";
+  EXPECT_FALSE(has_equal_passes(other, RoutingLoad::even));
+}
+
+}  // namespace
+}  // namespace hexad::tests

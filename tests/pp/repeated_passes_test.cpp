@@ -1,0 +1,111 @@
+// Choice of the passes that are recorded, repeated and run. tests/plan/repeated_passes_test.cpp compares whole steps.
+#include "parallel/pp/repeated_passes.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "framework/device/meta/meta_stream.h"
+
+namespace hexad::pp {
+namespace {
+
+using device::IssueLog;
+using device::Lane;
+using Kind = Action::Kind;
+
+std::vector<Action> actions_of(PipelineKind kind, int micro_batches) {
+  PipelineConfig config;
+  config.kind = kind;
+  return make_schedule(config, 1, micro_batches).ranks[0];
+}
+
+void add_kernel(IssueLog& log) { log.add("kernel", "", Lane::compute, device::MemoryWork{1}); }
+
+// Records a forward and a backward of one kernel each.
+void record(RepeatedPasses& passes, IssueLog& log) {
+  passes.begin(actions_of(PipelineKind::gpipe, RepeatedPasses::recorded_micro_batches),
+               RepeatedPasses::recorded_micro_batches);
+  for (const Kind kind : {Kind::forward, Kind::backward}) {
+    passes.start(kind, 0);
+    add_kernel(log);
+    passes.end(kind, 0);
+  }
+  passes.end_recording();
+}
+
+TEST(RepeatedPasses, RecordTheMicroBatchInTheMiddle) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  passes.begin(actions_of(PipelineKind::gpipe, 3), 3);
+  EXPECT_EQ((std::vector<bool>{passes.records(0), passes.records(1), passes.records(2)}),
+            (std::vector<bool>{false, true, false}));
+  EXPECT_FALSE(passes.repeats(1)) << "nothing is recorded yet";
+}
+
+TEST(RepeatedPasses, RepeatAllMicroBatchesExceptTheFirstAndTheLast) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  record(passes, log);
+  for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
+    passes.begin(actions_of(kind, 4), 4);
+    for (int micro = 0; micro < 4; ++micro) {
+      EXPECT_EQ(passes.repeats(micro), micro == 1 || micro == 2) << name_of(kind) << ", micro-batch " << micro;
+      EXPECT_FALSE(passes.records(micro));
+    }
+  }
+  const size_t before = log.issues().size();
+  passes.repeat(Kind::forward, 0, 1), passes.repeat(Kind::backward, 0, 1);
+  EXPECT_EQ(log.issues().size(), before + 2);
+  EXPECT_EQ(passes.repeated(), 2);
+}
+
+TEST(RepeatedPasses, RunPassesOfKindsThatWereNotRecorded) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  record(passes, log);
+  passes.begin(actions_of(PipelineKind::zb_h1, 4), 4);
+  EXPECT_FALSE(passes.repeats(1));
+}
+
+TEST(RepeatedPasses, AreNotRecordedIfTheLastMicroBatchDoesNotContributeLast) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  std::vector<Action> actions = actions_of(PipelineKind::gpipe, 3);
+  std::swap(actions[4], actions[5]);  // the backwards of micro-batches 1 and 2
+  passes.begin(actions, 3);
+  EXPECT_FALSE(passes.records(1));
+}
+
+TEST(RepeatedPasses, RunIfTheLastMicroBatchDoesNotContributeLast) {
+  IssueLog log(IssueLog::Host::launches);
+  RepeatedPasses passes(log);
+  record(passes, log);
+  std::vector<Action> actions = actions_of(PipelineKind::gpipe, 3);
+  passes.begin(actions, 3);
+  EXPECT_TRUE(passes.repeats(1));
+  std::swap(actions[4], actions[5]);  // the backwards of micro-batches 1 and 2
+  passes.begin(actions, 3);
+  EXPECT_FALSE(passes.repeats(1));
+}
+
+TEST(RepeatedPasses, RunIfARecordedPassWaitsForAnotherMicroBatch) {
+  IssueLog log(IssueLog::Host::launches);
+  device::MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
+  RepeatedPasses passes(log);
+  add_kernel(log);
+  const device::Event before = compute.record();
+  passes.begin(actions_of(PipelineKind::gpipe, 3), 3);
+  passes.start(Kind::forward, 0);
+  inter.wait(before);
+  passes.end(Kind::forward, 0);
+  passes.start(Kind::backward, 0);
+  passes.end(Kind::backward, 0);
+  passes.end_recording();
+  passes.begin(actions_of(PipelineKind::gpipe, 3), 3);
+  EXPECT_FALSE(passes.repeats(1));
+}
+
+}  // namespace
+}  // namespace hexad::pp

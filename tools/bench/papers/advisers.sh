@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Prints which advisers were right, over a table of runs. An adviser is the algorithm of a paper (MoNTA's Algorithms 1 to
+# 3, Parm's Algorithm 1, EPS-MoE's number of groups, MPMoE's paradigms) that a run with schedule.moe choices `auto` and a
+# schedule.profile asks (docs/auto-schedules.md). Measures nothing.
+#
+#   tools/bench/papers/advisers.sh RUN...
+#
+# RUN: folder of a run, with metrics.jsonl, in which the program chose a schedule.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+. "$root/tools/bench/common.sh"
+
+case ${1:-} in
+'' | -*) usage ;;
+esac
+rows=$(mktemp)
+trap 'rm -f "$rows"' EXIT
+for run in "$@"; do
+  [ -r "$run/metrics.jsonl" ] || usage "$run/metrics.jsonl: no such file; expected the folder of a run"
+  awk -v run="$run" -f "$root/tools/bench/papers/advice_rows.awk" "$run/metrics.jsonl" >>"$rows"
+done
+[ -s "$rows" ] || usage "no run has schedule_choice in metrics.jsonl: no schedule was auto, or there was no schedule.profile"
+cd "$root"
+awk -f tools/bench/median.awk -f tools/bench/papers/advisers.awk "$rows"

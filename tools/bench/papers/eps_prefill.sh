@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Measures EPS-MoE's Tables 1 to 4, scaled: time to first token and tokens per second of prefill, for models like
+# DeepSeek-V2 (attention DP, experts EP), Mixtral and DBRX (attention TP; experts TP, or EP in groups) and Arctic
+# (attention DP, a dense MLP parallel to the experts). Uses the recipes recipes/steps/eps-*.yaml, which say what was
+# scaled, on two emulated nodes of one rank each (tools/testbed/two_nodes.sh). Also measures chunked prefill of the
+# longest prompts of DeepSeek-V2's shape. Prints each table beside the paper's, and the rows.
+#
+#   tools/bench/papers/eps_prefill.sh [--rate 200mbit] [--fast 1600mbit] [--rounds 3] [--output FOLDER]
+#
+# --rate: link between the nodes for DeepSeek-V2's shape, whose experts keep their width. --fast: link for the other
+# models, whose experts are about eight times as narrow as the published ones, so that the ratio of communication to
+# computation stays the same. --output: keeps rows in FOLDER; a later call with the same settings measures only what is
+# missing. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD.
+set -euo pipefail
+cd "$(dirname "$0")/../../.."
+. tools/bench/common.sh
+
+rate=200mbit fast=1600mbit rounds=3 output=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rate) rate=${2:?} ;;
+  --fast) fast=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  *) usage ;;
+  esac
+  shift 2
+done
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+kept=${output:-$scratch}
+keep_settings "$kept" "$rate for DeepSeek-V2, $fast for the others, rounds $rounds"
+
+machine
+echo "testbed:   2 nodes of one rank and one core; between them $rate for DeepSeek-V2's shape, $fast for the others"
+echo "rounds:    $rounds"
+touch "$kept/rows"
+
+# measure MODEL LAYOUT RATE ARGUMENT...: adds rows for a model under all schedules of the arguments, unless they are
+# stored.
+measure() {
+  local model=$1 layout=$2 link=$3
+  ! grep -qF "$model"$'\t'"$layout"$'\t' "$kept/rows" || return 0
+  tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$link" "$hexad" bench prefill "recipes/steps/eps-$model.yaml" \
+    --rounds "$rounds" --json "${@:4}" >"$scratch/prefill.json"
+  awk -f tools/bench/papers/prefill_rows.awk -v model="$model" -v layout="$layout" "$scratch/prefill.json" |
+    cat "$kept/rows" - >"$kept/rows.new"
+  mv "$kept/rows.new" "$kept/rows"
+}
+
+# groups PN...: sets the array `schedules` to the base (one group, grouped products), one group with EPS-MoE's products,
+# and each PN.
+groups() {
+  local n
+  schedules=(--schedule base:rows=token --schedule pn1:rows=token,gemms=by_load)
+  for n in "$@"; do schedules+=(--schedule "pn$n:chunk_by=experts,chunks=$n,rows=token,gemms=by_load"); done
+}
+# prompts PROMPTSxTOKENS...: sets the array `prompts`.
+prompts() { prompts=("${@/#/--prompts=}"); }
+
+groups 5 20
+prompts 16x64 8x128 4x256 2x512
+measure deepseek-v2 dp+ep "$rate" "${schedules[@]}" "${prompts[@]}"
+for chunk in 256 128 64; do
+  measure deepseek-v2 "chunk$chunk" "$rate" "${schedules[@]}" --prompts=2x512 --chunk "$chunk"
+done
+all_tp=(parallel.etp=2 parallel.ep=1 parallel.sp=false --schedule base:duplicates=replicated,rows=token)
+groups 2
+prompts 2x64 2x128 2x256 2x512 4x64 4x128 4x256 8x64 8x128 16x64
+measure mixtral tp+tp "$fast" "${prompts[@]}" "${all_tp[@]}"
+measure mixtral tp+ep "$fast" "${schedules[@]}" "${prompts[@]}"
+prompts 2x16 2x32 2x64 2x128 4x16 4x32 4x64 4x128 8x16 8x32 8x64
+measure dbrx tp+tp "$fast" "${prompts[@]}" "${all_tp[@]}"
+measure dbrx tp+ep "$fast" "${schedules[@]}" "${prompts[@]}"
+groups 4 8
+prompts 2x64 2x128 4x64 4x128
+measure arctic dp+ep "$fast" "${schedules[@]}" "${prompts[@]}"
+
+awk -f tools/bench/median.awk -f tools/bench/papers/eps_prefill.awk "$kept/rows"
+printf '\nmodel, layout, data-parallel ranks, schedule, prompts of a data-parallel rank, tokens of a prompt, tokens of a prompt\n'
+printf 'in a pass, round, seconds to the first tokens\n'
+cat "$kept/rows"

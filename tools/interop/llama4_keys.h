@@ -1,0 +1,19 @@
+// Config keys of Llama 4 that determine the attention of its blocks: chunks, blocks without rotary positions, and the
+// temperature of their queries.
+#pragma once
+
+#include <string>
+
+#include "tools/interop/layer_pattern.h"
+
+namespace hexad::interop {
+
+/// Config keys that read_llama4() reads.
+std::vector<std::string_view> llama4_config_keys();
+/// Sets model.no_rotary_every, model.temperature, model.attention_chunk, model.full_attention_every and model.qk_norm.
+/// model.layers must already be set. Throws Error(data) beginning with `where` if these keys cannot describe `config`.
+void read_llama4(const Json& config, ModelKeys& keys, const std::string& where);
+/// Writes the keys that read_llama4() reads.
+void write_llama4(OrderedJson& config, const ModelKeys& keys);
+
+}  // namespace hexad::interop

@@ -1,0 +1,25 @@
+// Comparison of the papers' advice with the schedule that a run chose.
+#pragma once
+
+#include "framework/telemetry/metrics.h"
+#include "tools/plan/advisers.h"
+#include "tools/plan/schedule_choice.h"
+
+namespace hexad::plan {
+
+/// Returns the MoE layer of a recipe on this rank, with the groups of `mesh`.
+AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
+
+/// Asks all advisers and compares their schedules with the choice, which must be made. Collective.
+///
+/// An adviser is right if the choice has the advised values of the keys that it decides, or if the advised schedule was
+/// tried and its times are indistinct from those of the choice. There is no verdict if the adviser is silent, if the
+/// advised schedule is illegal in this layout, or if the recipe sets another value.
+telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train::ModelInstance& instance,
+                                        const Predictor& predictor, const comm::ProcessGroup& world,
+                                        const ScheduleChoice& choice);
+
+/// Returns "MoNTA: wrong, 12.0% slower (measured) than the choice: duplicates drop, ...".
+std::string to_string(const telemetry::AdviceMetrics& advice);
+
+}  // namespace hexad::plan

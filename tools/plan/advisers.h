@@ -1,0 +1,61 @@
+// Advice of the papers' own algorithms on the schedule of an MoE layer, at measured rates. A run with open choices
+// compares this advice with the schedule that it chooses (docs/auto-schedules.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/schedule/rates.h"
+#include "layers/moe/schedule/moe_schedule.h"
+
+namespace hexad::plan {
+
+/// Group of ranks, as schedule::Rates::Link names it.
+struct AdvisedGroup {
+  std::string name;
+  int ranks = 1;
+  bool crosses_nodes = false;
+};
+
+/// An MoE layer and a micro-batch of one rank.
+struct AdvisedLayer {
+  double sequences = 1, tokens = 1;      // sequences of the micro-batch; tokens of a sequence on a tp group
+  double hidden = 1, expert_hidden = 1;  // widths of the model and of a whole expert
+  double experts = 1, top_k = 1;
+  double capacity_factor = 1;
+  double bytes_per_element = 4;
+  double products = 2;  // matrix products of an expert: 3 for SwiGLU
+  int64_t local_experts = 1;
+  int64_t etp = 1;
+  AdvisedGroup ep, tp, ep_etp;  // ep_etp: the ranks of both, Parm's EP&ESP group
+};
+
+/// Advice of one paper. Either `schedule` or `silence` is set. `adviser` and `keys` are the same on all ranks, whatever
+/// the rates of a rank.
+struct Advice {
+  std::string_view adviser;
+  std::vector<std::string_view> keys{};  // keys of schedule.moe that the paper's algorithm decides
+  std::optional<moe::MoeSchedule> schedule{};
+  std::string silence{};  // reason why the paper's algorithm cannot be asked
+
+  /// True if `chosen` has the advised values of all `keys`.
+  bool agrees_with(const moe::MoeSchedule& chosen) const;
+};
+
+/// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser sets the choices that its paper's
+/// algorithm makes, and those that the paper presumes, in `usual`:
+///
+///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the smallest measured
+///            all-to-all
+///   Parm     Algorithm 1: duplicates (S1 or S2); S2 returns rows in phases
+///   EPS-MoE  the number of expert groups with the largest gain L(N) - R(N), if both conditions hold, else no groups.
+///            R(N) is a line through the extra time of communication in N groups
+///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least time of the paradigms
+///
+/// Only measured links are used (Rates::links). An adviser is silent if its links are not measured.
+std::vector<Advice> advice(const AdvisedLayer& layer, const schedule::Rates& rates, const moe::MoeSchedule& usual,
+                           const std::vector<moe::ReuseStrategy>& reuse);
+
+}  // namespace hexad::plan

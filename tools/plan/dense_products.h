@@ -1,0 +1,18 @@
+// Measured GEMMs with one kernel call for each expert, beside those with one call for all experts.
+#pragma once
+
+#include "tools/plan/cluster.h"
+
+namespace hexad::plan {
+
+/// Forward products of one shape, measured in both ways.
+struct DenseAndGrouped {
+  const MeasuredProduct* dense = nullptr;
+  const MeasuredProduct* grouped = nullptr;
+};
+
+/// Returns the measurements of the shape whose weight is nearest to `weight` elements, as a ratio. If `weight` is 0, it
+/// returns those of the largest weight. Both pointers are null if the cluster has no such pair of this element type.
+DenseAndGrouped nearest_dense(const Cluster& cluster, Element element, double weight);
+
+}  // namespace hexad::plan

@@ -1,0 +1,64 @@
+// Cores or nodes for runs of an experiment that execute at the same time. Each run has places of its own, so that it
+// takes as long as it would take alone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/scale/point_forecast.h"
+#include "tools/scale/points.h"
+
+namespace hexad::scale {
+
+/// Places for runs.
+///   - cores: cores of this machine, each given by the processors of the core, such as "0" or "0,4"
+///   - nodes: nodes of a Slurm allocation, given by their names
+struct Room {
+  enum class Kind : uint8_t { cores, nodes };
+  Kind kind = Kind::cores;
+  std::vector<std::string> places{};
+  int64_t memory_bytes = 0;  // memory that all runs share; 0: each place has its own
+};
+
+/// Returns the room of this process: the nodes of its Slurm allocation or, outside of an allocation, the cores on which
+/// it may run.
+Room room_here();
+
+/// Returns the number of places that a run of the point takes. `ranks_per_node` is only used for nodes.
+int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node);
+
+/// Returns the reason why runs of these points cannot execute at the same time, as the end of a sentence about the key
+/// at_once; empty if at least two can. Runs must not share cores, GPUs, memory that they need, or links of a node.
+std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
+                            const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node);
+
+/// Free and taken places of a room.
+class Places {
+ public:
+  explicit Places(std::vector<std::string> places);
+
+  /// Takes the first `count` free places. Returns none, and takes nothing, if there are fewer.
+  std::optional<std::vector<std::string>> take(int64_t count);
+  /// Makes these places free again.
+  void give_back(const std::vector<std::string>& taken);
+
+ private:
+  std::vector<std::string> places_;
+  std::set<size_t> free_;  // indices
+};
+
+/// Returns the words of a command that starts `ranks` ranks on these places only.
+std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);
+
+/// Returns the hosts of a list as Slurm writes it: "n[0-2,07],login" has n0, n1, n2, n07 and login.
+std::vector<std::string> hosts_of(std::string_view list);
+/// Divides processors into cores. `folder` has the files of Linux's /sys/devices/system/cpu, which name the processors
+/// of a core. Processors without a file are cores of their own.
+std::vector<std::string> cores_of(const std::vector<int64_t>& processors, const std::filesystem::path& folder);
+
+}  // namespace hexad::scale
