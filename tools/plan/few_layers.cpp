@@ -102,10 +102,11 @@ std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tok
 }
 
 FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,
-                     const std::array<int64_t, 2>& contexts, RoutingLoad load)
+                     const std::array<int64_t, 2>& contexts, RoutingLoad load, std::shared_ptr<SharedByRuns> shared)
     : recipe_(std::move(r)),
       extensions_(extensions),
       load_(std::move(load)),
+      shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
       recorded_(std::make_unique<Recorded>(
           StepPrices(prices, nodes_of_stage(recipe_, prices.ranks_per_node(), world, stages)))),
       contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed))),
@@ -139,7 +140,8 @@ int FewLayers::rank_in(const mesh::Layout& layout) const {
 device::MemoryStats FewLayers::run_recorded() {
   const mesh::Layout all = layout();
   const int rank = rank_in(all);
-  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank());
+  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank(),
+                shared_);
   run.follow_spans();
   // Under ZeRO-3, an additional first step records the order in which weights are used.
   if (recipe_.parallel.zero == 3) run.step(2);
@@ -204,7 +206,7 @@ double FewLayers::growth_of_layers() const {
   std::array<double, 2> bytes{};
   for (size_t length = 0; length < 2; ++length) {
     few_words.model.context = recorded_contexts_[length];
-    RunOnMeta run(few_words, extensions_, all, rank_in(all), load_);
+    RunOnMeta run(few_words, extensions_, all, rank_in(all), load_, RunOnMeta::Record::nothing, {}, shared_);
     run.step(1);
     bytes[length] = temporary_of(run.instance().context.allocator()->stats());
   }

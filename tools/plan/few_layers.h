@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/plan/routing_model.h"
+#include "tools/plan/shared_by_runs.h"
 #include "tools/plan/step_prices.h"
 
 namespace hexad::plan {
@@ -31,9 +31,11 @@ class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of
   /// `world` ranks in `stages` stages. `contexts` has the two sequence lengths, ascending. If `load` gives the loads of
-  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object.
+  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object. `shared` are
+  /// results of other runs; null: none.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
-            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even);
+            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
+            std::shared_ptr<SharedByRuns> shared = nullptr);
 
   /// Returns the costs of a step with `sequences` sequences of `context` tokens in each micro-batch.
   FewLayersStep step(int64_t sequences, int64_t context);
@@ -62,6 +64,7 @@ class FewLayers {
   train::Recipe recipe_;  // in one pipeline stage; a micro-batch is one of the longer sequences
   const train::Extensions& extensions_;
   RoutingLoad load_;
+  std::shared_ptr<SharedByRuns> shared_;
   std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
   std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored

@@ -77,7 +77,7 @@ const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
         Recipe few = r;
         few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
         few.optim.freeze = kind.freeze;
-        return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_);
+        return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_, shared_);
       };
       models.of_kinds.push_back({of_periods(1), of_periods(2)});
     }

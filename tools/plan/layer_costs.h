@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,7 @@ class LayerCosts {
   const Prices prices_;
   const int64_t world_;
   const RoutingLoad load_;
+  const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
   std::map<std::string, Models> models_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
   // Growth of the layers' temporary memory, in bytes per token. It does not depend on ZeRO and placement.

@@ -113,7 +113,7 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
 }
 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                    RoutingLoad load, Wanted wanted) {
+                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
@@ -121,7 +121,7 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
   const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
-  RunOnMeta run(recipe, extensions, layout, rank, load);
+  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
   measured_step(run, std::min(all, gathers ? few : unit));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
@@ -192,13 +192,16 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
 }
 
 StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                        RoutingLoad load, Wanted wanted) {
-  return for_tokens(recipe, [&](const Recipe& r) { return run_step(r, extensions, layout, rank, load, wanted); });
+                        const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+  return for_tokens(with_stage_split(recipe, extensions),
+                    [&](const Recipe& r) { return run_step(r, extensions, layout, rank, load, wanted, shared); });
 }
 
 device::MemoryStats evaluation_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout,
                                        int rank) {
-  return for_tokens(recipe, [&](const Recipe& r) { return run_evaluation(r, extensions, layout, rank); }).memory;
+  return for_tokens(with_stage_split(recipe, extensions),
+                    [&](const Recipe& r) { return run_evaluation(r, extensions, layout, rank); })
+      .memory;
 }
 
 }  // namespace hexad::plan
