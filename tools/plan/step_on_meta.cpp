@@ -55,6 +55,22 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
+// True for a pipeline in which each rank repeats one forward and one backward of a micro-batch. Sent tensors are then
+// freed at once (pp::Transfers), so the memory of a rank depends only on its own actions.
+bool repeats_one_micro_batch(const Recipe& r) {
+  const pp::PipelineConfig pipeline = pipeline_of(r);
+  const bool of_kind = pipeline.kind == pp::PipelineKind::one_f_one_b || pipeline.kind == pp::PipelineKind::zb_h1;
+  return r.parallel.pp > 1 && of_kind && pipeline.overlap == pp::Overlap::none;
+}
+
+// Returns the number of micro-batches in flight on a rank of such a pipeline.
+int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
+  const int stages = layout.size(base::Axis::pp);
+  const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));
+  return pp::peak_activations(
+      pp::make_schedule(pipeline_of(r), stages, enough))[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))];
+}
+
 // Extrapolates the line through `less` and `more`. The result replaces `more`. Its distance from `less` is `times`
 // times the original distance.
 void extend(double& more, double less, double times) { more = less + (more - less) * times; }
@@ -120,12 +136,14 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
-  const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
+  const bool repeats = wanted == Wanted::memory && !gathers && repeats_one_micro_batch(recipe);
+  const int64_t fewer = (gathers ? 2 : 1) * unit,
+                few = repeats ? in_flight_on(rank, recipe, layout, all) + 2 : fewer + unit + all % unit;
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
-  measured_step(run, std::min(all, gathers ? few : unit));
+  measured_step(run, std::min({all, few, gathers ? few : unit}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
-  if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
+  if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
   // On GPUs, the host runs ahead, so the batch of the next step is in memory, too.
