@@ -8,6 +8,7 @@
 #include "framework/base/ordinal.h"
 #include "parallel/pp/program_check.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/plan/step_record.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/recipe/stages.h"
 
@@ -55,12 +56,13 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
   return in_flight(few) == in_flight(all);
 }
 
-// True for a pipeline in which each rank repeats one forward and one backward of a micro-batch. Sent tensors are then
-// freed at once (pp::Transfers), so the memory of a rank depends only on its own actions.
-bool repeats_one_micro_batch(const Recipe& r) {
-  const pp::PipelineConfig pipeline = pipeline_of(r);
-  const bool of_kind = pipeline.kind == pp::PipelineKind::one_f_one_b || pipeline.kind == pp::PipelineKind::zb_h1;
-  return r.parallel.pp > 1 && of_kind && pipeline.overlap == pp::Overlap::none;
+// True for a pipeline in which each rank repeats one forward and one backward of a micro-batch, and these are equal for
+// all micro-batches. Sent tensors are then freed at once (pp::Transfers), so the memory of a rank depends only on its
+// own actions.
+bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
+  const pp::PipelineKind kind = pipeline_of(r).kind;
+  const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
+  return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
 // Returns the number of micro-batches in flight on a rank of such a pipeline.
@@ -136,9 +138,9 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
-  const bool repeats = wanted == Wanted::memory && !gathers && repeats_one_micro_batch(recipe);
-  const int64_t fewer = (gathers ? 2 : 1) * unit,
-                few = repeats ? in_flight_on(rank, recipe, layout, all) + 2 : fewer + unit + all % unit;
+  const bool repeats = repeats_one_micro_batch(recipe, load);
+  const int64_t fewer = repeats ? in_flight_on(rank, recipe, layout, all) : (gathers ? 2 : 1) * unit,
+                few = fewer + (repeats ? 2 : unit + all % unit);
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
   measured_step(run, std::min({all, few, gathers ? few : unit}));
   if (few >= all) return measured_step(run, all);

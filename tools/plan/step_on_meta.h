@@ -27,8 +27,8 @@ struct StepOnMeta {
 /// buffers and records the order in which weights are used. Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
-///   micro-batches' tokens is added. For the memory of a rank under 1F1B and ZB-H1, two more micro-batches are run than
-///   are in flight on the rank, except with ZeRO-3. Traffic is extrapolated from this step and a step with fewer
+///   micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
+///   micro-batches are run than are in flight on the rank. Traffic is extrapolated from this step and a step with fewer
 ///   micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
 ///   of micro-batches. These numbers are large enough for memory to grow only by the tensors kept for backward. With
