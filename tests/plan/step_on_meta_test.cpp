@@ -1,4 +1,4 @@
-// Memory of steps of which only a few micro-batches are run, compared with steps that run all micro-batches.
+// Memory and traffic of steps of which only a few micro-batches are run, compared with steps that run all of them.
 #include "tools/plan/step_on_meta.h"
 
 #include <gtest/gtest.h>
