@@ -56,10 +56,11 @@ void Allocator::hold(int64_t bytes) {
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
+  add_locked(bytes, category);
+  if (listing_ == Live::not_listed) return;
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);
-  add_locked(bytes, category);
 }
 
 void Allocator::add_locked(int64_t bytes, Category category) {

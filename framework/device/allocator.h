@@ -33,19 +33,23 @@ class Allocator {
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
   /// Describes the blocks in use that occupy the most memory, one line per size and category: "  12 x 1.50 MiB
-  /// activation".
+  /// activation". Empty on a meta device, whose memory always suffices.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();
 
  protected:
-  void count(int64_t bytes, Category category);     // a negative number counts freed bytes
-  void hold(int64_t bytes);                         // sets MemoryStats::held; requires the mutex
-  int64_t accounted() const { return accounted_; }  // sum of all account() calls; requires the mutex
+  enum class Live : uint8_t { listed, not_listed };
+  /// `live` tells whether largest_blocks() lists the blocks in use, which takes time for each of them.
+  explicit Allocator(Live live = Live::listed) : listing_(live) {}
+
+  void count(int64_t bytes, Category category);         // a negative number counts freed bytes
+  void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
+  void hold(int64_t bytes);                             // sets MemoryStats::held; requires the mutex
+  int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
   mutable std::mutex mutex_;
 
  private:
-  void count_locked(int64_t bytes, Category category);
   void add_locked(int64_t bytes, Category category);
   struct Size {
     int64_t bytes;
@@ -57,6 +61,7 @@ class Allocator {
       return static_cast<size_t>(s.bytes) * category_count + static_cast<size_t>(s.category);
     }
   };
+  const Live listing_;
   MemoryStats stats_;
   int64_t accounted_ = 0;
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category

@@ -35,7 +35,7 @@ SpanLog::Records SpanLog::stop() {
 }
 
 void SpanLog::sample() {
-  if (recording_) records_.memory.push_back({now(), context_.used_memory()});
+  if (recording_ && !context_.meta()) records_.memory.push_back({now(), context_.used_memory()});
 }
 
 size_t SpanLog::begin(std::string name) {

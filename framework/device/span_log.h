@@ -43,7 +43,7 @@ class SpanLog {
   void start();
   /// Waits for the device, stops recording and returns the records. Ends the spans that are still open.
   Records stop();
-  /// Records the memory in use at this time.
+  /// Records the memory in use at this time. Does nothing on a meta device, on which no time passes between samples.
   void sample();
   /// Returns the index of the innermost open span; -1: none.
   int32_t innermost() const { return open_.empty() ? -1 : static_cast<int32_t>(open_.back()); }

@@ -110,6 +110,31 @@ TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   EXPECT_EQ(known.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 4, 4, 4, 8}));
 }
 
+// Layers and micro-batches with equal routing sort the same slots.
+TEST(MetaKernels, SortEqualSlotsOnce) {
+  Meta m;
+  const auto sorted = [&](const std::vector<int32_t>& ids, int64_t chunks) {
+    const auto tokens = static_cast<int64_t>(ids.size()) / 2;
+    const Tensor slots = Tensor::from<int32_t>(ids, {tokens, 2}, m.context), keys = Tensor::like(slots);
+    const Tensor rows = m.empty({tokens, 2}, Dtype::i64), of_rows = m.empty({2 * tokens}, Dtype::i64),
+                 offsets = m.empty({2 + 3 * chunks}, Dtype::i64);
+    m.k.slots.keys(m.stream, keys, slots, {}, 3, chunks);
+    m.k.slots.sort(m.stream, of_rows, rows, offsets, keys);
+    return std::vector{of_rows.to_vector<int64_t>(), rows.to_vector<int64_t>(), offsets.to_vector<int64_t>()};
+  };
+  const std::vector<int32_t> ids{2, 0, 1, 2, 0, 1, -1, 2};
+  const auto first = sorted(ids, 1);
+  EXPECT_EQ(first[0], (std::vector<int64_t>{0, 2, 1, 2, 0, 1, 3, -1}));
+  EXPECT_EQ(first[1], (std::vector<int64_t>{4, 0, 2, 5, 1, 3, -1, 6}));
+  EXPECT_EQ(first[2], (std::vector<int64_t>{0, 2, 4, 7, 7}));
+  EXPECT_EQ(m.run->results().computed(), 2) << "the keys and their order";
+  EXPECT_EQ(sorted(ids, 1), first);
+  EXPECT_EQ(m.run->results().computed(), 2);
+  EXPECT_NE(sorted(ids, 2)[1], first[1]) << "the tokens of the second chunk come last";
+  EXPECT_NE(sorted({2, 0, 1, 2, 0, 1, 1, 2}, 1)[1], first[1]);
+  EXPECT_EQ(m.run->results().computed(), 6);
+}
+
 TEST(MetaKernels, RefuseToSortUnknownIds) {
   Meta m;
   const Tensor ids = m.empty({6, 2}, Dtype::i32), offsets = m.empty({6}, Dtype::i64);

@@ -115,14 +115,13 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     double bytes = state.of_layout(legal[i].recipe, request.world);
     if (bytes <= memory && !far_too_large.contains(settings)) {
       if (unwanted.contains(settings) || bytes > composed_error * wanted.limit()) continue;
-      composed[i] = costs.step(legal[i]);
-      bytes = composed[i]->memory;
+      bytes = costs.memory(legal[i]);
       wanted.add(bytes);
       if (bytes > error_of_less_recomputation * wanted.limit()) unwanted.insert(settings);
+      if (bytes <= offloaded_reach * memory) composed[i] = costs.step(legal[i]);
       if (bytes <= composed_error * memory) continue;
       if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
-      if (bytes <= offloaded_reach * memory)
-        too_large.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
+      if (composed[i]) too_large.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
       composed[i].reset();
     }
     ++plan.too_large;

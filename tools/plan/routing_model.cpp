@@ -133,36 +133,41 @@ class Router {
     // Keeps the recipe's own routing unless another load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
     choice.layer = -1;
-    if (chosen_.size() != ids.size() || choice != choice_) {
-      chosen_.resize(ids.size());
-      choice_ = choice;
-      choose();
-    }
-    std::ranges::copy(chosen_, ids.begin());
+    const auto known = std::ranges::find_if(
+        chosen_, [&](const Chosen& c) { return c.ids.size() == ids.size() && c.choice == choice; });
+    const Chosen& chosen =
+        known != chosen_.end() ? *known : chosen_.emplace_back(Chosen{choice, choose(ids.size(), choice)});
+    std::ranges::copy(chosen.ids, ids.begin());
   }
 
  private:
-  void choose() {
-    const int64_t top_k = choice_.top_k, local = choice_.experts / ranks_;
-    const int64_t tokens = static_cast<int64_t>(chosen_.size()) / top_k;
-    const double share = share_of_rank(load_, local, choice_, capacity_factor_);
+  struct Chosen {
+    Choice choice;
+    std::vector<int32_t> ids;
+  };
+
+  std::vector<int32_t> choose(size_t slots, const Choice& choice) const {
+    std::vector<int32_t> ids(slots);
+    const int64_t top_k = choice.top_k, local = choice.experts / ranks_;
+    const int64_t tokens = static_cast<int64_t>(slots) / top_k;
+    const double share = share_of_rank(load_, local, choice, capacity_factor_);
     const bool even = load_ == RoutingLoad::even;
-    Experts experts(choice_, even ? -1 : rank_, local);
-    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
+    Experts experts(choice, even ? -1 : rank_, local);
+    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice));
     int64_t given = 0;  // slots assigned to this rank so far
     for (int64_t t = 0; t < tokens; ++t) {
-      const std::span<int32_t> mine = std::span(chosen_).subspan(t * top_k, top_k);
+      const std::span<int32_t> mine = std::span(ids).subspan(t * top_k, top_k);
       const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
-      experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice_.top_groups);
+      experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice.top_groups);
       given += std::ranges::count(mine, rank_, [&](int32_t e) { return e / local; });
     }
+    return ids;
   }
 
   RoutingLoad::Kind load_;
   int rank_, ranks_;
   std::optional<double> capacity_factor_;
-  Choice choice_{};
-  std::vector<int32_t> chosen_;
+  std::vector<Chosen> chosen_;
 };
 
 // Router for given shares. Makes the same choices for all micro-batches of a layer and shape.

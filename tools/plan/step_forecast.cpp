@@ -1,6 +1,7 @@
 #include "tools/plan/step_forecast.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "layers/model_size.h"
@@ -103,9 +104,10 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
           .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
 }
 
-RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+RecordedStep record_for_forecast(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout,
                                  const StepPrices& prices, RoutingLoad load) {
-  require_few_tokens(recipe);
+  require_few_tokens(r);
+  const Recipe recipe = with_stage_split(r, extensions);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
   // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
@@ -118,9 +120,10 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   const int ep = layout.size(base::Axis::ep);
   const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
   const RoutingLoad slowest = with_stragglers(std::move(load), ep);
+  const auto shared = std::make_shared<SharedByRuns>();
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
-        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank());
+        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank(), shared);
     step.longer.stages.push_back(std::move(records.front()));
     if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
   }

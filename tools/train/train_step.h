@@ -11,6 +11,7 @@
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
 #include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/equal_micro_batches.h"
 #include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
@@ -54,7 +55,7 @@ class TrainStep {
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
-  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
+  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
   /// Returns the batch that begins at `first_sequence`. Loads the batch unless it was loaded in advance.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
@@ -75,6 +76,12 @@ class TrainStep {
     std::vector<MicroBatch> batches;
   };
   std::optional<Loaded> ahead_;
+  // On a meta device, micro-batches of the last source that has equal sequences.
+  struct Equal {
+    const data::Source* source;
+    EqualMicroBatches batches;
+  };
+  std::optional<Equal> equal_;
   std::function<void()> on_gradients_;
 };
 

@@ -39,7 +39,7 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
-  // Copies unknown bytes to the host as zeros.
+  // Copies unknown bytes to the host as zeros. The bytes at a null address are on the host, and unknown.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {

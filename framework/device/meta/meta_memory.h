@@ -39,6 +39,7 @@ class MetaMemory {
     Place place = Place::device;
   };
   using Blocks = std::map<std::uintptr_t, Block>;
+  Blocks::iterator last_from(std::uintptr_t address);
   Blocks::iterator around(const void* address, int64_t bytes);
   void drop_values(Block& block);
 

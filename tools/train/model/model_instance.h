@@ -10,6 +10,7 @@
 #include "framework/schedule/graph_runner.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
+#include "parallel/pp/checked_schedules.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::pp {
@@ -67,6 +68,8 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
+  /// Schedules of training steps. Instances whose steps run on the same thread may share them.
+  std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/pp/schedule.h"
+#include "parallel/pp/checked_schedules.h"
 #include "tools/train/model/model_instance.h"
 
 namespace hexad::train {
@@ -41,7 +41,7 @@ class ModelPipeline {
   std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
 
  private:
-  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+  Tensor run(const pp::CheckedSchedule& program, std::span<const MicroBatch> batches, const Training* training,
              std::vector<Tensor>* row_losses = nullptr);
 
   const Recipe& recipe_;
