@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,17 @@ struct Job {
   int collective = alone;    // jobs with the same number end together, when all of them have done their work
 };
 
+/// Cores that several sets share.
+struct CoreSharing {
+  static constexpr int no_node = -1;
+
+  std::vector<int> node;                        // node of each set; no_node: the set shares no cores
+  std::function<double(size_t active)> needed;  // cores that a set needs, by the bit set of its active queues
+  /// Returns the factor of the speed of queue `lane` in a set whose queues `active` are active, while the sets of its
+  /// node need `mean` cores on average.
+  std::function<double(int lane, size_t active, double mean)> speed;
+};
+
 /// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
 /// [beside, 2 beside) and so on. While the queues in the bit set `others` are active, queue `lane` of a set has
 /// speed(lane, others); 1 is full speed. If `speed` is null, all queues always run at full speed.
@@ -27,6 +39,7 @@ struct QueueSets {
   int sets;
   int beside = 1;
   std::function<double(int lane, size_t others)> speed{};
+  std::optional<CoreSharing> sharing{};  // none: sets do not slow each other
 };
 
 struct JobTimes {

@@ -159,6 +159,7 @@ void Rates::check() const {
     if (!(speed > 0) || !std::isfinite(speed))
       base::fail(base::ExitCode::usage, "rates: products run at ", speed,
                  " of their speed on fewer threads; expected a number above 0");
+  if (cores) cores->check();
 }
 
 Rates Rates::defaults() {

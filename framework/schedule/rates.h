@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/schedule/shared_cores.h"
 #include "framework/schedule/task_graph.h"
 
 namespace hexad::schedule {
@@ -85,6 +86,9 @@ struct Rates {
   /// Returns the speed of products on `share` of the threads, relative to all threads.
   double speed_of_share(double share) const;
 
+  /// Cores that the ranks of a node share; none: each rank works as fast as during the measurement.
+  std::optional<SharedCores> cores{};
+
   /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of
   /// the delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all
   /// lanes share one resource equally. In general, it lies between the smallest single alpha (each lane uses a
@@ -101,7 +105,7 @@ struct Rates {
   double seconds(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if the sizes of a curve are not ascending, a time is invalid, an alpha is not in (0, 1],
-  /// or a speed of threads is not above 0.
+  /// a speed of threads is not above 0, or `cores` is invalid.
   void check() const;
 
   /// Returns rates of a simple machine, for use without measurements. Each rank has one core of a server processor.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/thread_share.h"
 #include "framework/schedule/queues.h"
 
 namespace hexad::schedule {
@@ -42,6 +45,31 @@ Speeds speeds_of(const Rates& rates) {
   return speeds;
 }
 
+// Returns the number of threads of computations that leave threads to communication. If their shares differ, the
+// largest share counts.
+int capped_threads(std::span<const TaskGraph* const> graphs, int threads) {
+  double share = 0;
+  for (const TaskGraph* graph : graphs)
+    for (const Task& task : graph->tasks())
+      if (queue_of(task.spec) == capped_queue) share = std::max(share, task.spec.cost.share);
+  return base::threads_of_share(threads, share);
+}
+
+// Returns the cores that a rank needs. A copy takes one thread on a lane of its own, and all threads on the rank's
+// thread.
+CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& cores, Drive drive) {
+  const auto has = [](size_t active, int queue) { return (active >> queue & 1) != 0; };
+  constexpr int compute = static_cast<int>(Lane::compute), copy = static_cast<int>(Lane::copy);
+  return {.cores =
+              [=, capped = capped_threads(graphs, cores.threads),
+               copying = drive == Drive::caller ? cores.threads : 1](size_t active) {
+                const int needed = (has(active, compute) ? cores.threads : 0) +
+                                   (has(active, capped_queue) ? capped : 0) + (has(active, copy) ? copying : 0);
+                return needed > 0 ? static_cast<double>(needed) : cores.waiting;
+              },
+          .local = [](int queue) { return queue == compute || queue == copy || queue == capped_queue; }};
+}
+
 // Adds the tasks of a rank as jobs. The first of these jobs has index `first`.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
@@ -68,15 +96,20 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
   }
 }
 
+// Simulates all ranks. `nodes` has the node of each rank.
 std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates& rates, const Parts& parts,
-                          Drive drive) {
+                          std::vector<int> nodes, Drive drive) {
   rates.check();
+  for (size_t r = 0; r < graphs.size(); ++r)
+    if (graphs[r]->tasks().empty()) nodes[r] = CoreSharing::no_node;
   std::vector<Job> jobs;
   for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
-  const JobTimes times = run_jobs(
-      jobs, {.sets = static_cast<int>(graphs.size()),
-             .beside = queue_count,
-             .speed = [speeds = speeds_of(rates)](int queue, size_t others) { return speeds[queue][others]; }});
+  const JobTimes times =
+      run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
+                      .beside = queue_count,
+                      .speed = [speeds = speeds_of(rates)](int queue, size_t others) { return speeds[queue][others]; },
+                      .sharing = sharing_of(rates.cores, std::move(nodes),
+                                            needs_of(graphs, rates.cores.value_or(SharedCores{}), drive))});
   std::string stuck;
   for (int job : times.stuck) {
     size_t rank = 0, task = static_cast<size_t>(job);
@@ -150,16 +183,25 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
   return parts;
 }
 
+// Returns the node of each rank. If the nodes are not given, each rank has its own number.
+std::vector<int> nodes_of(size_t ranks, const RankGroups& groups) {
+  if (const auto given = groups.find(node_group); given != groups.end()) return given->second;
+  std::vector<int> nodes(ranks);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
 }  // namespace
 
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive) {
   const TaskGraph* const graphs[] = {&graph};
-  return std::move(run(graphs, rates, {std::vector<int>(graph.tasks().size(), Job::alone)}, drive).front());
+  return std::move(run(graphs, rates, {std::vector<int>(graph.tasks().size(), Job::alone)}, {0}, drive).front());
 }
 
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive) {
-  return run(graphs, rates, match(graphs, groups), drive);
+  const Parts parts = match(graphs, groups);
+  return run(graphs, rates, parts, nodes_of(graphs.size(), groups), drive);
 }
 
 }  // namespace hexad::schedule

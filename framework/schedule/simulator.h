@@ -32,14 +32,22 @@ Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Driv
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
 /// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
+/// Name of the group of the ranks of a node, which has no collectives. Its ranks share cores (Rates::cores). If
+/// RankGroups lacks it, all ranks of a node are assumed to do the same at the same time.
+inline constexpr const char* node_group = "node";
 
 /// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
 /// tasks. The k-th communication tasks of the members of a group are one collective. A member starts its task when it
 /// is ready, and transfers its bytes even if other members are not ready. No member is done before all members have
 /// transferred their bytes. The simulated time is a lower bound, because in reality bytes wait for a receiver that is
-/// not ready. A member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error
-/// if members issue collectives of different kinds or in a different order, if a group is not in `groups`, or if ranks
-/// deadlock.
+/// not ready. A member that waits for others occupies its lane but does not slow other lanes.
+///
+/// If ranks share cores, computations and copies run faster while other ranks of the node wait, and slower while these
+/// need more cores than during the measurement. Communication keeps its speed. Ranks without tasks are assumed to need
+/// as many cores as the others of their node do on average.
+///
+/// Throws std::logic_error if members issue collectives of different kinds or in a different order, if a group is not
+/// in `groups`, or if ranks deadlock.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

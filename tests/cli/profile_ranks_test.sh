@@ -25,6 +25,17 @@ test_ranks_on_two_nodes_form_groups_of_every_kind() {
   expect_text c.yaml 'nodes: 2' 'group: intra' 'group: inter' 'group: all' 'beside: [inter, intra, copy]'
 }
 
+# `on_one_core N ...`: runs N ranks on the first core that this test may use.
+on_one_core() {
+  "${launch[@]}" -np "$1" taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" "$HEXAD" "${@:2}"
+}
+
+test_ranks_that_share_a_core_measure_how_much_a_waiting_rank_uses() {
+  expect 0 on_one_core 2 "${profile[@]}"
+  expect_text out 'ranks that wait: each uses' 'the ranks of a node share 1 core; a rank that waits uses'
+  expect_text c.yaml 'node_cores: 1' 'by: all_ranks' 'waiting: '
+}
+
 test_one_rank_measures_everything_that_needs_no_other_rank() {
   expect 0 "$HEXAD" "${profile[@]}"
   expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'

@@ -120,6 +120,37 @@ TEST(Cluster, HasSpeedsOnFewerThreads) {
     EXPECT_THROW(load_text(with_threads(bad)), base::Error) << bad;
 }
 
+TEST(Cluster, HasTheCoresThatRanksShare) {
+  EXPECT_FALSE(rates_of(load_text(text), {.groups = {}}).cores) << "nothing is known of the cores";
+  std::string changed = text;
+  const std::string ranks = "ranks_per_node: 4";
+  changed.insert(changed.find(ranks) + ranks.size(), ", threads: 2, node_cores: 3, by: one_rank, waiting: 0.25");
+  const Cluster cluster = load_text(changed);
+  const std::string written = to_yaml(cluster);
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+  const auto cores = rates_of(cluster, {.groups = {}}).cores;
+  ASSERT_TRUE(cores);
+  EXPECT_EQ(cores->cores, 3);
+  EXPECT_EQ(cores->ranks, 4);
+  EXPECT_EQ(cores->measured_ranks, 4);
+  EXPECT_EQ(cores->threads, 2);
+  EXPECT_EQ(cores->waiting, 0.25);
+  EXPECT_EQ(cores->by, schedule::MeasuredBy::one_rank);
+  EXPECT_EQ(rates_of(cluster, {.groups = {}, .ranks_per_node = 2}).cores->ranks, 2);
+  EXPECT_EQ(rates_of(cluster, {.groups = {}, .ranks_per_node = 2}).cores->measured_ranks, 4);
+}
+
+TEST(Cluster, BadCoresAreRefused) {
+  const std::string ranks = "ranks_per_node: 4";
+  EXPECT_EQ(refusal(ranks, ranks + ", waiting: 0.5"),
+            "c.yaml:1: measured.waiting (0.5) must be 0 unless measured.node_cores is set");
+  EXPECT_EQ(refusal(ranks, ranks + ", by: one_rank"),
+            "c.yaml:1: measured.by (one_rank) must be all_ranks unless measured.node_cores is set");
+  EXPECT_EQ(refusal(ranks, ranks + ", node_cores: 0"), "c.yaml:1: measured.node_cores (0) must be at least 1");
+  EXPECT_EQ(refusal(ranks, ranks + ", node_cores: 2, by: nobody"),
+            "c.yaml:1: measured.by (nobody) must be one of all_ranks, one_rank");
+}
+
 TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   const Cluster cluster = load_text(text);
   const auto first_seconds = [&](int64_t ranks, int64_t nodes) {

@@ -259,6 +259,18 @@ TEST(SpeedOfShare, IsThatOfTheThreadsOrMultiprocessors) {
   EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 0.6);
 }
 
+TEST(Cores, AreThoseThatTheClusterStates) {
+  EXPECT_FALSE(Prices(shipped("h100-dgx")).cores());
+  Cluster cluster = default_cluster(1, 4);
+  EXPECT_FALSE(Prices(cluster).cores());
+  cluster.measured.node_cores = 2, cluster.measured.waiting = 0.5;
+  const auto cores = Prices(cluster).cores();
+  ASSERT_TRUE(cores);
+  EXPECT_EQ(cores->cores, 2);
+  EXPECT_EQ(cores->ranks, 4);
+  EXPECT_EQ(cores->waiting, 0.5);
+}
+
 // Profile of 2 nodes with 2 ranks each, with numbers that are easy to divide.
 const std::string measured = R"(measured: {nodes: 2, ranks_per_node: 2}
 links:

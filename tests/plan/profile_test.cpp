@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
+#include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"
 
@@ -130,6 +133,63 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
        {"2 nodes, 2 ranks each", "all_to_all", "f32 forward", "f32 forward, 8 heads of 64", "bf16 norm",
         "f32 optimizer", "host, per operation", "offload", "speed beside", "fit: start + size / rate", "two points"})
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
+}
+
+TEST(WaitingCores, FollowFromTheSpeedOfRanksBesideWaitingOnes) {
+  Origin four_on_a_core;
+  four_on_a_core.ranks_per_node = 4, four_on_a_core.node_cores = 1;
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 1), 0) << "one rank is four times as fast as four";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1) << "ranks that wait use as much as ranks that compute";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 2), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 0.5), 0) << "noise";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 9), 1) << "noise";
+  Origin threads;
+  threads.ranks_per_node = 3, threads.threads = 2, threads.node_cores = 4;
+  EXPECT_DOUBLE_EQ(waiting_cores(threads, 2, 6, 4.5), 0.5) << "two ranks need 4 cores, the waiting rank half a core";
+}
+
+TEST(Measure, RanksThatShareCoresMeasureHowMuchAWaitingRankUses) {
+  for (const int64_t node_cores : {1, 2}) {
+    Cluster cluster;
+    comm::with_ranks(2, [&](const ProcessGroup& world) {
+      ProfileOptions options = quick_profile();
+      options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32, options.longest_sequence = 64;
+      options.node_cores = node_cores + world.rank();  // the smallest number counts
+      const Cluster mine = measure(world, options, [](const std::string&) {});
+      if (world.rank() == 0) cluster = mine;
+    });
+    EXPECT_EQ(cluster.measured.node_cores, node_cores);
+    EXPECT_EQ(cluster.measured.by, schedule::MeasuredBy::all_ranks);
+    const auto cores = rates_of(cluster, {.groups = {{"ep", 2, 1}}}).cores;
+    ASSERT_TRUE(cores);
+    EXPECT_EQ(cores->shared(), node_cores == 1);
+    const bool listed = profile_table(cluster).find("the ranks of a node share 1 core;") != std::string::npos;
+    EXPECT_EQ(listed, node_cores == 1);
+    if (node_cores == 2) {
+      EXPECT_EQ(cluster.measured.waiting, 0) << "ranks with a core each are not measured";
+    }
+  }
+}
+
+TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    // The first measurement of the second size has four runs: one to estimate the time, and three that count.
+    int runs = 0;
+    const auto prepare = [&](int64_t size) -> Timer::Work {
+      return {static_cast<double>(size), [&runs, size] {
+                const bool disturbed = size == 2000 && runs++ < 4;
+                if (size == 1000 || disturbed)
+                  std::this_thread::sleep_for(std::chrono::milliseconds(disturbed ? 40 : 2));
+              }};
+    };
+    const std::vector<int64_t> sizes{1000, 2000};
+    const Curve curve = timer.curve(sizes, 1e-3, prepare);
+    ASSERT_EQ(curve.points.size(), 2u);
+    EXPECT_GT(runs, 4);
+    EXPECT_LT(curve.points[1].y, 0.04);
+  });
 }
 
 TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {

@@ -89,6 +89,12 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
   EXPECT_EQ(groups.at("experts_across"), (std::vector{0, 1, 0, 1}));
   for (const char* name : {"ep_inside", "ep_across"})
     EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
+  EXPECT_EQ(groups.at(schedule::node_group), (std::vector{0, 0, 1, 1}));
+}
+
+TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
+  EXPECT_EQ(most_ranks_of_node(std::vector{0, 1, 1, 0, 1}), 3);
+  EXPECT_EQ(most_ranks_of_node(std::vector{0}), 1);
 }
 
 // Returns the meeting of rank 0 in a layout of `ranks` ranks. Checks the meetings of all ranks.

@@ -90,6 +90,34 @@ TEST(StepSimulation, DividesTheTimeOfConcurrentOperations) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[2].end, 6);
 }
 
+TEST(StepSimulation, StagesOfANodeShareItsCores) {
+  Step first(0), second(1);
+  first.kernel(2);
+  second.kernel(3);
+  const auto ends = [&](const std::vector<int>& nodes, const schedule::SharedCores& cores) {
+    const SimulatedStep step = simulated({first, second}, nodes, {.cores = cores});
+    return std::vector{step.ranks[0].times[0].end, step.ranks[1].times[0].end};
+  };
+  schedule::SharedCores cores{.cores = 1, .ranks = 2, .measured_ranks = 2};
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 2.5})) << "the second stage has the core alone for its last second";
+  EXPECT_EQ(ends({0, 1}, cores), (std::vector{2.0, 3.0})) << "the other ranks of a node do the same";
+  cores.by = schedule::MeasuredBy::one_rank;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{4.0, 5.0}));
+  cores.waiting = 1;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{4.0, 6.0}));
+  cores.cores = 2;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 3.0})) << "a core for each rank";
+}
+
+TEST(StepSimulation, CopiesNeedOneCoreBesideTheThreadsOfKernels) {
+  Step s(0);
+  s.kernel(4);
+  s.kernel(4, {}, Lane::copy);
+  const schedule::SharedCores cores{
+      .cores = 3, .ranks = 2, .measured_ranks = 2, .threads = 2, .by = schedule::MeasuredBy::one_rank};
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 8) << "two ranks need 6 cores, one rank needs 3";
+}
+
 TEST(StepSimulation, SlowsKernelsDuringCommunication) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace hexad::schedule {
 namespace {
 
@@ -53,6 +55,19 @@ TEST(Queues, LastOf64QueuesSlowsTheFirst) {
   const JobTimes t = run_jobs(jobs, {.sets = 2, .beside = 64, .speed = halved});
   EXPECT_EQ(t.jobs[0].end, 4.5);
   EXPECT_EQ(t.jobs[1].end, 1);
+}
+
+// Each set needs a core while it works. The sets of node 0 share one core.
+TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
+  const CoreSharing sharing{.node = {0, 0, CoreSharing::no_node},
+                            .needed = [](size_t active) { return active ? 1.0 : 0.0; },
+                            .speed = [](int, size_t, double mean) { return std::min(1.0, 1 / (2 * mean)); }};
+  const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 6}};
+  const JobTimes t = run_jobs(jobs, {.sets = 3, .sharing = sharing});
+  EXPECT_EQ(t.jobs[0].end, 4);
+  EXPECT_EQ(t.jobs[1].end, 5);
+  EXPECT_EQ(t.jobs[2].end, 6) << "a set without a node keeps its speed";
+  EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
 }
 
 TEST(Queues, SetsOfMoreThan64AreRefused) { EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error); }

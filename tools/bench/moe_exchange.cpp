@@ -69,8 +69,9 @@ class Bench {
       : options_(o), world_(world), groups_(world, o.ranks), device_({.worker_lanes = true}) {
     if (!o.profile.empty()) {
       const auto nodes = static_cast<int64_t>(groups_.nodes->size()), ranks = static_cast<int64_t>(o.ranks);
-      rates_ = plan::rates_of(plan::load_cluster(o.profile),
-                              {.groups = {{"ep", nodes, nodes}, {"etp", ranks, 1}, {"tp", ranks, 1}}});
+      rates_ = plan::rates_of(
+          plan::load_cluster(o.profile),
+          {.groups = {{"ep", nodes, nodes}, {"etp", ranks, 1}, {"tp", ranks, 1}}, .ranks_per_node = ranks});
     }
     ways_.push_back({.name = "baseline", .baseline = true});
     ways_.push_back({.name = "o1"});

@@ -88,6 +88,9 @@ struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
   int64_t nodes = 1, ranks_per_node = 1, cores = 1, threads = 1;
+  std::optional<int64_t> node_cores;
+  schedule::MeasuredBy by = schedule::MeasuredBy::all_ranks;
+  double waiting = 0;
 
   template <class V>
   void fields(V& v) {
@@ -102,6 +105,10 @@ struct Origin {
     v("ranks_per_node", ranks_per_node, "number of ranks on each node", config::between(1, 1 << 12));
     v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
     v("threads", threads, "number of threads of each rank's kernels", at_least(1));
+    v("node_cores", node_cores, "cores that the ranks of a node may use together; none: ranks share no cores",
+      at_least(1));
+    v("by", by, "ranks of a node that worked at the same time: all_ranks (hexad profile) or one_rank");
+    v("waiting", waiting, "cores that a rank uses while it waits for other ranks, from 0 to 1", config::probability());
   }
 };
 
@@ -271,6 +278,7 @@ struct RatesQuery {
   Element element = Element::f32;
   int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
+  int64_t ranks_per_node = 0;  // ranks of a node in the job, which share its cores; 0: as many as were measured
 };
 
 /// Returns the measured link that prices `operation` of `group`; null if there is none. Preferences by group:
@@ -286,6 +294,10 @@ const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, c
 /// before it, the curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower
 /// the rate further, but real links and kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
+
+/// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
+/// `ranks_per_node` is that of RatesQuery.
+std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node = 0);
 
 /// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to all of them (Rates::speed_of_threads).
 /// A speed is linear between the measured numbers of threads; it is proportional to the threads if none was measured.

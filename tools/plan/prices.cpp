@@ -434,6 +434,10 @@ double Prices::speed_of_share(double share, base::Dtype dtype) const {
   return tables_->measured.has_products(dtype) ? tables_->slowdowns.speed_of_share(share) : share;
 }
 
+std::optional<schedule::SharedCores> Prices::cores() const {
+  return shared_cores(tables_->measured.cluster().measured);
+}
+
 double Prices::peak(base::Dtype dtype) const {
   const double described = tables_->described ? tables_->described->known_peak(dtype) : 0;
   if (described > 0) return described;

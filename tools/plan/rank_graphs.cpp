@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -97,6 +98,13 @@ schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::Ra
   return out;
 }
 
+int64_t most_ranks_of_node(std::span<const int> node_of_rank) {
+  std::map<int, int64_t> ranks;
+  int64_t most = 0;
+  for (const int node : node_of_rank) most = std::max(most, ++ranks[node]);
+  return most;
+}
+
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
   schedule::RankGroups out;
   const auto along = [&](base::Axis axis) { return [&layout, axis](int rank) { return layout.members(axis, rank); }; };
@@ -132,6 +140,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
   add("experts", experts);
   add_levels("ep", along(base::Axis::ep));
   add_levels("experts", experts);
+  out[schedule::node_group].assign(node_of_rank.begin(), node_of_rank.end());
   return out;
 }
 

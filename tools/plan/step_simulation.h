@@ -3,11 +3,13 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "framework/schedule/interval.h"
+#include "framework/schedule/shared_cores.h"
 #include "parallel/comm/traffic_class.h"
 #include "tools/plan/step_record.h"
 
@@ -26,6 +28,9 @@ struct StepContention {
   /// Priority of each class of traffic. On its network, a class yields to classes with smaller values. Classes with the
   /// same value share the network evenly.
   std::array<int, comm::traffic_class_count> priority{};
+  /// Cores that the ranks of a node share; none: ranks do not slow each other's kernels and copies. Ranks of the node
+  /// that are not simulated are assumed to need as many cores as the simulated ones do on average.
+  std::optional<schedule::SharedCores> cores{};
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.

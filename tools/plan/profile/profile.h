@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ProfileOptions {
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";
+  std::optional<int64_t> node_cores{};  // cores that the ranks of this node may use together; none: not known
   std::vector<ProductShape> products = usual_products;
   std::vector<AttentionHeads> attention = usual_heads;
 };

@@ -36,7 +36,8 @@ class Timer {
   /// least 3, and at most 21 (9 if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, omits later sizes, but
-  /// never the first two. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
+  /// never the first two. Measures a size again if it is slower for each unit than the size before it, and keeps the
+  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }
