@@ -47,11 +47,11 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
                    double factor) {
   log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(
       ids, stream, device::MemoryWork{bytes_of(ids) + bytes_of(scores)});
-  const int64_t tokens = scores.dim(0), experts = scores.dim(1), slots = ids.dim(1);
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1), top_k = ids.dim(1);
   if (ids.numel() == 0) return;
   const Tensor places = known("expert_choice", "rows", rows);
   auto* id = result(ids).data<int32_t>();
-  std::fill(id, id + tokens * slots, -1);
+  std::fill(id, id + tokens * top_k, -1);
   std::vector<int64_t> used(tokens), in_scope;  // used: number of slots of each row that are not empty
   for (int64_t begin = 0; begin < tokens; begin += scope_tokens) {
     in_scope.clear();
@@ -60,11 +60,11 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
       if (row >= 0) in_scope.push_back(row);
     }
     const auto valid = static_cast<int64_t>(in_scope.size());
-    const double mean = static_cast<double>(slots * valid) / static_cast<double>(experts);
+    const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
     const auto most = static_cast<int64_t>(std::min(static_cast<double>(valid), std::ceil(factor * mean)));
     for (int64_t choice = 0; choice < experts * most; ++choice) {
       const int64_t row = in_scope[choice % valid];
-      if (used[row] < slots) id[row * slots + used[row]++] = static_cast<int32_t>(choice / most);
+      if (used[row] < top_k) id[row * top_k + used[row]++] = static_cast<int32_t>(choice / most);
     }
   }
 }
