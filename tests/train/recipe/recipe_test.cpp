@@ -497,13 +497,13 @@ TEST(Recipe, ExpertsChooseTokensOnlyInEncodersWithACapacity) {
   std::vector<std::string> keys{"model.moe.router=expert_choice", "model.kind=encoder", "model.moe.capacity_factor=0.5",
                                 "model.moe.aux_loss.coefficient=0"};
   EXPECT_TRUE(recipe_of(yaml, keys).model.moe.experts_choose());
-  const auto with = [&](const char* override) {
+  const auto with = [&](const char* change) {
     std::vector<std::string> all = keys;
-    all.emplace_back(override);
+    all.emplace_back(change);
     return problem(all);
   };
-  const auto expect = [&](const char* override, const char* text) {
-    EXPECT_NE(with(override).find(text), std::string::npos) << with(override);
+  const auto expect = [&](const char* change, const char* text) {
+    EXPECT_NE(with(change).find(text), std::string::npos) << with(change);
   };
   expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice: an expert");
   expect("model.moe.capacity_factor=none", "must be a number for model.moe.router: expert_choice");
