@@ -564,6 +564,29 @@ struct SparseMixerKernels {
   static const SparseMixerKernels of_reference, of_cpu, of_cuda;
 };
 
+/// Choice of tokens by experts (Zhou et al. 2022, "Mixture-of-Experts with Expert Choice Routing"). A token keeps at
+/// most K of the experts that choose it. Its other slots are empty.
+struct ExpertChoiceKernels {
+  /// Computes ids [T, K] (i32; -1: empty slot) from scores [T, E] (acc). In each scope of `scope_tokens` consecutive
+  /// tokens (the last scope may be shorter), every expert chooses min(ceil(factor K n / E), n) of the n tokens of the
+  /// scope: those with the highest scores (NaN counts as -infinity; the earlier token wins a tie). A token keeps the
+  /// experts with its highest scores, in descending order (the lower index wins a tie). Token t is in row rows[t] (i64
+  /// [T]) of ids and scores, or in row t if `rows` is undefined. A token with rows[t] = -1 is padding, which is not
+  /// among the n tokens. Rows without a token have only empty slots.
+  Kernel<void(Stream&, Out<Tensor> ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens, double factor)>
+      choose;
+  /// Computes weights[t, k] = scores[t, ids[t, k]], or 0 for an empty slot.
+  Kernel<void(Stream&, Out<Tensor> weights, const Tensor& scores, const Tensor& ids)> forward;
+  /// Computes dscores [T, E] from dweights [T, K]. The ids of a token that are not -1 are distinct.
+  Kernel<void(Stream&, Out<Tensor> dscores, const Tensor& dweights, const Tensor& ids)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"choose", &ExpertChoiceKernels::choose}, Named{"forward", &ExpertChoiceKernels::forward},
+                      Named{"backward", &ExpertChoiceKernels::backward}};
+  }
+  static const ExpertChoiceKernels of_reference, of_cpu, of_cuda;
+};
+
 /// Factors of a router's loss on a rank.
 struct LossFactors {
   double scale = 1;   // factor of the sum over tokens
@@ -939,6 +962,7 @@ struct KernelTable {
   RowGateKernels row_gate;
   RouterKernels router;
   SparseMixerKernels sparse_mixer;
+  ExpertChoiceKernels expert_choice;
   RouterLossKernels router_loss;
   CapacityKernels capacity;
   SlotKernels slots;
@@ -970,6 +994,7 @@ struct KernelTable {
                       Named{"row_gate", &KernelTable::row_gate},
                       Named{"router", &KernelTable::router},
                       Named{"sparse_mixer", &KernelTable::sparse_mixer},
+                      Named{"expert_choice", &KernelTable::expert_choice},
                       Named{"router_loss", &KernelTable::router_loss},
                       Named{"capacity", &KernelTable::capacity},
                       Named{"slots", &KernelTable::slots},

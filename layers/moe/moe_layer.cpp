@@ -83,9 +83,10 @@ void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) 
           choice.ids.shape(), " and weights ", choice.weights.shape(), ", expected ", expected);
   if (!choice.ids.device().on_host()) return;
   const int32_t* ids = choice.ids.data<int32_t>();
+  const int32_t lowest = c.experts_choose() ? -1 : 0;  // -1: empty slot
   for (int64_t i = 0; i < choice.ids.numel(); ++i)
-    require(ids[i] >= 0 && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ", ids[i],
-            ", expected at least 0 and less than ", c.experts);
+    require(ids[i] >= lowest && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ",
+            ids[i], ", expected at least ", lowest, " and less than ", c.experts);
 }
 
 // Throws Error(usage) if the recipe uses a loss whose input the router does not return.
@@ -246,11 +247,13 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The plan has row
   // -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
-  if (pass.batch.valid.defined() || config_.capacity_factor) {
+  const bool may_drop = config_.capacity_factor && !config_.experts_choose();  // experts choose up to their capacity
+  if (pass.batch.valid.defined() || may_drop) {
     ids = Tensor::like(choice.ids);
     ids.copy_from(choice.ids, t.stream);
   }
-  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
+  if (!config_.experts_choose())
+    kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
   mask_padding(ids, r, pass, t.stream);
   RouterStatistics* statistics =
       pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
@@ -264,7 +267,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})
                                 : Value{};
-  if (config_.capacity_factor) {
+  if (may_drop) {
     drop(ids, choice.scores.data, r, pass, t.stream);
     if (statistics) {
       statistics->may_drop = true;

@@ -256,6 +256,27 @@ TEST(SparseMixer, GradientsMatchFiniteDifferences) {
   }
 }
 
+TEST(ExpertChoice, WeightsAreTheScoresOfTheChosenExperts) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor scores = lab.values<double>({0.1, 0.2, 0.7, 0.5, 0.3, 0.2}, {2, 3});
+  const Tensor ids = lab.values<int32_t>({2, 0, 1, -1}, {2, 2});
+  EXPECT_EQ(values_of(chosen_scores(tape, {scores}, ids).data), (std::vector<double>{0.7, 0.1, 0.3, 0}));
+}
+
+TEST(ExpertChoice, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  // The tokens have two experts, one, and none.
+  const Tensor ids = lab.values<int32_t>({3, 0, 2, -1, -1, -1}, {3, 2});
+  gradcheck(lab, {lab.randn({3, 5})},
+            [&](Tape& t, Inputs x) {
+              const RouterChoice choice = choose_experts(t, x[0], {}, {.top_k = 2, .normalize = false}, {});
+              return chosen_scores(t, choice.scores, ids);
+            },
+            {.zeros = Zeros::expected});
+}
+
 TEST(Router, ErrorsNameTheRule) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "kernels of a device report errors later";

@@ -133,10 +133,19 @@ void inverse(K k, Trial& r) {
   }
 }
 
-// Drops slots by scores with many ties, some NaN and -infinity, with rows in order and in reverse order.
+// Returns scores with many ties, some NaN and -infinity.
+Tensor tied_scores(Trial& r, int64_t tokens, int64_t experts) {
+  const Tensor scores = r.scratch({tokens, experts}, r.acc());
+  reference::Array a = reference::zeros(scores);
+  for (int64_t i = 0; i < a.size(); ++i)
+    a[i] = i % 13 == 4 ? std::nan("") : i % 17 == 2 ? -INFINITY : static_cast<double>(i * 7 % 9) / 8 - 0.25;
+  reference::store(scores, a);
+  return scores;
+}
+
+// Drops slots by tied scores, with rows in order and in reverse order.
 void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
   const int64_t experts = 5, top_k = 2;
-  const Dtype acc = r.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   std::vector<int32_t> ids;
   std::vector<int64_t> backwards;
   for (int64_t t = 0; t < tokens; ++t) {
@@ -144,11 +153,7 @@ void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
     ids.push_back(t % 7 == 3 ? -1 : first), ids.push_back(t % 11 == 5 ? 9 : (first + 2) % experts);
     backwards.push_back(tokens - 1 - t);
   }
-  const Tensor scores = r.scratch({tokens, experts}, acc);
-  reference::Array a = reference::zeros(scores);
-  for (int64_t i = 0; i < a.size(); ++i)
-    a[i] = i % 13 == 4 ? std::nan("") : i % 17 == 2 ? -INFINITY : static_cast<double>(i * 7 % 9) / 8 - 0.25;
-  reference::store(scores, a);
+  const Tensor scores = tied_scores(r, tokens, experts);
   for (DropRule rule : {DropRule::probability, DropRule::position})
     for (double factor : {0.0, 0.6, 1e18})
       for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})}) {
@@ -164,6 +169,35 @@ void drop(K k, Trial& r) {
   if (r.size.rows == 1) drop_of(k, r, 1501, 1500);
 }
 
+// Lets experts choose tokens by tied scores, with rows in order, and in reverse order with padding.
+void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
+  const int64_t experts = 5;
+  std::vector<int64_t> backwards;
+  for (int64_t t = 0; t < tokens; ++t) backwards.push_back(t % 7 == 3 ? -1 : tokens - 1 - t);
+  const Tensor scores = tied_scores(r, tokens, experts);
+  for (int64_t slots : {1, 2, 5})
+    for (double factor : {0.0, 0.6, 1e18})
+      for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})})
+        k.expert_choice.choose(r.stream, r.output({tokens, slots}, Dtype::i32), scores, rows, scope_tokens, factor);
+}
+
+void choose(K k, Trial& r) {
+  r.expect_zeros();  // a single token may have only expert 0
+  choose_of(k, r, r.size.rows, std::min<int64_t>(r.size.rows / 2 + 1, 64));
+  // There are more tokens than a block of a card has threads, and the last scope has one token.
+  if (r.size.rows == 1) choose_of(k, r, 1501, 1500);
+}
+
+constexpr int64_t choosing_experts = 6;
+
+// Returns the experts of tokens with up to `slots` experts, of which some are missing.
+Tensor chosen_for(Trial& r, int64_t slots) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < slots * r.size.rows; ++i)
+    ids.push_back(i % 7 == 3 ? -1 : static_cast<int32_t>((i / slots * 4 + i % slots) % choosing_experts));
+  return r.values<int32_t>(ids, {r.size.rows, slots});
+}
+
 }  // namespace
 
 std::vector<Case> slot_cases() {
@@ -177,6 +211,20 @@ std::vector<Case> slot_cases() {
          }
        }},
       {"slots_sort", entry(&KernelTable::slots, &S::sort), sort},
+      {"expert_choice_choose", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::choose), choose},
+      {"expert_choice_forward", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::forward),
+       [](K k, Trial& r) {
+         for (int64_t slots : {1, 3})
+           k.expert_choice.forward(r.stream, r.output({r.size.rows, slots}, r.acc()),
+                                   r.normal({r.size.rows, choosing_experts}, r.acc()), chosen_for(r, slots));
+       }},
+      {"expert_choice_backward", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::backward),
+       [](K k, Trial& r) {
+         for (int64_t slots : {1, 3})
+           k.expert_choice.backward(r.stream, r.output({r.size.rows, choosing_experts}, r.acc()),
+                                    r.normal({r.size.rows, slots}, r.acc()), chosen_for(r, slots));
+         r.expect_zeros();  // only chosen experts have a gradient
+       }},
       {"capacity_drop", entry(&KernelTable::capacity, &CapacityKernels::drop), drop},
       {"slots_keys", entry(&KernelTable::slots, &S::keys), keys},
       {"slots_iota", entry(&KernelTable::slots, &S::iota),

@@ -197,6 +197,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"PredictionBlocks", 1, {"model.prediction_blocks=2"}},
         Case{"PredictingStages", 2, {"parallel.pp=2", "model.prediction_blocks=1"}},
         Case{"Dropping", 1, {"model.moe.capacity_factor=1", "model.moe.aux_loss.scope=sequence"}},
+        // A token may keep all experts, so the number of rows does not depend on the scores.
+        Case{"ExpertsChoose",
+             1,
+             {"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.top_k=4",
+              "model.moe.capacity_factor=0.5", "model.moe.aux_loss.coefficient=0", "model.moe.routing=model"}},
         Case{"OffloadedActivations", 1, {"offload.activations=true", "offload.min_bytes=4096"}},
         Case{"OffloadedStates", 1, {"offload.optimizer=file"}}, Case{"Tensors", 2, {"parallel.tp=2"}},
         Case{"TensorsAndSequences", 2, {"parallel.tp=2", "parallel.sp=true", "model.vocab=152"}},

@@ -129,6 +129,19 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
                   "sparse_mixer"),
             "");
+  const layers::ModelConfig choosing = s.recipe_for(layout("dp=2,subject=expert_choice", 2)).model;
+  EXPECT_TRUE(choosing.moe.experts_choose() && choosing.kind == layers::ModelKind::encoder);
+  const std::vector<std::string> mixer{"model.moe.router=sparse_mixer", "model.moe.mixer_jitter=0.3", "model.window=4"};
+  EXPECT_EQ(legal(subject(mixer), "expert_choice"), "");
+  EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.prediction_blocks=1",
+                           "model.moe.routing=zipf", "model.moe.drop=position", "model.moe.capacity_factor=2"}),
+                  "expert_choice"),
+            "");
+  const Subject encoder = subject({"model.kind=encoder", "model.moe.router=expert_choice",
+                                   "model.moe.capacity_factor=0.5", "model.moe.aux_loss.coefficient=0"});
+  for (const char* kind : {"own", "forms", "sparse_mixer", "sequences", "bf16", "fp8"})
+    EXPECT_EQ(legal(encoder, kind), "") << kind;
+  EXPECT_EQ(legal(encoder, "zipf"), "subject=zipf does not differ from the recipe");
   const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
   EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
   EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);

@@ -45,6 +45,7 @@ struct SubjectKind {
 ///   (by their two best, if the recipe ranks them by the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
 /// - sparse_mixer: the router of Phi-3.5-MoE
+/// - expert_choice: an encoder whose experts choose tokens
 /// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
 ///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
 /// - delta_net: delta nets beside gated attention, and zero-centred norms

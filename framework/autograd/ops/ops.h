@@ -120,7 +120,7 @@ struct CrossEntropyOptions {
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp)
+// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp, expert_choice.cpp)
 
 struct RouterChoice {
   Value scores;   // [T, E] acc
@@ -135,6 +135,9 @@ RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias,
 /// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
 /// (accumulator dtype). No gradient flows through the choice of near candidates.
 Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
+/// Returns the scores [T, K] of the experts ids[T, K] (i32) from scores[T, E] (accumulator dtype); 0 for an empty slot
+/// (-1).
+Value chosen_scores(Tape& tape, const Value& scores, const Tensor& ids);
 /// Weight of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
 /// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
 /// loss, each adds only its share of the value but computes the whole gradient.

@@ -133,6 +133,8 @@ void copy(Stream&, const Tensor& out, const Tensor& x);
 void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
+void choose_tokens(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
+                   double factor);
 extern const CapacityKernels capacity;
 extern const SlotKernels slots;
 

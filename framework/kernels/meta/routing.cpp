@@ -2,6 +2,7 @@
 // known values.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -62,6 +63,33 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   log_issue<&KernelTable::router, &RouterKernels::forward>(
       ids, stream, device::MemoryWork{bytes_of(scores) + bytes_of(ids) + bytes_of(weights) + bytes_of(logits)});
   choose_on_meta_device(ids, rule, logits.dim(1), false);
+}
+
+// The scores are not known. The experts choose tokens in turn, so that all tokens have about equally many experts.
+void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
+                   double factor) {
+  log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(
+      ids, stream, device::MemoryWork{bytes_of(ids) + bytes_of(scores)});
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1), top_k = ids.dim(1);
+  if (ids.numel() == 0) return;
+  const Tensor places = known("expert_choice", "rows", rows);
+  auto* id = result(ids).data<int32_t>();
+  std::fill(id, id + tokens * top_k, -1);
+  std::vector<int64_t> used(tokens), in_scope;  // used: number of slots of each row that are not empty
+  for (int64_t begin = 0; begin < tokens; begin += scope_tokens) {
+    in_scope.clear();
+    for (int64_t t = begin; t < std::min(tokens, begin + scope_tokens); ++t) {
+      const int64_t row = places.defined() ? places.data<int64_t>()[t] : t;
+      if (row >= 0) in_scope.push_back(row);
+    }
+    const auto valid = static_cast<int64_t>(in_scope.size());
+    const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
+    const auto most = static_cast<int64_t>(std::min(static_cast<double>(valid), std::ceil(factor * mean)));
+    for (int64_t choice = 0; choice < experts * most; ++choice) {
+      const int64_t row = in_scope[choice % valid];
+      if (used[row] < top_k) id[row * top_k + used[row]++] = static_cast<int32_t>(choice / most);
+    }
+  }
 }
 
 // The scores are not known. They are treated as equal, so the earliest tokens are kept.

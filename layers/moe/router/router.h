@@ -80,14 +80,16 @@ struct RouterInput {
 /// logits leaves the data of that member undefined. A recipe with a loss that needs the member is then rejected.
 struct RouterOutput {
   Value logits;  // [T, E] acc
-  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct.
+  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct. If experts choose
+  // tokens (MoeConfig::experts_choose), slots may be empty: id -1 and weight 0.
   autograd::RouterChoice choice{};
 };
 
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
 /// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
 /// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
-/// Builder::partial().
+/// Builder::partial(). The router expert_choice is an exception: its choice depends on all tokens of a sequence or
+/// micro-batch, which it gathers from the ranks, and has the capacity already.
 class Router {
  public:
   virtual ~Router() = default;
@@ -113,7 +115,8 @@ class Gate {
 /// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
 /// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
 /// sparse_mixer also chooses the highest scores, and computes the weight of each expert from logits near its own
-/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented.
+/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented. expert_choice lets each expert
+/// choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -494,6 +494,28 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
   EXPECT_FALSE(recipe_of(yaml, {}).model.moe.has_selection_bias());
 }
 
+TEST(Recipe, ExpertsChooseTokensOnlyInEncodersWithACapacity) {
+  std::vector<std::string> keys{"model.moe.router=expert_choice", "model.kind=encoder", "model.moe.capacity_factor=0.5",
+                                "model.moe.aux_loss.coefficient=0"};
+  EXPECT_TRUE(recipe_of(yaml, keys).model.moe.experts_choose());
+  const auto with = [&](const char* change) {
+    std::vector<std::string> all = keys;
+    all.emplace_back(change);
+    return problem(all);
+  };
+  const auto expect = [&](const char* change, const char* text) {
+    EXPECT_NE(with(change).find(text), std::string::npos) << with(change);
+  };
+  expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice: an expert");
+  expect("model.moe.capacity_factor=none", "must be a number for model.moe.router: expert_choice");
+  expect("model.moe.aux_loss.coefficient=0.01",
+         "model.moe.aux_loss.coefficient (0.01) must be 0 for model.moe.router: expert_choice");
+  expect("model.moe.drop=position", "model.moe.drop (position) must be probability for");
+  expect("model.moe.routing=balanced", "model.moe.routing (balanced) must be model for");
+  expect("model.moe.bias_rate=0.1", "model.moe.bias_rate (0.1) must be 0 for the router expert_choice");
+  expect("model.moe.score=sigmoid", "model.moe.score (sigmoid) is not read by the router expert_choice");
+}
+
 TEST(Recipe, QkNormAcceptsTrueAndFalse) {
   const auto norm = [](const char* word) { return recipe_of(yaml, {std::string("model.qk_norm=") + word}).model; };
   EXPECT_EQ(norm("true").qk_norm, layers::QkNorm::head);

@@ -10,6 +10,7 @@
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/device_choice.h"
+#include "tools/train/recipe/expert_choice_check.h"
 #include "tools/train/recipe/freeze_check.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
@@ -379,6 +380,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
                      "model.rotary_share", "model.attention", "model.latent"}))
     check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  if (problems.good({"model.kind", "model.moe"})) check_expert_choice(r.model, problems);
   if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
