@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 
 #include "framework/base/shape.h"
@@ -23,6 +24,8 @@ void expect_streamed(const Parts&... parts) {
   EXPECT_EQ(cat(parts...), streamed(parts...));
 }
 
+enum Plain { seven = 7 };
+
 TEST(Cat, PrintsLikeAStream) {
   const std::string text = "text";
   const char* pointer = "pointer";
@@ -31,7 +34,9 @@ TEST(Cat, PrintsLikeAStream) {
   expect_streamed(-1, 2U, int16_t{-3}, std::numeric_limits<int64_t>::min(), std::numeric_limits<size_t>::max());
   expect_streamed(true, 'c', int8_t{65}, uint8_t{66}, static_cast<unsigned char>('d'));
   expect_streamed(0.1, 1e-20, 1234567.0, 2.5F, -std::numeric_limits<double>::infinity());
-  expect_streamed(Shape{2, 3}, " and ", Shape{});
+  expect_streamed(Shape{2, 3}, " and ", Shape{}, seven, std::filesystem::path("a folder/file"));
+  EXPECT_EQ(cat(true, ' ', 'c', ' ', uint8_t{66}, ' ', 1234567.0, ' ', std::filesystem::path("a b")),
+            "1 c B 1.23457e+06 \"a b\"");
 }
 
 TEST(Cat, OfNothingIsEmpty) { EXPECT_EQ(cat(), ""); }

@@ -135,6 +135,33 @@ TEST(MetaKernels, SortEqualSlotsOnce) {
   EXPECT_EQ(m.run->results().computed(), 6);
 }
 
+// Each case differs from an earlier one in a single number.
+TEST(MetaKernels, SortOtherSlotsAnew) {
+  Meta m;
+  const auto of = [&](const std::vector<int32_t>& values) {
+    return Tensor::from<int32_t>(values, {static_cast<int64_t>(values.size())}, m.context);
+  };
+  const Tensor slots = Tensor::from<int32_t>(std::vector<int32_t>{2, 0, 1, 2}, {2, 2}, m.context);
+  const auto keys = [&](const Tensor& chunk_of, int64_t experts) {
+    const Tensor out = Tensor::like(slots);
+    m.k.slots.keys(m.stream, out, slots, chunk_of, experts, 2);
+    return out.to_vector<int32_t>();
+  };
+  EXPECT_EQ(keys({}, 3), (std::vector<int32_t>{2, 0, 4, 5}));
+  EXPECT_EQ(keys({}, 4), (std::vector<int32_t>{2, 0, 5, 6}));
+  EXPECT_EQ(keys(of({0, 0, 1}), 3), (std::vector<int32_t>{5, 0, 1, 5}));
+  EXPECT_EQ(keys(of({1, 0, 1}), 3), (std::vector<int32_t>{5, 3, 1, 5}));
+  const auto tokens = [&](int64_t top_k) {
+    const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{2, 0, 1, 2}, {4 / top_k, top_k}, m.context);
+    const Tensor of_rows = m.empty({4}, Dtype::i64), offsets = m.empty({4}, Dtype::i64);
+    m.k.slots.sort(m.stream, of_rows, m.empty({4 / top_k, top_k}, Dtype::i64), offsets, ids);
+    return of_rows.to_vector<int64_t>();
+  };
+  EXPECT_EQ(tokens(2), (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(tokens(1), (std::vector<int64_t>{1, 2, 0, 3}));
+  EXPECT_EQ(m.run->results().computed(), 6);
+}
+
 TEST(MetaKernels, RefuseToSortUnknownIds) {
   Meta m;
   const Tensor ids = m.empty({6, 2}, Dtype::i32), offsets = m.empty({6}, Dtype::i64);

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/run_on_meta.h"
@@ -79,21 +83,39 @@ TEST(SharedByRuns, MakeEachComputationOnce) {
 
 TEST(SharedByRuns, ChooseExpertsLikeTheModelOfTheLoad) {
   SharedByRuns shared;
-  const ExpertShares shares(2, std::vector<double>{0.4, 0.3, 0.2, 0.1}), others(2, std::vector<double>(4, 0.25));
-  const std::vector<RoutingLoad> loads{RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank, RoutingLoad(shares),
-                                       RoutingLoad(others)};
+  const auto expect_choices = [&](const RoutingLoad& load, int rank, int ranks_of_experts,
+                                  std::optional<double> capacity_factor, const device::MetaRun::Choice& choice) {
+    for (const size_t slots : {8, 32}) {
+      std::vector<int32_t> expected(slots), actual(slots);
+      choose_experts(load, rank, ranks_of_experts, capacity_factor)(expected, choice);
+      shared.choose(load, rank, ranks_of_experts, capacity_factor)(actual, choice);
+      EXPECT_EQ(expected, actual) << "load " << static_cast<int>(load.kind()) << ", rank " << rank << " of "
+                                  << ranks_of_experts << ", " << slots << " slots, top " << choice.top_k << ", layer "
+                                  << choice.layer;
+    }
+  };
+  const RoutingLoad given(ExpertShares{{0.4, 0.3, 0.2, 0.1}, {0.1, 0.1, 0.1, 0.7}}),
+      other(ExpertShares{{0.25, 0.25, 0.25, 0.25}, {0.5, 0.5, 0, 0}});
+  const std::vector<RoutingLoad> loads{RoutingLoad::even, RoutingLoad::p99, RoutingLoad::one_rank, given, other};
   for (int times = 0; times < 2; ++times)
     for (const RoutingLoad& load : loads)
-      for (const int rank : {0, 1})
-        for (const int64_t slots : {8, 32})
-          for (const int64_t top_k : {1, 2}) {
-            const device::MetaRun::Choice choice{.top_k = top_k, .experts = 4, .layer = 1};
-            std::vector<int32_t> expected(static_cast<size_t>(slots)), actual(expected);
-            choose_experts(load, rank, 2)(expected, choice);
-            shared.choose(load, rank, 2, {})(actual, choice);
-            EXPECT_EQ(expected, actual) << "load " << static_cast<int>(load.kind()) << ", rank " << rank << ", "
-                                        << slots << " slots, top " << top_k;
-          }
+      for (const int ranks_of_experts : {2, 4})
+        for (const int rank : {0, 1})
+          for (const std::optional<double> capacity_factor : {std::optional<double>(), std::optional<double>(1.0)})
+            for (const int64_t layer : {0, 1})
+              for (const device::MetaRun::Choice& choice :
+                   {device::MetaRun::Choice{.top_k = 1, .experts = 4, .layer = layer},
+                    device::MetaRun::Choice{.top_k = 2, .experts = 4, .layer = layer},
+                    device::MetaRun::Choice{.top_k = 2, .experts = 4, .groups = 2, .top_groups = 1, .layer = layer}})
+                expect_choices(load, rank, ranks_of_experts, capacity_factor, choice);
+}
+
+TEST(SharedByRuns, RefuseSharesOfAnotherNumberOfExperts) {
+  SharedByRuns shared;
+  const auto choose = shared.choose(RoutingLoad(ExpertShares{{0.4, 0.3, 0.2, 0.1}}), 0, 2, {});
+  std::vector<int32_t> ids(8);
+  choose(ids, {.top_k = 1, .experts = 4, .layer = 0});
+  EXPECT_THROW(choose(ids, {.top_k = 1, .experts = 8, .layer = 0}), std::logic_error);
 }
 
 TEST(StageSplitOfARecipe, IsTheOneThatItsRunsUse) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -176,8 +177,9 @@ class GivenRouter {
   explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}
 
   void operator()(std::span<int32_t> ids, const Choice& choice) {
-    std::vector<int32_t>& chosen = chosen_[{choice.layer, ids.size()}];
-    if (chosen.empty()) chosen = choose(static_cast<int64_t>(ids.size()), choice);
+    const std::vector<double>& shares = shares_of(choice);
+    std::vector<int32_t>& chosen = chosen_[{choice.layer, choice.top_k, ids.size()}];
+    if (chosen.empty()) chosen = choose(shares, static_cast<int64_t>(ids.size()), choice.top_k);
     std::ranges::copy(chosen, ids.begin());
   }
 
@@ -192,18 +194,17 @@ class GivenRouter {
   }
 
   // Chooses experts for all tokens. Each token visits the experts that are furthest behind their shares.
-  std::vector<int32_t> choose(int64_t slots, const Choice& choice) const {
-    const std::vector<double>& shares = shares_of(choice);
+  static std::vector<int32_t> choose(const std::vector<double>& shares, int64_t slots, int64_t top_k) {
     std::vector<double> owed(shares.size(), 0);
     std::vector<int32_t> order(shares.size());
     std::vector<int32_t> chosen;
     chosen.reserve(static_cast<size_t>(slots));
-    for (int64_t token = 0; token < slots / choice.top_k; ++token) {
-      for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(choice.top_k);
+    for (int64_t token = 0; token < slots / top_k; ++token) {
+      for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(top_k);
       std::iota(order.begin(), order.end(), 0);
-      std::ranges::partial_sort(order, order.begin() + choice.top_k, std::greater{},
+      std::ranges::partial_sort(order, order.begin() + top_k, std::greater{},
                                 [&](int32_t e) { return std::pair(owed[static_cast<size_t>(e)], -e); });
-      for (int64_t k = 0; k < choice.top_k; ++k) {
+      for (int64_t k = 0; k < top_k; ++k) {
         owed[static_cast<size_t>(order[static_cast<size_t>(k)])] -= 1;
         chosen.push_back(order[static_cast<size_t>(k)]);
       }
@@ -212,7 +213,7 @@ class GivenRouter {
   }
 
   RoutingLoad load_;
-  std::map<std::pair<int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer and slots
+  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer, top_k and slots
 };
 
 }  // namespace

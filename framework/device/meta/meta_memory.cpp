@@ -29,6 +29,8 @@ void* MetaMemory::reserve(int64_t bytes, Place place) {
 
 void MetaMemory::release(void* block) {
   const auto at = around(block, 0);
+  base::require(at->first == number(block), "[meta device] the address ", number(block),
+                " is released, but no block begins there");
   drop_values(at->second);
   blocks_.erase(at);
 }
