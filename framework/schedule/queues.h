@@ -49,6 +49,7 @@ struct JobTimes {
 
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
 /// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
+/// If sets share cores, each change of a set also updates the other sets of its node.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule
