@@ -1,7 +1,6 @@
 // The recipe's section `model.moe`.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -105,7 +104,7 @@ struct MoeConfig {
   /// because a token keeps at most top_k of its experts.
   double experts_of_token() const {
     const auto most = static_cast<double>(top_k);
-    return experts_choose() ? most * std::min(1.0, capacity_factor.value_or(1)) : most;
+    return experts_choose() ? most * capacity_factor.value_or(1) : most;
   }
 
   kernels::RouterRule rule() const {
@@ -168,7 +167,7 @@ struct MoeConfig {
     v("capacity_factor", capacity_factor,
       "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts; the expert drops "
       "tokens beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert "
-      "chooses, as a multiple of the same mean",
+      "chooses, as a multiple of the same mean, at most 1",
       positive());
     v("drop", drop,
       "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "
