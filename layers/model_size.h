@@ -18,7 +18,8 @@ struct ModelSize {
   /// that multiplies activations of the token counts 6. The head counts, the embedding does not. Each prediction block
   /// uses the head once more. A delta net counts 18 key_size value_size heads, the products of the token-by-token rule.
   /// Causal attention counts 12 head_size heads (context / 2) per block, bidirectional attention twice as much. If
-  /// value heads and key heads differ in size, the mean of both sizes is used. Recomputation is not counted.
+  /// value heads and key heads differ in size, the mean of both sizes is used. A token has
+  /// MoeConfig::experts_of_token() routed experts in an MoE layer. Recomputation is not counted.
   double flops_per_token = 0;
 };
 

@@ -100,6 +100,12 @@ struct MoeConfig {
   bool has_selection_bias() const { return selection_bias.value_or(bias_rate > 0); }
   /// True if experts choose tokens, so that a token has a variable number of experts.
   bool experts_choose() const { return router == "expert_choice"; }
+  /// Returns the mean number of experts of a token, before drops. If experts choose tokens, this is an upper bound,
+  /// because a token keeps at most top_k of its experts.
+  double experts_of_token() const {
+    const auto most = static_cast<double>(top_k);
+    return experts_choose() ? most * capacity_factor.value_or(1) : most;
+  }
 
   kernels::RouterRule rule() const {
     return {.score = score,
@@ -160,9 +166,8 @@ struct MoeConfig {
       "the expert, for top_k: 1: Llama 4)");
     v("capacity_factor", capacity_factor,
       "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts; the expert drops "
-      "tokens "
-      "beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert chooses, "
-      "as a multiple of the same mean",
+      "tokens beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert "
+      "chooses, as a multiple of the same mean, at most 1",
       positive());
     v("drop", drop,
       "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "

@@ -84,6 +84,9 @@ test_loads_of_experts_come_from_a_file() {
   expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p98
   expect_text err "'p98'" "expected even, p99, worst, or a file"
+  local choosing="model.kind=encoder model.moe.router=expert_choice model.moe.capacity_factor=1 model.moe.aux_loss.coefficient=0"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p99 $choosing
+  expect_text err "--routing: 'p99' given, expected even" "model.moe.router: expert_choice"
 }
 
 test_fewest_ranks_are_found() {

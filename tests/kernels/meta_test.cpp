@@ -1,7 +1,9 @@
 // Kernels of the meta device, which compute nothing, and the operations that they count.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "framework/device/meta/meta_run.h"
 #include "framework/kernels/meta/meta_routing.h"
@@ -160,6 +162,33 @@ TEST(MetaKernels, SortOtherSlotsAnew) {
   EXPECT_EQ(tokens(2), (std::vector<int64_t>{0, 1, 0, 1}));
   EXPECT_EQ(tokens(1), (std::vector<int64_t>{1, 2, 0, 3}));
   EXPECT_EQ(m.run->results().computed(), 6);
+}
+
+// Each of 12 tokens has at most 2 of 4 experts. Both halves of the tokens have equally many empty slots.
+TEST(MetaKernels, LetExpertsChooseEquallyManyTokens) {
+  Meta m;
+  const Tensor scores = m.empty({12, 4}, Dtype::f32), ids = m.empty({12, 2}, Dtype::i32);
+  const auto choose = [&](double factor) {
+    m.k.expert_choice.choose(m.stream, ids, scores, {}, 12, factor);
+    return ids.to_vector<int32_t>();
+  };
+  const auto count = [](std::span<const int32_t> chosen, int32_t expert) { return std::ranges::count(chosen, expert); };
+  for (const double factor : {0.5, 1.0, 2.0}) {
+    const std::vector<int32_t> chosen = choose(factor);
+    const int64_t most = factor < 1 ? 3 : 6;
+    for (int32_t e = 0; e < 4; ++e) EXPECT_EQ(count(chosen, e), most) << "factor " << factor << ", expert " << e;
+    EXPECT_EQ(count(std::span(chosen).first(12), -1), count(std::span(chosen).last(12), -1)) << "factor " << factor;
+    for (size_t t = 0; t < 12; ++t) EXPECT_TRUE(chosen[2 * t] < 0 || chosen[2 * t] != chosen[2 * t + 1]) << t;
+  }
+}
+
+// Padding is in no row. The other tokens are in reverse order.
+TEST(MetaKernels, LetExpertsChooseNoPadding) {
+  Meta m;
+  const Tensor ids = m.empty({4, 1}, Dtype::i32);
+  const Tensor rows = Tensor::from<int64_t>(std::vector<int64_t>{3, -1, 1, 0}, {4}, m.context);
+  m.k.expert_choice.choose(m.stream, ids, m.empty({4, 3}, Dtype::f32), rows, 4, 1);
+  EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{2, 1, -1, 0}));
 }
 
 TEST(MetaKernels, RefuseToSortUnknownIds) {

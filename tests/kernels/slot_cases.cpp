@@ -170,12 +170,12 @@ void drop(K k, Trial& r) {
 }
 
 // Lets experts choose tokens by tied scores, with rows in order, and in reverse order with padding.
-void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
+void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens, const std::vector<int64_t>& slots_of_token) {
   const int64_t experts = 5;
   std::vector<int64_t> backwards;
   for (int64_t t = 0; t < tokens; ++t) backwards.push_back(t % 7 == 3 ? -1 : tokens - 1 - t);
   const Tensor scores = tied_scores(r, tokens, experts);
-  for (int64_t slots : {1, 2, 5})
+  for (const int64_t slots : slots_of_token)
     for (double factor : {0.0, 0.6, 1e18})
       for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})})
         k.expert_choice.choose(r.stream, r.output({tokens, slots}, Dtype::i32), scores, rows, scope_tokens, factor);
@@ -183,9 +183,9 @@ void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
 
 void choose(K k, Trial& r) {
   r.expect_zeros();  // a single token may have only expert 0
-  choose_of(k, r, r.size.rows, std::min<int64_t>(r.size.rows / 2 + 1, 64));
+  choose_of(k, r, r.size.rows, r.size.rows / 2 + 1, {1, 2, 5});
   // There are more tokens than a block of a card has threads, and the last scope has one token.
-  if (r.size.rows == 1) choose_of(k, r, 1501, 1500);
+  if (r.size.rows == 1) choose_of(k, r, 1501, 1500, {2});
 }
 
 constexpr int64_t choosing_experts = 6;

@@ -191,6 +191,21 @@ TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
   EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
 }
 
+TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
+  const auto size = [](const char* factor) {
+    return model_size(
+        small_recipe({"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.aux_loss.coefficient=0",
+                      std::string("model.moe.capacity_factor=") + factor})
+            .model,
+        Registry());
+  };
+  const ModelSize half = size("0.5"), whole = size("1");
+  // With a factor of 0.5, a token has one expert of 3 x 16 x 12 weights instead of two in each of 2 layers.
+  EXPECT_EQ(whole.active_parameters - half.active_parameters, 2 * 3 * 16 * 12);
+  EXPECT_DOUBLE_EQ(whole.flops_per_token - half.flops_per_token, 6.0 * 2 * 3 * 16 * 12);
+  EXPECT_EQ(whole.parameters, half.parameters);
+}
+
 // Compares the count without memory with the parameters that the layers make.
 class CountEqualsModel : public testing::TestWithParam<std::vector<std::string>> {};
 

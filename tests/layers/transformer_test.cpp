@@ -265,6 +265,12 @@ INSTANTIATE_TEST_SUITE_P(
             {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=5",
              "model.moe.expert_hidden=5", "model.init_std=0.5", "model.head_bias=true", "model.moe.router=sparse_mixer",
              "model.moe.mixer_jitter=2"}},
+        // All experts choose all tokens, so that no finite difference changes the choice.
+        Odd{"ExpertsChooseTokens",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
+             "model.moe.top_k=3", "model.moe.expert_hidden=5", "model.init_std=0.5", "model.kind=encoder",
+             "model.moe.router=expert_choice", "model.moe.routing=model", "model.moe.capacity_factor=1",
+             "model.moe.aux_loss.coefficient=0"}},
         Odd{"Llama4",
             {"model.hidden=7",
              "model.heads=3",

@@ -1,7 +1,6 @@
 // Choice of tokens by experts.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "layers/moe/router/expert_choice.h"

@@ -65,7 +65,8 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   choose_on_meta_device(ids, rule, logits.dim(1), false);
 }
 
-// The scores are not known. The experts choose tokens in turn, so that all tokens have about equally many experts.
+// The scores are not known. The experts choose tokens in turn, so that all experts have about equally many tokens, and
+// all tokens about equally many experts. Choices that no token could keep are not made.
 void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
                    double factor) {
   log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(
@@ -84,10 +85,10 @@ void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, cons
     }
     const auto valid = static_cast<int64_t>(in_scope.size());
     const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
-    const auto most = static_cast<int64_t>(std::min(static_cast<double>(valid), std::ceil(factor * mean)));
-    for (int64_t choice = 0; choice < experts * most; ++choice) {
-      const int64_t row = in_scope[choice % valid];
-      if (used[row] < top_k) id[row * top_k + used[row]++] = static_cast<int32_t>(choice / most);
+    const int64_t choices = experts * static_cast<int64_t>(std::ceil(std::min(factor, 1.0) * mean));
+    for (int64_t choice = 0; choice < choices; ++choice) {
+      const int64_t row = in_scope[choice * valid / choices];
+      if (used[row] < top_k) id[row * top_k + used[row]++] = static_cast<int32_t>(choice % experts);
     }
   }
 }

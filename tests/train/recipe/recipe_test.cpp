@@ -508,6 +508,8 @@ TEST(Recipe, ExpertsChooseTokensOnlyInEncodersWithACapacity) {
   };
   expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice: an expert");
   expect("model.moe.capacity_factor=none", "must be a number for model.moe.router: expert_choice");
+  expect("model.moe.capacity_factor=1.5",
+         "model.moe.capacity_factor (1.5) must be at most 1 for model.moe.router: expert_choice, because experts");
   expect("model.moe.aux_loss.coefficient=0.01",
          "model.moe.aux_loss.coefficient (0.01) must be 0 for model.moe.router: expert_choice");
   expect("model.moe.drop=position", "model.moe.drop (position) must be probability for");

@@ -16,6 +16,9 @@ void check_expert_choice(const layers::ModelConfig& model, config::Problems& pro
   require_value(m.capacity_factor.has_value(), "model.moe.capacity_factor",
                 "a number for model.moe.router: expert_choice: an expert chooses capacity_factor top_k / experts of "
                 "the tokens");
+  require_value(m.capacity_factor.value_or(1) <= 1, "model.moe.capacity_factor",
+                "at most 1 for model.moe.router: expert_choice, because experts would choose more tokens than there "
+                "are slots; a larger top_k adds slots; nearest: 1");
   require_value(m.aux_loss.coefficient == 0, "model.moe.aux_loss.coefficient",
                 "0 for model.moe.router: expert_choice, whose experts all choose the same number of tokens");
   require_value(m.drop == kernels::DropRule::probability, "model.moe.drop",
