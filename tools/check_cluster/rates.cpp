@@ -20,12 +20,15 @@ constexpr int64_t copied_floats = 4 << 20;  // 16 MiB, more than a core's share 
 constexpr int batches = 3;
 
 // Returns the number of runs of `work` per second: the median of several batches. Each batch lasts several time slices.
+// A rank goes on working until all ranks have measured the batch. A rank that starts late, because others use its core,
+// is therefore measured beside them.
 double runs_per_second(const comm::ProcessGroup& world, device::Device device, double batch_seconds,
                        const std::function<void()>& work) {
   work();
   std::vector<double> durations;
+  device::Stream& stream = device.context().compute();
   for (int batch = 0; batch < batches; ++batch) {
-    world.barrier(device.context().compute()).wait();
+    world.barrier(stream).wait();
     const double began = now();
     int runs = 0;
     do {
@@ -33,6 +36,8 @@ double runs_per_second(const comm::ProcessGroup& world, device::Device device, d
       ++runs;
     } while (now() - began < batch_seconds);
     durations.push_back((now() - began) / runs);
+    const device::Event measured = world.barrier(stream);
+    while (!measured.done()) work();
   }
   return 1 / lower_median(std::move(durations));
 }
