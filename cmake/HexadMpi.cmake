@@ -17,7 +17,7 @@ endif()
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 
-# Sets HEXAD_MPI_FAMILY and HEXAD_MPI_VERSION to what the header mpi.h says.
+# Sets HEXAD_MPI_FAMILY and HEXAD_MPI_VERSION from the header mpi.h.
 function(hexad_read_mpi_header)
   set(source ${PROJECT_BINARY_DIR}/CMakeFiles/hexad_mpi.cpp)
   file(WRITE ${source} "#include <mpi.h>

@@ -146,7 +146,7 @@ ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
 trap 'asked=yes; ask_to_save' USR1 TERM INT
 # Sleeps, but returns early on a signal.
 rest() {
-  sleep "$1" >/dev/null 2>&1 & # its output is closed, because it may outlive the script
+  sleep "$1" >/dev/null 2>&1 & # does not keep the script's output open, because sleep may outlive the script
   wait $!
 }
 

@@ -43,7 +43,8 @@ class FileProblems {
   int64_t count_ = 0;
 };
 
-// Returns the rule for documents with these hashes. `hashes` must not be empty.
+// Returns the rule for documents with these hashes. `hashes` must not be empty. Throws Error(data) if all hashes are
+// equal and a part is requested.
 HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOptions& options) {
   if (options.heldout == 0) return {};
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());

@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method first
-// rounds all values down, and then increments the values with the largest remainders.
+// Returns integers whose sum is `total` and that differ by less than one from values proportional to the weights. The
+// largest-remainder method first rounds all values down, and then increments the values with the largest remainders.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;

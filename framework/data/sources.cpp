@@ -10,7 +10,8 @@ using namespace base;
 
 namespace {
 
-// A source that checks the ids of another source's sequences, because embedding and loss do not check ids on a device.
+// A source that checks the ids, targets and documents of another source's sequences, because embedding and loss do not
+// check ids on a device. If `repeats` is true, repeats the sequences of a finite source endlessly.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -57,8 +58,8 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Throws Error(data) if a sequence changes when it is read again. Resumed runs and runs with another layout read
-// sequences again, in a different order.
+// Throws Error(data) if sequence 0 differs when it is read again after sequence 1. Resumed runs and runs with another
+// layout read sequences again, in a different order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);

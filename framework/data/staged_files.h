@@ -12,9 +12,9 @@ namespace hexad::data {
 /// after any failure, the files in `folder` do not change.
 class StagedFiles {
  public:
-  /// Creates `folder` if it does not exist, and removes unfinished files of a process that was killed. Throws
-  /// Error(resource) if this fails. Throws Error(usage) if a killed process moved old files away and did not restore
-  /// them.
+  /// Creates `folder` if it does not exist, and removes unfinished files of processes that were killed. Throws
+  /// Error(resource) if this fails. Throws Error(usage) if the name of the folder is invalid, or if a killed process
+  /// moved old files away and did not restore them.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
@@ -24,9 +24,9 @@ class StagedFiles {
   std::string path(std::string_view name) const;
 
   /// Replaces the files `names`. First moves all old files away, in the order of `names`. Then moves the new files into
-  /// place, in the opposite order. An old file without a new file of the same name is removed. A reader that opens the
-  /// file names[0] first therefore finds all old files, all new files, or none. If a step fails, moves the old files
-  /// back and throws Error(resource).
+  /// place, in the opposite order. The file names[0] therefore exists only while the other files belong to it. An old
+  /// file without a new file of the same name is removed. If a step fails, moves the files back and throws
+  /// Error(resource).
   void commit(std::span<const std::string_view> names);
 
  private:

@@ -1,7 +1,7 @@
 // A KernelTable contains pointers to the kernels of one backend. Each member is a family of kernels, which is declared
-// in this file. Each backend defines a family in one file (`const SwigluKernels SwigluKernels::of_cpu{...}`). entries()
-// lists the kernels of a family, and families() lists the families. Tests and tables that wrap other tables iterate
-// over these lists (framework/kernels/entries.h).
+// in this file. The reference, CPU and CUDA backends define the families of kernels, for example `const SwigluKernels
+// SwigluKernels::of_cpu{...}`. entries() lists the kernels of a family, and families() lists the families. Tests and
+// tables that wrap other tables iterate over these lists (framework/kernels/entries.h).
 //
 // Legend of shapes:
 //
@@ -64,7 +64,7 @@ struct GroupOffsets {
 /// times. T may be zero. The weight gradient is then zero in mode `replace`.
 struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
-  /// is acc (a router's weight), out is acc, and x is converted to acc.
+  /// is acc (a router's weight), out is acc, and the elements of x count as acc.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
   /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If w is acc and dx is bf16, dy is acc.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
@@ -224,7 +224,7 @@ struct AttentionShape {
   /// `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a
   /// document must have the same range. Some backends are faster if the number is known.
   int64_t documents = 0;
-  int64_t window = 0;  // a query sees only keys at a distance below `window`; 0: no window
+  int64_t window = 0;  // a query sees no key that is `window` or more positions before it; 0: no window
 };
 
 /// Gradients of the operands of AttentionKernels::forward.
@@ -245,8 +245,9 @@ struct AttentionSaved {
   }
 };
 
-/// Blockwise softmax(scale q k^T) v (Dao et al. 2022); no S x S matrix is stored. q and out are [B S, H, C]; k and v
-/// are [B S, G, C]. H must be a multiple of G (grouped queries). q, k, v and their gradients may have strided rows.
+/// Blockwise softmax(scale q k^T) v (Dao et al. 2022). No S x S matrix is stored, except by some versions of cuDNN in a
+/// deterministic backward pass. q and out are [B S, H, C]; k and v are [B S, G, C]. H must be a multiple of G (grouped
+/// queries). q, k, v and their gradients may have strided rows.
 struct AttentionKernels {
   /// Computes out and log_sum_exp [B S, H] (acc), which backward needs. A row that sees no key has an output of zero
   /// and a log-sum-exp of -inf.
@@ -523,9 +524,9 @@ struct RouterRule {
   RouterGroupScore group_score = RouterGroupScore::best_two;
 };
 
-/// Scores, chosen experts and their weights, all in acc. Experts are chosen by score + bias. bias[E] may be undefined
-/// and never affects the weights. The lower index wins a tie. An expert with a NaN score is chosen last. ids are always
-/// in range.
+/// Scores of experts, chosen experts and their weights. All operands except ids are acc. Experts are chosen by score +
+/// bias. bias[E] may be undefined and never affects the weights. The lower index wins a tie. An expert with a NaN score
+/// is chosen last. The ids that forward computes are always in range.
 struct RouterKernels {
   /// Computes from logits [T, E]: scores [T, E], ids [T, K] (i32, by descending score + bias), and weights [T, K].
   Kernel<void(Stream&, Out<Tensor> scores, Out<Tensor> ids, Out<Tensor> weights, const Tensor& logits,
@@ -737,7 +738,7 @@ struct PermuteKernels {
   /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
   /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the adjoint
   /// of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out may be an
-  /// addend.
+  /// addend. On CUDA, at most 4 addends are allowed.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
@@ -826,7 +827,7 @@ struct CrossEntropyKernels {
 };
 
 /// Softmax cross-entropy over columns that are divided among ranks. It consists of two steps with an exchange of
-/// statistics between them. Each rank reads its logits only once. targets[T] (i32; -1: ignored) refer to the whole
+/// statistics between them. Each exponential is computed only once. targets[T] (i32; -1: ignored) refer to the whole
 /// vocabulary, of which this rank holds columns [first, first + W).
 struct SplitSoftmaxKernels {
   /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
@@ -865,8 +866,8 @@ struct PointwiseKernels {
   /// Computes out = min(max(x, -limit), limit). In backward, dx is dout if |x| <= limit, otherwise zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, double limit)> clamp;
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, double limit)> clamp_backward;
-  /// Computes out[1] (acc or f64) = the sum of all elements, in double. The order of addition depends only on the
-  /// number of elements.
+  /// Computes out[1] (acc or f64) = the sum of all elements, in double. On one machine, the order of addition depends
+  /// only on the dtype and the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> sum;
   /// Computes out = addends[0] + addends[1] + ..., in this order in acc. The result is bitwise identical to the sum
   /// over ranks of comm::reduce. There must be at least one addend, and on CUDA at most 64. All addends have the same
@@ -929,7 +930,8 @@ struct OptimizerKernels {
   /// Plain SGD: main -= lr * factor * gradient. Writes the rounded result to weights.
   Kernel<void(Stream&, Out<Tensor> main, Out<Tensor> weights, const Tensor& gradient, double lr, const Tensor& factor)>
       sgd;
-  /// Computes out[1] (f64) = the sum of squares. The order of addition depends only on the number of elements.
+  /// Computes out[1] (f64) = the sum of squares. On one machine, the order of addition depends only on the dtype and
+  /// the number of elements.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, Write write)> squared_norm;
   /// Computes factor[1] (f64) = min(1, limit / sqrt(sums[0])), or 1 if limit is 0. sums[n] (f64) contains the squared
   /// norm of all gradients, followed by other values that must be finite. If any element of sums is not finite, the

@@ -30,8 +30,9 @@ Experts::Config experts_config(const ModelConfig& c) {
           .swiglu_limit = c.swiglu_limit};
 }
 
-// Throws Error(usage) on all ranks if the all-to-all is hierarchical and a group of ranks cannot be divided into two
-// levels. All groups must have the same number of levels, because all ranks must issue the same number of tasks.
+// Throws Error(usage) on all ranks if the all-to-all is hierarchical, and a group has different numbers of ranks on its
+// nodes or another number of levels than other groups. All ranks must issue the same number of tasks, so all groups
+// must have the same number of levels.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
@@ -76,7 +77,7 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
-// memory; there, the routing plan detects ids out of range.
+// memory; there, the routing plan detects ids out of range, unless it is a plan of ep::make_local_plan().
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
@@ -151,8 +152,8 @@ bool MoeLayer::balances_choices() const {
 }
 
 // Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
-// ranks that share the scope. If balances_choices() is true and `totals` [E] is defined, also adds this rank's
-// assignments to `totals`.
+// ranks that share the scope. If balances_choices() is false, the scope is the previous global batch. If it is true and
+// `totals` [E] is defined, also adds this rank's assignments to `totals`.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = table(ids).router_loss;
@@ -282,9 +283,10 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
       if (dense) addends.push_back((*dense)(t, input, pass));
       if (shared_) addends.push_back(shared_result(t, input, pass));
     });
-  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
-  // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
-  // gradient from the gate, starting with the gradient of choice.weights.
+  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. For the
+  // router top_k, the pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate
+  // (layers/moe/router/router.cpp) compute the gradient from the gate, from the gradients of choice.weights and of the
+  // losses.
   Value entering = x, weights = choice.weights;
   if (config_.weigh == Weighing::input) {
     entering = scale_rows(t, x, choice.weights);

@@ -1,4 +1,4 @@
-// Accounting of saved tensors, and the policies that keep, offload or recompute them.
+// Accounting of saved tensors, the policies that keep or offload them, and the recomputation of norms.
 #include <gtest/gtest.h>
 
 #include "framework/autograd/ops/ops.h"
@@ -14,7 +14,7 @@ namespace {
 using Roots = std::vector<Replay::Root>;
 constexpr int64_t rows = 32, width = 16;
 
-// Network with two norms, two activations and residuals. Several products read the output of the first norm.
+// Network with two norms, two activations and residuals. Two products read the output of the first norm.
 struct Network {
   explicit Network(Lab& lab)
       : rms(lab.parameter({width})),

@@ -190,7 +190,7 @@ TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
             {.root_gradient = 0.5});
 }
 
-// Small network with every kind of weight gradient.
+// Small network whose parameters are the gain of a norm, two weights and a bias.
 struct Network {
   explicit Network(Lab& lab)
       : gain(lab.parameter({4})),

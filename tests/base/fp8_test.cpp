@@ -93,7 +93,8 @@ TEST(E4m3, KeepsTheSignOfZeroAndOfTinyValues) {
   }
 }
 
-// Seeded magnitudes in every binade from far below the smallest code to 448.
+// Calls a function with seeded values of both signs, whose magnitudes are in every binade from [2^-14, 2^-13) to
+// [2^7, 2^8). The smallest positive code is 2^-9.
 class E4m3Sample : public ::testing::Test {
  protected:
   static constexpr uint64_t seed = 20240611;

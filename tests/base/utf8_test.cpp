@@ -52,7 +52,7 @@ TEST(Utf8Pieces, CharacterIsPrintedOnceItIsComplete) {
                        "b"),
             "😀b");
   EXPECT_EQ(pieces.add("\xe2\x82"), "");
-  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending byte
+  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending bytes
   EXPECT_EQ(pieces.add("\xff"), "�");  // never a valid byte
   EXPECT_EQ(pieces.add("\xc3"), "");
   EXPECT_EQ(pieces.finish(), "�");

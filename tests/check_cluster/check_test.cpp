@@ -23,7 +23,7 @@ comm::ThreadOptions on_nodes(std::vector<int> node_of_rank) {
   return options;
 }
 
-// Returns the reports on rank 0 of a short check.
+// Runs a short check. Returns the reports that rank 0 gets.
 std::vector<RankReport> checked(const std::vector<int>& node_of_rank, const std::string& folder) {
   std::vector<RankReport> reports;
   comm::with_ranks(

@@ -2,7 +2,7 @@
 # Completion of command lines. The tests call the program with the arguments that a shell passes.
 . "$(dirname "$0")/cli.sh"
 
-# `completes WORD... -- EXPECTED...`: Tab after the last word offers the expected words, in any order.
+# `completes WORD... -- EXPECTED...`: expects Tab after the last word to offer exactly the expected words, in any order.
 completes() {
   COMP_WORDS=("$HEXAD")
   while [ "$1" != -- ]; do
@@ -115,7 +115,7 @@ test_zsh_uses_the_completion_of_bash() {
   expect_text err "'tcsh' given, expected one of bash, zsh, fish"
 }
 
-# `fish_offers WORD... -- EXPECTED...`: the part of fish's script that bash runs offers the expected words.
+# `fish_offers WORD... -- EXPECTED...`: expects the part of fish's script that bash runs to offer exactly the expected words.
 fish_offers() {
   local words=()
   while [ "$1" != -- ]; do

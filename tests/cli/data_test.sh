@@ -19,8 +19,8 @@ prepared() {
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with exit code 3 before the first step. The message names the file and
-# the damage.
+# `damaged NAME TEXT...`: expects training on the dataset to end with exit code 3 before the first step. The message must
+# name the file and the damage.
 damaged() {
   expect 3 train
   expect_text err "$@"

@@ -80,7 +80,7 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   cmp -s before after || failed "the stale job changed files: $(diff before after)"
 }
 
-# A launcher that only records its arguments and ends with the given code.
+# Prints the script of a launcher that only records its arguments and ends with the given code.
 fake() { # CODE
   echo "echo \"\$*\" >>log; exit $1"
 }
@@ -162,7 +162,7 @@ test_signal_before_the_launcher_has_started_ends_the_script() {
   expect_text err "asked to end: exit code 75"
 }
 
-# A launcher that loses ranks, and a program without a layout for the ranks that remain.
+# Uses a launcher that loses ranks, and a program without a layout for the ranks that remain.
 test_script_waits_for_ranks_with_a_layout() {
   cat >program.sh <<'S'
 #!/usr/bin/env bash

@@ -9,7 +9,7 @@ export HEXAD_DEVICE=emulated
 listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/devices.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
 # Prints the names in the metrics of RUN, one per line.
 read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
-expect_listed() { # RUN NAME...: all reads of RUN are listed, and they include each NAME
+expect_listed() { # RUN NAME...: expects all reads of RUN to be listed, and to include each NAME
   local found name
   found=$(read_in "$1")
   [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl"

@@ -298,7 +298,7 @@ test_tiny_held_out_part_causes_a_warning() {
   expect_no_text err "held-out part"
 }
 
-# `refuses CODE TEXT -- COMMAND...`: the command ends with this code and prints only path and reason.
+# `refuses CODE TEXT -- COMMAND...`: expects the command to end with this code and to print only path and reason.
 refuses() { # CODE TEXT -- COMMAND...
   local wanted=$1 text=$2
   shift 3

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up. Also the
-# refusals of papers/parm.sh and papers/parm_placements.sh.
+# Tests tools/bench/predicted_steps.sh and exhaustive_plans.sh: their predictions, their tables of made-up measurements, the
+# seconds and peaks that they read from a run, and their refusals of wrong options. Also tests that papers/parm.sh and
+# papers/parm_placements.sh refuse more layers than the paper's Table III has.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 

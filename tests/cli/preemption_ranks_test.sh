@@ -28,8 +28,8 @@ test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   expect_same_weights run uninterrupted $steps
 }
 
-# After the signal, mpirun stops reading the ranks' output and ends with its own exit code. On Ctrl-C, the ranks only get
-# SIGTERM, because they are not in the terminal's foreground.
+# Expects a run to save after mpirun gets SIGNAL. After the signal, mpirun stops reading the ranks' output and ends with
+# its own exit code. On Ctrl-C, the ranks only get SIGTERM, because they are not in the terminal's foreground.
 saves_on() { # SIGNAL
   interrupt "$1" train.steps=1000000
   expect_equal "$code" 1

@@ -56,7 +56,7 @@ test_several_testbeds_can_run_at_the_same_time() {
 
 gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
 
-# `ends_after SIGNAL`: the signal ends the script and everything that it started.
+# `ends_after SIGNAL`: expects the signal to end the script and everything that it started.
 ends_after() {
   rm -f ranks
   # env makes the script react to SIGINT, which background processes of a shell ignore by default.

@@ -3,7 +3,7 @@
 # mistake.
 . "$(dirname "$0")/cli.sh"
 
-# `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
+# `refused TEXT...`: expects `hexad validate` to refuse the recipe on standard input with these texts.
 refused() {
   cat >bad.yaml
   expect 2 "$HEXAD" validate bad.yaml

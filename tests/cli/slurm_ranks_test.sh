@@ -14,7 +14,7 @@ is() { [ "$(state_of "$1")" == "$2" ]; } # JOB STATE
 is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
 says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
-# A node is named after its network namespace.
+# Prints the names of the nodes, which are those of their network namespaces.
 nodes() { sinfo --noheader --Node --format %N | sort -u; }
 ranks_on() { # NODE...
   local node pid

@@ -2,7 +2,7 @@
 # `validate` refuses the same runs as `train`, with the same exit code and message.
 source "$(dirname "$0")/cli.sh"
 
-# `both CODE TEXT KEY=VALUE...`: `train` and `validate` end in the same way on with_data.yaml.
+# `both CODE TEXT KEY=VALUE...`: expects `train` and `validate` of with_data.yaml to end with CODE and TEXT.
 both() {
   local code=$1 text=$2 command
   shift 2

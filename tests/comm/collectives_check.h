@@ -8,8 +8,9 @@ namespace hexad::comm {
 /// Location of the tensors of a check.
 using Place = device::ContextOptions;
 
-/// Checks every collective in f32, f64, bf16 and i64, at sizes from zero to several rounds. On an error, fails the
-/// running test.
+/// Checks all_reduce, reduce_scatter, all_gather and broadcast in f32, bf16, f64 and i64, at sizes of up to several
+/// rounds, and in f32 and bf16 also of zero. Checks the barrier and the collectives of single values, too. On an error,
+/// fails the running test.
 void check_collectives(const ProcessGroup& group, const Place& place = {});
 /// Checks all-to-alls with uneven or zero splits, including a rank that neither sends nor receives.
 void check_uneven_splits(const ProcessGroup& group, const Place& place = {});

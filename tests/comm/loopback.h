@@ -117,7 +117,7 @@ class LoopbackTransport final : public Transport {
   std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
 };
 
-/// Limits under which an operation has several rounds.
+/// Limits under which an operation of more than 256 KiB has several rounds.
 inline const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
 /// Runs `body` on ranks that are threads, each with an engine. Two ranks form a node.

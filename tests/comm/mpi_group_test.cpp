@@ -26,7 +26,7 @@ TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group
 TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
 TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
 
-// Groups of these sizes then use the plans of large groups.
+// With direct_ranks = 1, all groups of at least two ranks use the plans of large groups.
 TEST(MpiGroup, PassesTheChecksOfEveryGroupWithoutDirectMessages) {
   const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
   const WithBlockSizes sizes(no_direct_messages);
@@ -51,7 +51,7 @@ TEST(MpiGroup, WorkerStreamStartsOperationsInCallOrder) {
   });
   const Event first = world->group().all_reduce(a, Reduce::sum, slow);
   const Event second = world->group().all_reduce(b, Reduce::max, fast);
-  second.wait();  // one communicator keeps its order, so the first operation has also ended
+  second.wait();
   first.wait();
   EXPECT_EQ(*a.data<int64_t>(), world->size());
 }

@@ -160,7 +160,7 @@ TEST(NcclDouble, HangsIfAnEmptyMessageIsMissing) {
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
     if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
     ncclGroupEnd();
-    if (r.rank == 1)  // its messages are done, so it waits here for a call that rank 0 never reaches
+    if (r.rank == 1)  // rank 1's messages are done, so rank 1 waits here for a call that rank 0 never reaches
       ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
     else
       ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
@@ -201,7 +201,8 @@ void cross(int ctas, bool hangs) {
 TEST(NcclDouble, HangsIfCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
 TEST(NcclDouble, RunsCrossedOperationsIfTheyFitOnADevice) { cross(16, false); }
 
-// Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
+// Launches a sum of communicator `a` on a busy stream, and then a sum of `b` on another stream. Returns true if the sum
+// of `b` ends within 50 ms.
 bool b_ends_before_a_begins(Rank& r) {
   const ncclComm_t root = r.make(), a = r.split(root, "a"), b = r.split(root, "b");
   cudaStream_t other = nullptr;

@@ -53,7 +53,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Sums like the CPU, but with random delays, like kernels of a device.
+// Appends the CPU's sum to the stream, like the launch of a kernel.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));

@@ -147,7 +147,7 @@ std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   return text;
 }
 
-// The node of a rank dies, and the batch system ends the other ranks.
+// Simulates a batch system that ends the job after the node of rank 1 has died.
 TEST(AskedToEnd, SilentRankIsLost) {
   LoopbackTransport::deaf = 1;
   const std::string text = failure_of_a_stopped_job(20s);

@@ -121,7 +121,8 @@ inline Recipe read_text(std::string_view text, const std::vector<std::string>& o
   return recipe;
 }
 
-/// Returns the message of the Error(usage) that `action` throws. Any other exception fails the test.
+/// Returns the message of the Error(usage) that `action` throws, "wrong exit code" if it throws another Error, or
+/// "accepted" if it throws nothing.
 template <class F>
 std::string refusal(F action) {
   try {

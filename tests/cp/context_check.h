@@ -37,8 +37,8 @@ struct Case {
   double scale() const;
 };
 void PrintTo(const Case& c, std::ostream* out);
-/// Returns all cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, odd
-/// sizes.
+/// Returns all cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, padding,
+/// windows, odd sizes, f32.
 std::vector<Case> context_cases(int ranks);
 
 // Inputs of attention and gradient of its output, for the whole micro-batch or for a rank's rows.

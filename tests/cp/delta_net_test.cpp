@@ -106,7 +106,7 @@ TEST_P(DeltaNetOverRanks, L3_EqualsOneRankInOutputsAndGradients) {
   const std::vector<Tensor> expected = results(one, whole, rows_on(one, l, self));
   comm::with_ranks(l.ranks, [&](const ProcessGroup& world) {
     Lab lab;
-    random_whole(lab, l.length);  // so that the filter gets the same numbers as on one rank
+    random_whole(lab, l.length);  // draws as many numbers as `one` did, so that the filter is the same
     const DeltaRows rows = rows_on(lab, l, world);
     std::vector<Tensor> mine = results(lab, whole, rows);
     const double allowed = tolerance(Dtype::f64, 64 * l.length);

@@ -32,7 +32,7 @@ std::string zstd(std::string_view text) {
   return out;
 }
 
-// Text of 3 MB, which compresses to about a tenth.
+// Returns a compressible text of 3 MB.
 std::string long_text() {
   std::string text;
   for (uint64_t i = 0; text.size() < 3'000'000; ++i) text += base::cat("line ", i * 2654435761u % 100003, "\n");

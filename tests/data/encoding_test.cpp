@@ -89,7 +89,7 @@ TEST(EncodeDocument, ConversationGetsTheBeginningOfDocuments) {
   EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 1, 1}));
 }
 
-// Work that takes longer for some documents than for others.
+// Converts the text of a document, which is a number, to one id. Takes longer if the number is a multiple of seven.
 EncodedDocument slow_copy(const Document& document) {
   EncodedDocument out;
   out.ids = {static_cast<int32_t>(std::stoi(document.text))};

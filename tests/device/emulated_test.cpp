@@ -86,8 +86,7 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// A block is freed without a record that a lane still uses it. The lane reads NaN, even if the block is allocated again
-// only later.
+// Frees a block without a record that a lane still uses it, and allocates it again. The lane then reads NaN.
 TEST_F(EmulatedDevice, MemoryFreedTooSoonReadsAsNan) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);

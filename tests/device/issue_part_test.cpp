@@ -23,7 +23,7 @@ class Rank {
   MetaStream compute{Lane::compute, &log}, inter{Lane::inter, &log}, copy{Lane::copy, &log};
 };
 
-// Runs `pass` three times on one rank. On another rank, runs it once, and repeats it. Compares both logs.
+// Runs `pass` three times on one rank. On another rank, runs it once and repeats it twice. Compares both logs.
 template <class F>
 void expect_repeats(F&& pass) {
   Rank runs, repeats;

@@ -1,4 +1,4 @@
-// The offload file is as large as the memory of one step, not that of all steps.
+// The size of the offload file stays near the peak of the memory that it holds.
 #include "framework/device/offload_arena.h"
 
 #include <gtest/gtest.h>

@@ -93,7 +93,7 @@ TEST(BucketPlan, GroupOfOneHasNoShares) {
   });
 }
 
-// Experts are one row wider on some ranks. This must not move the bounds of dense buckets on these ranks.
+// Expert parameters have one more row on one rank. This must not move the bounds of dense buckets on this rank.
 TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

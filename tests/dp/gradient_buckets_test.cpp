@@ -36,14 +36,14 @@ struct Model {
         {.name = cat("p", all.size()), .global_shape = shape, .placement = placement, .dtype = dtype, .init = {}}));
   }
   Stream& stream() { return context.compute(); }
-  // Contributes whole numbers, whose sums are exact.
+  // Adds `value` to all elements of gradient i.
   void contribute(size_t i, double value) {
     const Tensor& g = all[i]->gradient_to_add(stream());
     const Tensor more = Tensor::like(g);
     kernels::kernels(context).pointwise.fill(stream(), more, value);
     kernels::kernels(context).pointwise.add(stream(), g, g, more);
   }
-  // Contributes like a product, which writes its result directly into the stored gradient.
+  // Contributes `value` like a product, which writes its result directly into the memory of the next contribution.
   void contribute_product(size_t i, double value) {
     const auto [memory, write] = all[i]->next_gradient_target();
     const auto& k = kernels::kernels(context).pointwise;

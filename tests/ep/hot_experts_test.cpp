@@ -85,7 +85,7 @@ TEST(HotExperts, IllegalListsAreRefused) {
   EXPECT_THROW(HotExperts({1}, 5, 2), std::logic_error);
 }
 
-// Rank r has three slots for expert 0, one for expert r + 1 and a dropped slot. There are 8 experts on 4 ranks.
+// Rank r has three slots for expert 0, one for expert r + 1 and two dropped slots. There are 8 experts on 4 ranks.
 Tensor ids_of(Lab& lab, int rank) { return lab.values(std::vector<int32_t>{0, rank + 1, -1, 0, 0, -1}, {3, 2}); }
 
 TEST(HotExperts, AreTheSameOnAllRanks) {

@@ -91,7 +91,8 @@ TEST(RowRanges, AreCopiedOnlyIfTheyAreNotAdjacent) {
   EXPECT_EQ(ep::RowRanges().taken_from(all, lab.stream()).dim(0), 0);
 }
 
-// Returns the ids of six tokens with two slots each; one slot in five is dropped. Rank 1 has no tokens.
+// Returns the ids of six tokens with two slots each. On average, one first slot in five is dropped. Rank 1 has no
+// tokens.
 Tensor ids_of(Lab& lab, int rank, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   const int64_t tokens = rank == 1 ? 0 : 6;

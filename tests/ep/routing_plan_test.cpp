@@ -39,7 +39,8 @@ Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
   return Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k}, lab.context);
 }
 
-// Returns the random choices of `tokens` tokens: distinct experts, one slot in five dropped, different on every rank.
+// Returns the random choices of `tokens` tokens: distinct experts, on average one slot in five dropped, different on
+// every rank.
 Tensor random_ids(Lab& lab, int rank, int64_t tokens, int64_t top_k, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   std::vector<int32_t> ids;
@@ -222,7 +223,7 @@ TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
-// Three of the four slots are kept. The share of an expert's capacity is 1.5 x 4 / 2 = 3 rows.
+// Three of the four slots are kept. An expert's share of the capacity is 1.5 x 4 slots / 2 experts = 3 rows.
 TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   Lab lab;
   const Tensor ids = ids_of(lab, {1, 1, -1, 1}, 1);

@@ -42,7 +42,8 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Multiplies an x of the trial's dtype by the weight of a router or of a gate (one output). Its dtype is acc().
+// Computes the product, and its gradients, of an x of the trial's dtype and the weight of a router or of a gate (one
+// output). The weight's dtype is acc().
 void router_product(K k, Trial& r, int64_t outputs) {
   const Tensor w = r.normal({outputs, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, outputs}, r.acc(), hidden), x, w, Write::replace);

@@ -96,7 +96,7 @@ TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
   expect_contains(refusal(config), "num_key_value_heads is 1, expected the number of heads, 2");
 }
 
-// The forms of Transformers 4 and 5 for the same model.
+// Transformers 4 and 5 write the same model with different keys.
 TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
     const Json modern = golden_config(family);

@@ -1,6 +1,7 @@
-// Small random models of every family (tools/golden/models.sh): the imported model computes the logits of transformers,
-// and its export has the same bytes. With HEXAD_INTEROP_TABLE=FILE, appends a line for each family to FILE, from which
-// tools/golden/interop_table.sh makes the table in docs/interop.md.
+// Small random models of the families whose golden models exist (tools/golden/models.sh). The imported model computes
+// the logits of transformers, and for some families the gradients. Its export has the same bytes. With
+// HEXAD_INTEROP_TABLE=FILE, appends a line for each family to FILE, from which tools/golden/interop_table.sh makes the
+// table in docs/interop.md.
 #include <gtest/gtest.h>
 
 #include <cmath>

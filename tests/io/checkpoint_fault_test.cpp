@@ -65,8 +65,8 @@ TEST_F(CheckpointFaults, Fault7FileSizeLimitIsAnErrorNotASignal) {
   EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
 }
 
-/// Saves `step` in a process that dies at the n-th file boundary. Returns true if it died, and the name of that
-/// boundary.
+/// Saves `step` in a process that dies at file boundary n, counted from 0. Returns true and the name of that boundary,
+/// or false if there are no more than n boundaries.
 std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
                                           Device device) {
   const std::string note = path + "-point";

@@ -1,4 +1,5 @@
-// Miniature run for the checkpoint tests: two dense tensors, experts split over ep ranks, optimizer state.
+// Miniature run for the checkpoint tests: an embedding, experts, optimizer state, the bias of a router, and an empty
+// tensor.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Small files, the run lock, and detection of NaN in weights.
+// Small files, the run lock, and detection of NaN and infinity in weights.
 #include <sys/mount.h>
 
 #include <chrono>

@@ -16,8 +16,7 @@ std::vector<int64_t> offsets_of(const std::vector<int64_t>& rows, int64_t begin 
   return offsets;
 }
 
-/// Returns the groups in the order of a pass's list. An entry is -1 if a group has no position or shares the
-/// position of another group.
+/// Returns the groups in the order of a pass's list. An entry is -1 if no group has its position.
 std::vector<int64_t> listed(GroupedPass pass, const std::vector<int64_t>& rows, int64_t begin = 0) {
   const std::vector<int64_t> offsets = offsets_of(rows, begin);
   const auto groups = static_cast<int64_t>(rows.size());

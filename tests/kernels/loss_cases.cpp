@@ -15,7 +15,7 @@ Tensor targets_for(Trial& r) {
   return r.values<int32_t>(targets, {t});
 }
 
-// The logits must be unchanged if the gradient is stored elsewhere.
+// Computes losses and gradients. A gradient in separate memory must leave the logits unchanged.
 void cross_entropy(K k, Trial& r, double scale) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];

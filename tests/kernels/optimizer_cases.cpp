@@ -9,7 +9,7 @@ using K = const KernelTable&;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a second moment, which is never negative.
+// Returns a second moment, whose elements are 0.25.
 Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
   const Tensor v = r.update(shape, dtype);
   reference_table.pointwise.fill(r.host_stream, v, 0.25);

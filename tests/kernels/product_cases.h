@@ -39,7 +39,7 @@ class Values {
   std::vector<double> values_;
 };
 
-/// Function that returns element (i, j) of an operand.
+/// plain() returns a function for element (i, j) of `t`, and transposed() a function for element (j, i).
 using Factor = std::function<double(int64_t, int64_t)>;
 inline Factor plain(const Tensor& t) { return Values(t); }
 inline Factor transposed(const Tensor& t) {

@@ -50,7 +50,7 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
-// Results have more elements than the buffer of sums for a bf16 result. Their rows are not adjacent.
+// Some results have more elements than the buffer of sums for a bf16 result. Rows of results are not adjacent.
 TEST_P(Products, EveryResultMayBeAddedTo) {
   for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);

@@ -14,8 +14,8 @@ namespace {
 
 constexpr AdamwStep step_of(double lr) { return {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3}; }
 
-/// Main weights. Every fourth weight is exactly between two bf16 numbers, and half of these weights are rounded up. The
-/// other weights are of all kinds.
+/// Returns main weights. Every fourth weight is exactly between two bf16 numbers, and about half of these weights are
+/// rounded up. The other weights are of all kinds.
 Floats mains(int64_t n) {
   Floats out;
   for (int64_t i = 0; i < n; ++i) {
@@ -28,7 +28,7 @@ Floats mains(int64_t n) {
 
 class Rests : public EdgeTest {
  protected:
-  // Each tensor of the slice begins at element `skipped` of its memory.
+  // Returns `values` in a tensor that begins at element `skipped` of its memory.
   Tensor flat(const Floats& values, Dtype dtype, int64_t skipped) {
     const auto n = static_cast<int64_t>(values.size());
     Floats all(skipped);
@@ -115,7 +115,8 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
           }
 }
 
-// Ties that round to zero, to a normal number and to infinity. Their moments contain only the mark.
+// The weights include ties that round to zero, to a normal number and to infinity. All moments are zero, so the second
+// moments contain only the marks.
 TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
   Floats main;
   for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,

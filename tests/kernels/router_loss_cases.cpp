@@ -25,8 +25,8 @@ Tensor updated(Trial& r, const Tensor& x) {
   return t;
 }
 
-// Operands with size.width experts. If there are several tokens, all scores of the first token have
-// underflowed.
+// Operands with size.width experts. If there are more than two tokens, all scores of the first token are zero, as after
+// an underflow.
 struct Operands {
   int64_t tokens, experts;
   Tensor scores, fractions, coefficients;

@@ -33,8 +33,8 @@ const std::vector<NamedRule>& rules() {
   return all;
 }
 
-// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped, and two rows are
-// unused.
+// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped. The rows of dropped
+// slots and two further rows are unused.
 struct Plan {
   static constexpr int64_t slots = 2;
   Tensor rows, tokens;

@@ -32,7 +32,7 @@ void sort(K k, Trial& r) {
                  r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
 }
 
-// Returns whole numbers around zero, of `type`.
+// Returns whole numbers from -3 to 97, of `type`.
 Tensor numbers_for(Trial& r, Dtype type) {
   const Tensor x = r.scratch({r.size.rows, r.size.width}, type);
   reference::Array a = reference::zeros(x);
@@ -81,7 +81,7 @@ void keys(K k, Trial& r) {
   }
 }
 
-// Returns each of 0 .. n - 1 once, in a repeatable order. With `some_missing`, some are replaced by -1.
+// Returns n - 1, n - 2, ..., 0. With `some_missing`, every fifth number is replaced by -1.
 Tensor places_for(Trial& r, int64_t n, bool some_missing) {
   std::vector<int64_t> at;
   for (int64_t i = 0; i < n; ++i) at.push_back(some_missing && i % 5 == 2 ? -1 : n - 1 - i);
@@ -143,7 +143,7 @@ Tensor tied_scores(Trial& r, int64_t tokens, int64_t experts) {
   return scores;
 }
 
-// Drops slots by tied scores, with rows in order and in reverse order.
+// Drops slots by tied scores and by position, with rows in order and in reverse order.
 void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
   const int64_t experts = 5, top_k = 2;
   std::vector<int32_t> ids;

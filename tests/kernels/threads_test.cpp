@@ -1,4 +1,4 @@
-// Results of a row are bitwise identical for any number of threads, and for any other rows in the same call.
+// Numbers of threads, which change no bit of a result, and shares of a device's multiprocessors.
 #include <gtest/gtest.h>
 
 #include <thread>

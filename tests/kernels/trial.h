@@ -38,7 +38,7 @@ class Trial {
   /// Makes a trial on the host.
   Trial(uint64_t seed, Size size_, Dtype dtype_)
       : Trial(seed, size_, dtype_, std::make_unique<device::DeviceContext>()) {}
-  /// Makes a trial on `device`, whose context outlives it.
+  /// Makes a trial on `device`, whose context must outlive the trial.
   Trial(uint64_t seed, Size size_, Dtype dtype_, Device device)
       : size(size_), dtype(dtype_), stream(device.context().compute()), device_(device), seed_(seed) {}
 

@@ -82,7 +82,8 @@ TEST_P(Wire, LargestElementOfARowIsNotRounded) {
   }
 }
 
-// Rows have 64 magnitudes over 40 binades each. The largest is between the least subnormal float and 2^127.
+// Rows have 64 magnitudes over 40 binades each. The top binade of a row runs from that of the least subnormal float to
+// that of the largest float.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;

@@ -99,8 +99,8 @@ Numbers unit(const Numbers& x, int64_t begin, int64_t size) {
   return row;
 }
 
-// The gated delta rule, eq. 10 of Yang et al. 2024, with the convolutions, gates and norm of Qwen3-Next. The gain of
-// the norm is one.
+// Computes the gated delta rule, eq. 10 of Yang et al. 2024, with the convolutions, gates and norm of Qwen3-Next. The
+// gain of the norm is one.
 Numbers naive(Case& n, const Numbers& x) {
   const DeltaNetConfig& d = n.c.delta_net;
   const int64_t size = d.key_size, values = d.value_size, keys = d.number_of_key_heads(), hidden = n.c.hidden;

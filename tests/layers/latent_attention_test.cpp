@@ -89,7 +89,7 @@ void turn(std::vector<double>& x, int64_t at, int64_t position, int64_t size, co
   }
 }
 
-// The formula of DeepSeek-V2, section 2.1. The gains of new norms are one.
+// Computes the formula of DeepSeek-V2, section 2.1. The gains of new norms are one.
 std::vector<double> naive(Case& n, const std::vector<double>& x) {
   const ModelConfig& c = n.c;
   const auto& [q_rank, kv_rank, nope, rope, size, eps] = c.latent;

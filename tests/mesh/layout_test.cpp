@@ -32,7 +32,7 @@ void for_each_layout(int world, F f) {
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
-// Calls f for every layout of for_each_layout(), each with every legal order of axes.
+// Calls f for every layout of for_each_layout(), without an order of axes and with each legal order of `orders`.
 template <class F>
 void for_each_ordered_layout(int world, F f) {
   for_each_layout(world, [&](const Layout& m) {

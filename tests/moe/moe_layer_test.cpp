@@ -23,7 +23,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 using Row = std::vector<double>;
 
-// Weights of a parameter, indexed by nested loops.
+// Weights of a parameter, and its product with a vector by nested loops.
 struct Weights {
   std::vector<double> values;
   int64_t rows, columns;

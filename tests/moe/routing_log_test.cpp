@@ -1,4 +1,4 @@
-// Replay of the experts of a run's tokens under another layout.
+// Log of the experts of a run's tokens, read under other row numbers.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>

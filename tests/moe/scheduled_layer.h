@@ -29,7 +29,7 @@ inline Words joined(const Words& a, const Words& b) {
   return all;
 }
 
-// MoE layer of 16 features and 8 experts on one rank of a mesh.
+// MoE layer of 8 experts on one rank of a mesh, with 16 features by default.
 class ScheduledLayer : public Lab {
  public:
   ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides, Dtype layer_dtype = Dtype::f64)

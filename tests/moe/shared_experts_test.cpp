@@ -153,7 +153,7 @@ void PrintTo(const Run& r, std::ostream* out) { *out << r.name; }
 
 class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
 
-// Tests runs with recomputation, offloading or delays.
+// Tests whole runs: plain, with recomputation, offloading, delayed weight gradients, chunks, ZeRO-3 or tensor ranks.
 TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   const Words common =
       joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
@@ -203,7 +203,7 @@ TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
   }
 }
 
-// Records the state of the shared experts before and after each pass, and the cost of their task.
+// Records whether a weight of the shared experts has a gradient before and after each pass, and the cost of their task.
 class Witness final : public schedule::GraphRunner {
  public:
   explicit Witness(Parameter& down) : down_(down) {}

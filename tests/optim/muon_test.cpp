@@ -34,7 +34,7 @@ Matrix transposed(const Matrix& a) {
   return out;
 }
 
-// Jordan et al. 2024: x = a x + b (x x^T) x + c (x x^T)^2 x, for matrices of any shape.
+// Orthogonalises x as in Jordan et al. 2024, by x = a x + b (x x^T) x + c (x x^T)^2 x. The matrix may have any shape.
 Matrix twin_of_orthogonalised(Matrix x, int iterations) {
   double squares = 0;
   for (const auto& row : x)

@@ -19,7 +19,7 @@ namespace {
 using optim::OptimConfig;
 using optim::Optimizer;
 
-// Loshchilov & Hutter 2019, algorithm 2, for one element.
+// AdamW for one element: Loshchilov & Hutter 2019, algorithm 2.
 struct Adamw {
   double w, m = 0, v = 0;
   void step(const OptimConfig& c, double lr, double gradient, double decay, int64_t t) {
@@ -160,12 +160,13 @@ OptimConfig with_bf16_moments() {
   return config;
 }
 
-// Trains a parameter "p" of shape [6, 8] for three steps, always with the same weights and gradients. `placement` and
-// `share` determine which part of it this rank owns. Returns the part's main weights and moments.
+// Main weights and moments of a rank's part of a parameter.
 struct Trained {
   std::vector<double> main, m, v;
   bool operator==(const Trained&) const = default;
 };
+// Trains a parameter "p" of shape [6, 8] for three steps. Every call uses the same initial weights and gradients.
+// `placement` and `share` determine which part of the parameter this rank owns. Returns the results of this part.
 Trained trained(const OptimConfig& config, const Placement& placement = {}, FlatRange share = {}) {
   Lab lab;
   const Shape whole{6, 8};

@@ -25,7 +25,7 @@ TimeCurve sampled(double latency, double per_second) {
   return curve;
 }
 
-// A layer on 4 ep groups of 2 tensor-parallel ranks, whose experts are whole.
+// Returns a layer on 4 ep groups of 2 tensor-parallel ranks, whose experts are whole.
 AdvisedLayer layer() {
   return {.sequences = 4,
           .tokens = 1024,

@@ -194,7 +194,7 @@ TEST(PlanRefinement, RemovesAnUnneededOffload) {
   EXPECT_FALSE(r.recipe().offload.any());
 }
 
-// Memory of a rank with which no layout of `small` on one rank fits unless it is offloaded.
+// Returns a cluster whose ranks have too little memory for any layout of `small` on one rank without offload.
 Cluster too_small_without_offload() {
   const auto bytes = [](const std::vector<std::string>& overrides) {
     return estimate_memory(recipe_of(small, overrides, 1), {}, 1).total;

@@ -102,8 +102,8 @@ TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
   EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
 }
 
-// Rates of products in one kernel, from docs/reports/gpu-h100.md and other measurements of that H100, times
-// `sustained`.
+// Compares the prices with rates of products in one kernel, times 0.93. The rates are from docs/reports/gpu-h100.md and
+// other measurements of that H100.
 TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   const Prices prices(shipped("h100-dgx"));
   struct Case {
@@ -170,7 +170,8 @@ TEST(PricesOfH100, ExtraBytesAddTheirTime) {
   EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
 }
 
-// Seconds of dispatch by all-to-all for 4096 tokens of 7168 in bf16 with 8 experts each (arXiv 2603.07685, Table 7).
+// The measured seconds are those of a dispatch by all-to-all: 4096 tokens of 7168 in bf16 with 8 experts each (arXiv
+// 2603.07685, Table 7).
 TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
   const Prices prices(shipped("h100-dgx"));
   for (const auto& [ranks, measured] : {std::pair{8, 1265e-6}, {16, 5774e-6}, {32, 8059e-6}, {64, 9164e-6}}) {
@@ -307,7 +308,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {4, 2, 2}, 8192), 0.0045);
   EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::inter}), 0.75);
-  // The largest product: 2 x 16 x 1000 FLOP in 1e-4 s. Attention has half its rate.
+  // The largest product takes 1e-4 s for 2 x 16 x 1000 FLOP. Attention has half its rate.
   EXPECT_DOUBLE_EQ(prices.attention({.dtype = Dtype::f32, .flops = 32000}), 2e-4);
   EXPECT_EQ(prices.nodes(), 2);
   EXPECT_EQ(prices.ranks_per_node(), 2);

@@ -466,10 +466,12 @@ TEST(ScheduleChoice, ResumesOnlyAllowedSchedules) {
   });
 }
 
-// Four experts on two ranks. Evenly loaded, an expert gets 16 rows; if only the first two are chosen, these get 32.
+// Loads of four experts on two ranks. Under the even load, each expert gets 16 rows. Under the skewed load, each of the
+// first two gets 32 rows.
 const ExpertShares even_load{{0.25, 0.25, 0.25, 0.25}}, skewed_load{{0.5, 0.5, 0, 0}};
 
-// Makes a choice between grouped and dense products, which are four times as fast. From 24 rows on, experts are dense.
+// Calls `body` with a function that makes a choice between grouped and dense products. Dense products are four times as
+// fast as grouped ones, and are used for experts with at least 24 rows.
 template <class F>
 void with_choice_of_gemms(const F& body) {
   const Recipe recipe = small_recipe(

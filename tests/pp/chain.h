@@ -1,4 +1,4 @@
-// Model of a dozen small matrices, split into stages. Every schedule must give the gradients of one rank.
+// Model of twelve small linear layers, split into stages. Every schedule must give the gradients of one rank.
 #pragma once
 
 #include <algorithm>
@@ -117,7 +117,8 @@ struct ModelOfRank {
   TapeStages stages;
 };
 
-// Sleeps at random times, which differ between ranks.
+// Before a forward, a backward or weight gradients, sleeps with probability 1/3 for a random time. The times differ
+// between ranks.
 class Jittered final : public StageWork {
  public:
   Jittered(StageWork& work, int rank, uint64_t seed)

@@ -20,7 +20,7 @@ optim: {lr: 0.01, warmup: 0}
 data: {synthetic: true}
 )";
 
-// One node of two ranks.
+// Returns a cluster of one node with two ranks.
 plan::Cluster one_node() {
   plan::Cluster cluster;
   plan::Machine& m = cluster.machine.emplace();

@@ -330,7 +330,8 @@ TEST_P(Executor, TaskEndsWithTheLaterOfItsTwoParts) {
   EXPECT_GE(times[0].end, passed);
 }
 
-// Returns the tasks P, S, and C after S, for the pass `name`. All their inputs have already arrived.
+// Returns a graph of the tasks P, S, C, W and R for the pass `name`. P, C and W write their names to the log. The
+// exchanges S and R end immediately.
 TaskGraph passing(std::string& log, char name) {
   TaskGraph g;
   const auto note = [&log, name](char task) {

@@ -125,7 +125,7 @@ TEST(SharedCores, BadNumbersAreRefused) {
   EXPECT_THROW(ends({1}, {.waiting = 1.5}), base::Error);
 }
 
-// Graphs of ranks with the same tasks and edges, but with different costs.
+// Returns graphs of ranks with the same tasks and edges, but with different costs.
 std::vector<TaskGraph> random_graphs(uint64_t seed, int ranks) {
   const base::Philox random(seed, base::Purpose::shuffle, "shared cores");
   uint64_t draws = 0;

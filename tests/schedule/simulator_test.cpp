@@ -191,7 +191,7 @@ TEST(Simulate, NamesTheUnmeasuredLink) {
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
 }
 
-// Returns random graphs, for properties that hold for every schedule.
+// Returns a random graph, for tests of properties that hold for every graph.
 
 TaskGraph random_graph(uint64_t seed) {
   const base::Philox random(seed, base::Purpose::shuffle, "simulator");

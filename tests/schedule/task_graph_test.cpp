@@ -9,7 +9,7 @@ namespace {
 
 Event nothing(Stream&) { return {}; }
 
-// Example of a pipeline of chunks: one dispatch is in flight ahead of the experts.
+// Returns an example of a pipeline of chunks: one dispatch is in flight ahead of the experts.
 TaskGraph moe_forward(int chunks) {
   TaskGraph g;
   std::vector<TaskId> dispatched;

@@ -341,7 +341,7 @@ TEST(TolerantSink, FullDiskGivesOneWarningAndTrainingContinues) {
             "cannot write to /dev/full: No space left on device; training continues, but records may be missing");
 }
 
-/// Sink that fails on given steps, like a full disk.
+/// Sink that fails like a full disk on step 2, and by a bug on step 4.
 struct FlakySink : MetricsSink {
   explicit FlakySink(std::vector<int64_t>& log) : seen(log) {}
   void on_step(const StepMetrics& s) override {

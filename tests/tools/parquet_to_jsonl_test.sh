@@ -10,7 +10,7 @@ failed() {
   echo "FAILED: $*"
   exit 1
 }
-# `expect CODE TEXT COMMAND...`: the command ends with this code and prints the text.
+# `expect CODE TEXT COMMAND...`: expects the command to end with this code and to print the text.
 expect() {
   local wanted=$1 text=$2 code
   shift 2

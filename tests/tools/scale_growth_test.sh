@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tables and plots of tools/bench/scale_growth.sh, from the rows of a program that measures nothing.
+# Tests the tables and plots of tools/bench/scale_growth.sh with the rows of a program that measures nothing.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)

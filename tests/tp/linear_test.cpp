@@ -28,7 +28,7 @@ struct Mlp {
 struct Sizes {
   int64_t rows, inputs, hidden, outputs;
 };
-// Sizes that no number of ranks divides.
+// Sizes with a hidden size that several ranks cannot divide evenly.
 constexpr Sizes odd{12, 7, 13, 9};
 // Sizes for which sums have several pieces.
 constexpr Sizes large{240, 37, 29, 131};

@@ -23,7 +23,7 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-// Models whose routing would show a difference: drops, zipf, a moving bias.
+// A tested model, as overrides of small_recipe().
 struct Case {
   std::string name;
   std::vector<std::string> overrides;

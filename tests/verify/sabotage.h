@@ -16,7 +16,7 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
                                                          device::Stream& stream)>;
 
 /// Returns a group that applies `wrong` to the operations of `right` and of all groups that are split from it. `right`
-/// outlives it.
+/// must outlive the result.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
 /// Omits operations of this kind in groups of this name. Reductions then keep the rank's own part. `elements`

@@ -81,7 +81,7 @@ std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
 }
 
 // Performs the agreements of a training step: tokens, losses, the gradients' norm, preemption, times of the slowest
-// rank.
+// rank, and a barrier.
 void control_a_step(const ProcessGroup& world, DeviceContext& host) {
   for (int i = 0; i < 4; ++i) world.all_reduce_value(1, Reduce::sum, host);
   world.any(false, host);

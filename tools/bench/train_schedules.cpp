@@ -114,7 +114,7 @@ class Training {
                                                optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
     // A measured step must contain all of its communication, because the next step may be that of another schedule.
     instance_.weights.complete(instance_.context.compute());
-    base::require(!result.skipped, "[train_schedules] step ", steps_, ": the loss is ", result.loss);
+    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss);
     return result.tokens;
   }
 

@@ -11,7 +11,7 @@
 namespace hexad::check_cluster {
 
 void judge_collectives(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
-  // Duration of each group on its slowest rank, by kind of group and operation.
+  // Duration of each group on its slowest rank: by kind of group, operation and number of ranks, then by lowest rank.
   std::map<std::tuple<std::string, std::string, int>, std::map<int, double>> kinds;
   for (const RankReport& rank : ranks)
     for (const CollectiveFigure& c : rank.collectives) {

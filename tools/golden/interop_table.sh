@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the table of docs/interop.md. It shows for each family how well its small golden model (tools/golden/models.sh)
-# agrees with transformers. Needs a built tree.
+# Prints the table of docs/interop.md. For each family that has a small golden model (tools/golden/models.sh), the table
+# shows how well the imported model agrees with transformers. Needs a built tree.
 #
 #   tools/golden/interop_table.sh [BUILD]           print the table; BUILD is build/release by default
 #   tools/golden/interop_table.sh [BUILD] --write   put the table into docs/interop.md

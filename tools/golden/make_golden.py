@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference trajectories of tests/golden with PyTorch in float64. See tests/golden/README.md.
 
-Without arguments, the files are bitwise identical to the existing files. Other sizes and seeds help to find a mistake:
+Without arguments, the files equal the existing files up to rounding. Other sizes and seeds help to find a mistake:
 
     python3 tools/golden/make_golden.py /tmp/golden --seed 5 --decoder layers=1 experts=8 --encoder heads=2
 """

@@ -67,8 +67,8 @@ skip() {  # skip STAGE REASON: reports a skipped stage
 }
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
-# The reference takes most of the time and uses one core per process. Eight processes fit on a card of 80 GB. With
-# sixteen, some processes found no memory for their CUDA context.
+# Runs the tests in several processes, because the reference takes most of the time and uses one core per process. Eight
+# processes fit on a card of 80 GB. With sixteen, some processes found no memory for their CUDA context.
 parity() {
   local shards running=() i failed=0
   [ "$device" = cuda ] || skip parity 'needs a GPU' || return
@@ -116,7 +116,7 @@ train() {
   return $failed
 }
 
-# Each line has a name and the overrides of the plain run.
+# Prints the variants of the plain run, one per line: a name and the overrides that it adds.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t names_width = 30, line_width = 100;
 
-// Breaks text at blanks into lines of at most `width` characters. Longer words remain whole. Text in brackets, such as
-// "[default: 1]", counts as one word.
+// Breaks text at blanks into lines of at most `width` characters. Longer words remain whole. The text from a word that
+// begins with "[" to the end, such as "[default: 1]", counts as one word.
 std::string wrapped(const std::string& text, size_t width) {
   std::string lines;
   size_t line = 0, begin = 0;

@@ -141,7 +141,8 @@ class TensorReader {
   TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
-  /// Checks the shapes of all parameters, so that problems are found before a file is written.
+  /// Checks the shapes of all parameters, and that the family has a tensor for each parameter of the checkpoint.
+  /// Problems are thus found before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
@@ -299,7 +300,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   const Plan plan = make_plan(checkpoint, options);
   const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
   const Types types(options.dtype, plan);
-  // Sets the dtype in config.json only if the config.json is new, or if the dtype differs from that of the origin.
+  // Sets the dtype in config.json only if the config.json is new, or if options.dtype names a dtype.
   const bool same_type = plan.origin && options.dtype == "source";
   const std::string config = write_config(*plan.family, keys, plan.origin ? plan.origin->config : "",
                                           same_type ? "" : config_name(types.usual()));

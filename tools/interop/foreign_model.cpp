@@ -194,7 +194,7 @@ void ForeignModel::check_config() const {
   }
 }
 
-// Checks that the folder has exactly the tensors of the model.
+// Checks that the folder has all tensors of the model, and that all its other tensors may be ignored.
 void ForeignModel::check_names() {
   std::set<std::string> expected;
   std::vector<std::string> missing, unknown;

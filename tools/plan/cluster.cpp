@@ -101,7 +101,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns `curve`, continued at a constant rate as by steady_curve().
+// Extends `curve` as steady_curve() does.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };

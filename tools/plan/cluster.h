@@ -82,7 +82,7 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
-/// Date and machine of the measurement. The program uses only the sizes of the machine. The other members are for the
+/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` are only for the
 /// reader.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
@@ -261,9 +261,8 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 
-/// Returns the cluster that is assumed if no measurement exists: the curves of schedule::Rates::defaults() for every
-/// group of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user about this
-/// assumption.
+/// Returns the cluster that is assumed if no measurement exists: `nodes` nodes of `ranks_per_node` ranks, with the
+/// curves of schedule::Rates::defaults() and without slowdown. Callers must tell the user about this assumption.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
 /// A process group. Cost::group of a schedule's tasks refers to it by name.
@@ -290,9 +289,9 @@ struct RatesQuery {
 /// numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`, continued at a constant rate. If the last point has a lower rate than the point
-/// before it, the curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower
-/// the rate further, but real links and kernels keep their rate.
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
+/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but real links and
+/// kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
 
 /// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
@@ -306,7 +305,7 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
 /// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
-/// shape. Slowdowns are at most 1. Throws Error(usage) naming the missing entries of the cluster.
+/// shape. Relative speeds above 1 count as 1. Throws Error(usage) that names the first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

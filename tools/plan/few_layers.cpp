@@ -42,7 +42,7 @@ double temporary_of(const device::MemoryStats& stats) {
       0.0, static_cast<double>(stats.peak_total) - kept.weights - kept.gradients - kept.optimizer - kept.activations);
 }
 
-// Extrapolates the size of an operation linearly from its sizes in the two recorded steps, `less` and `more`.
+// Extrapolates a size linearly from its values in the two recorded steps, `less` and `more`.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }
@@ -79,7 +79,7 @@ struct Extend {
 
 double number(int64_t n) { return static_cast<double>(n); }
 
-// Returns the number of loss blocks on one rank that take as much memory as the loss that tp ranks share.
+// Returns a rank's memory for the loss that tp ranks share, as a multiple of its memory for one block without tp.
 // tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
 // the previous block are in flight. It has the gradient of one block, in the model's dtype. If this is the
 // accumulator's dtype, the gradient uses the memory of the logits.

@@ -30,7 +30,8 @@ struct FewLayersTimes {
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
 /// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
-/// lengths issue different operations, costs are assumed to be proportional to the number of tokens.
+/// lengths issue different operations, the time of a micro-batch, activations and temporary memory are assumed to be
+/// proportional to the number of tokens, and all other costs to be constant.
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of

@@ -20,9 +20,9 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, ep, etp, recomputation and ZeRO. For
-/// each combination of these settings, models of one and two periods of layers are recorded on the meta device, and
-/// priced with the candidate's tokens (FewLayers).
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp and its kind, ep, etp, recomputation,
+/// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
+/// the meta device, and priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
 /// added. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than
@@ -42,7 +42,7 @@ class LayerCosts {
   ComposedStep step(const PlanCandidate& candidate) {
     return {.seconds = seconds(candidate), .memory = memory(candidate)};
   }
-  /// Return only the time or the memory of step(). The memory of a new number of tokens takes less time to compute.
+  /// Return only the time or the memory of step(). For a new number of tokens, memory() is faster than seconds().
   double seconds(const PlanCandidate& candidate);
   double memory(const PlanCandidate& candidate);
 
@@ -75,7 +75,7 @@ class LayerCosts {
   const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
   std::map<std::string, Models> models_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
-  // Growth of the layers' temporary memory, in bytes per token. It does not depend on ZeRO and placement.
+  // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
   std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };

@@ -52,7 +52,7 @@ RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, cons
           std::move(nodes)};
 }
 
-// True for the pipeline stages that have an MoE layer.
+// Returns, for each pipeline stage, whether it has an MoE layer.
 std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& extensions) {
   const pp::StageSplit split = train::stage_split(r, extensions);
   std::vector<bool> has(static_cast<size_t>(r.parallel.pp), false);

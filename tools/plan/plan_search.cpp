@@ -106,7 +106,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   WantedMemory wanted(request);
   std::set<Settings> far_too_large;  // settings that are too large even with the most recomputation
-  // Settings that fit, but need more memory than enough other layouts even with the most recomputation.
+  // Settings that need much more memory than enough other layouts, even with the most recomputation.
   std::set<Settings> unwanted;
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload

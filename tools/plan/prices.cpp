@@ -317,7 +317,8 @@ class Measured {
     return best;
   }
 
-  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight; 0 if no product was measured.
+  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight in `pass`, or in any pass if it
+  // was not measured in `pass`; 0 if no product was measured.
   double best_rate(Element element, GemmPass pass) const {
     double largest = 0, rate = 0;
     for (const Timed& p : products_)

@@ -91,7 +91,7 @@ class Experts {
   }
 
   /// Draws a token's experts, alternating between the token's groups. `to_rank` of the experts are on the chosen rank,
-  /// or fewer if the groups have fewer experts there.
+  /// unless the groups have too few experts there or elsewhere.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)

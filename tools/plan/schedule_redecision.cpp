@@ -31,7 +31,7 @@ const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
 }
 
 // Returns the ratio of measured to predicted seconds that applies to candidates without trials: the median over the
-// others.
+// candidates with trials; 1 if there are none.
 double usual_error(const std::vector<ScheduleCandidate>& candidates) {
   std::vector<double> errors;
   for (const ScheduleCandidate& c : candidates)
@@ -56,8 +56,8 @@ std::vector<size_t> ScheduleChoice::compared_candidates() {
   return all;
 }
 
-// Returns the predictions for `load`, scaled by the errors of trials. The current schedule is the first. Of the allowed
-// schedules with equal graphs, only one is returned.
+// Returns the predictions for `load`, scaled by the errors of trials: all compared_candidates(), the current schedule
+// first, and then those predicted_schedules() whose graphs differ from the graphs of all compared candidates.
 std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad& load) {
   const std::vector<size_t> known = compared_candidates();
   std::vector<MoeSchedule> schedules;

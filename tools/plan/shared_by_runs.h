@@ -13,8 +13,8 @@
 namespace hexad::plan {
 
 /// Results shared by runs (RunOnMeta) on the same thread, such as those of all ranks of a layout: checked schedules of
-/// pipelines, choices of experts, and results of routing kernels. Runs of any recipes may share them. It saves time if
-/// their results are equal.
+/// pipelines, choices of experts, and results of routing kernels. Runs of any recipes may share them. Sharing saves
+/// time if the runs need equal results.
 struct SharedByRuns {
   /// Returns choose_experts() with these arguments. Its choices are made once for all runs.
   device::MetaRun::Choose choose(const RoutingLoad& load, int rank, int ranks, std::optional<double> capacity_factor);

@@ -31,8 +31,8 @@ struct StepOnMeta {
 ///   micro-batches are run than are in flight on the rank. Traffic is extrapolated from this step and a step with fewer
 ///   micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
-///   of micro-batches. These numbers are large enough for memory to grow only by the tensors kept for backward. With
-///   fewer micro-batches, the update might need more memory than the passes.
+///   of micro-batches. These numbers are large enough for the peak to grow at least by the tensors kept for backward.
+///   With fewer micro-batches, the update might need more memory than the passes.
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
 ///   pipeline stages have the layers that the recipe's stages have.
 ///

@@ -312,7 +312,8 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Returns the cores that a rank needs: one for each thread while kernels run on a lane, and one for the copy lane.
+// Returns the cores that a rank needs: one for each thread while kernels run, and one while the copy lane runs;
+// SharedCores::waiting while no lane runs.
 schedule::CoreNeeds needs_of(const schedule::SharedCores& cores) {
   constexpr uint64_t copies = uint64_t{1} << static_cast<int>(device::Lane::copy);
   constexpr uint64_t kernels = ((uint64_t{1} << device::lane_count) - 1) & ~copies;

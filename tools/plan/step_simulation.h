@@ -40,8 +40,8 @@ struct SimulatedRank {
   /// job's time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
-  /// Time in which no kernel ran while communication of the class was in flight. If several classes are in flight at
-  /// the same time, each gets an equal part of this time.
+  /// Time in which no kernel or copy ran while communication of the class was in flight. If several classes are in
+  /// flight at the same time, each gets an equal part of this time.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };

@@ -75,7 +75,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded activations are in a file, which has its own allocator
+  if (recipe_.offload.any()) {  // offloaded tensors are in a file, which has its own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -111,7 +111,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
   m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }
 
-// Includes the first step of this start and the last step of the run, so that every report can show loads.
+// Includes the first measured step and the last step of the run, so that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -43,9 +43,8 @@ class TrainStep {
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
   /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under
   /// ZeRO-3 for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. The
-  /// next pass waits for each weight where it uses it. Call
-  /// ModelInstance::weights.complete() before anything else reads weights (Parameter::local()), and after the last
-  /// step.
+  /// next pass waits for each weight where it uses it. Call ModelInstance::weights.complete() before anything else
+  /// reads weights (Parameter::local()), and after the last step.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
@@ -56,7 +55,8 @@ class TrainStep {
 
  private:
   std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
-  /// Returns the batch that begins at `first_sequence`. Loads the batch unless it was loaded in advance.
+  /// Returns this rank's micro-batches of the global batch that begins at `first_sequence`. Loads them unless they were
+  /// loaded in advance.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;

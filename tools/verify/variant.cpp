@@ -115,7 +115,7 @@ Option schedule_option(const moe::VariedChoice& choice) {
 
 // Returns the option for the order of axes.
 // - All values are legal on every mesh, because pp is first or last.
-// - Every other axis varies fastest in at least one value.
+// - tp, cp, ep and pp each vary fastest in at least one value. In the last value, dp varies fastest inside a stage.
 // - Some values, but not all, make tp ranks neighbours, or keep etp groups inside tp groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};

@@ -13,7 +13,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns the tokens by rank; empty for unused ranks.
+// Returns the tokens by rank; empty for unused ranks. Adds the number of tokens to `count`.
 std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& count) {
   std::vector<std::string> tokens;
   std::string_view rest = request.source.bytes;

@@ -23,7 +23,7 @@ void check(const DeltaRuleOperands& o, const SequenceRows& rows) {
   if (o.first.defined()) require_flat("delta_rule", "first", o.first, o.v.dim(0));
 }
 
-// Operands of one call, and the part of them that a task reads.
+// Operands of one call, with functions that read a task's part of them.
 template <class T>
 struct Problem {
   using A = accumulator_t<T>;
@@ -54,7 +54,7 @@ struct Problem {
     return end;
   }
 
-  // Rows [rows, C] of a head after division by their norms, and the inverse norms.
+  // Rows [rows, C] of a head, divided by their norms and multiplied by a factor, and the inverse norms.
   struct Normalised {
     std::vector<A> x, inverse;
   };
@@ -172,7 +172,7 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
   DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(static_cast<size_t>(delta_chunk * p.values)),
                                   std::vector<A>(static_cast<size_t>(delta_chunk)),
                                   std::vector<A>(static_cast<size_t>(delta_chunk))};
-  std::vector<int64_t> begins;  // of chunks, and the number of rows
+  std::vector<int64_t> begins;  // first row of each chunk, then the number of rows
   for (int64_t i = 0; i < p.rows; i = p.chunk_end(b, i)) begins.push_back(i);
   begins.push_back(p.rows);
   const size_t chunks = begins.size() - 1;
@@ -203,7 +203,7 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
       chunk.backward(of_chunk, dout.data(), S, dS.data());
       if (p.resets(b, i)) {
         std::fill(dS.begin(), dS.end(), A{0});
-        of_chunk.dlog[0] = 0;  // the sum above is zero except for rounding
+        of_chunk.dlog[0] = 0;  // without rounding errors, it would be zero, because the state was reset
       }
       for (int64_t t = i; t < end; ++t) {
         const int64_t at = (b * p.rows + t) * p.heads + h;

@@ -118,7 +118,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 
-/// Entries whose work is not the number of bytes of their operands.
+/// Entries that do more than NothingEntry, or whose work is not the number of bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
 extern const EmbeddingKernels embedding;

@@ -55,8 +55,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// True if the recipe leaves a choice open. One overload takes an optional value, which is open if it is unset. The
-// other overload takes a value that is always set.
+// True if the recipe leaves a choice open. In the first overload, only recipes may leave the choice unset. In the
+// second overload, the choice has the same type in recipes and schedules, and is never open.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;

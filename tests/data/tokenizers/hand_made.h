@@ -99,7 +99,7 @@ inline nlohmann::json tekken_json() {
           {"vocab", vocab}};
 }
 
-/// Texts of many scripts, and bytes that are not UTF-8.
+/// Returns texts of many scripts, and texts with bytes that are not UTF-8.
 inline std::vector<std::string> mixed_texts() {
   return {"",
           "abc ab a",

@@ -15,7 +15,7 @@ using Ids = std::vector<int32_t>;
 
 const std::string space = "\xe2\x96\x81";
 
-// Parts of a protocol buffer message.
+// number() and message() return fields of a protocol buffer message.
 std::string number(int field, int value) {
   std::string text;
   for (const int n : {field * 8, value})

@@ -84,8 +84,8 @@ void wait(Lock& lock, Holds holds) {
   nccl_world().changed.wait(lock, holds);
 }
 
-// At the end of a call, NCCL makes the previous device of the thread current again. If the thread has chosen no device,
-// this opens device 0.
+// Returns an error if the thread has chosen no device. At the end of a call, NCCL makes the thread's previous device
+// current again. Without a chosen device, this would open device 0.
 ncclResult_t has_device(const char* call) {
   return require_device(call) == cudaSuccess ? ncclSuccess
                                              : refuse(ncclUnhandledCudaError, "the thread has chosen no device");

@@ -2,8 +2,8 @@
 //
 // As in NCCL, an operation blocks its stream until all ranks of the communicator have launched the operation. A waiting
 // operation occupies thread blocks (CTAs) of its device. Operations of several communicators may together need more
-// thread blocks than the device has. Then ranks that launch them in different orders hang, and so do ranks that use one
-// stream for them.
+// thread blocks than the device has. Then ranks that launch these operations in different orders hang. Ranks that
+// launch them in different orders on one stream always hang.
 //
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations.

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Recipe of the golden mixtral, which starts from its folder.
+/// Returns a recipe with the model of the golden mixtral. A run of this recipe starts from its folder.
 Recipe recipe_from(const ForeignFolder& model, const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> all{"model.context=32",
                                "model.vocab=48",

@@ -124,7 +124,7 @@ TEST(ReadChoiceItems, NamesFileLineAndMistake) {
   EXPECT_NE(error_of("\n").find("has no item"), std::string::npos);
 }
 
-// Requests of several lengths. The last pass is not full.
+// Returns requests of several lengths. Their last pass is not full.
 std::vector<LikelihoodRequest> requests() {
   std::vector<LikelihoodRequest> all;
   for (const auto& [length, predicted] : {std::pair{9, 2}, {3, 1}, {5, 4}, {2, 1}, {7, 3}}) {

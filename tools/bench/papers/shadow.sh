@@ -40,7 +40,7 @@ for exponent in $exponents; do
 done
 
 machine
-echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"

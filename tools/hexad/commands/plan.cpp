@@ -240,7 +240,8 @@ class Planner {
       text += fmt::format(" (more than {} has)", options_.cluster);
     return text;
   }
-  // Refuses a recipe whose weights and optimizer state do not fit the ranks in any layout. Simulates no step.
+  // Refuses a recipe whose weights, gradients and optimizer state do not fit the ranks in any layout. Simulates no
+  // step.
   void refuse_state(int64_t ranks) const {
     const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
     if (!lack) return;

@@ -22,7 +22,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Returns the exit code that hexad_main() would return for this exception.
+// Returns the exit code that hexad_main() would return for this exception. It differs only for other kinds of
+// std::system_error, which hexad_main() takes for failures to print.
 ExitCode exit_code_of(const std::exception& e) {
   if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;

@@ -105,7 +105,7 @@ ExitCode submit(const Ready& r, const Options& options) {
 }
 
 // Returns the cores or nodes for runs at once; none if runs execute one after the other. Throws config::RecipeError
-// with the reason if runs would share cores or links.
+// with the reason if runs cannot execute at the same time (problem_of_room()).
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
   Room room = room_here();

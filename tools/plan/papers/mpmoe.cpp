@@ -24,7 +24,7 @@ double time(const config::Curve& speeds, double volume) { return volume == 0 ? 0
 
 double all_to_all_bytes(const Layer& l, const Machine& m) { return l.k * l.B * l.M * m.bytes_per_element; }
 
-/// Returns the operations that forward and backward share: two all-to-alls of gradients or tokens, and the copies.
+/// Returns the operations of a pass with products of `flops` FLOPs: two all-to-alls, the products, and the copies.
 Operations operations(const Layer& l, const Machine& m, Reuse reuse, double n, double flops) {
   const double exchange = time(m.W_comm, all_to_all_bytes(l, m) / n);
   return {.S = exchange,

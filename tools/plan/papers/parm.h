@@ -71,8 +71,8 @@ struct Claim {
   double smaller, larger;  // seconds; the claim is smaller <= larger
   bool holds() const { return smaller <= larger; }
 };
-/// Returns the claims of equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS, a ReduceScatter, is priced as half
-/// of the AllReduce; the other half is an AllGather.
+/// Returns the claims of equations 3 and 5, and those of equation 6 (N_MP = 1) or of equations 8 and 9, 7, and 10 (N_MP
+/// > 1). RS, a ReduceScatter, is priced as half of the AllReduce; the other half is an AllGather.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
 /// Placement of the ranks of one EP&ESP group. Ranks are numbered node by node. Neighbouring ranks belong to the same

@@ -1,5 +1,5 @@
-// Parts of the measurement by `hexad profile`. Each function is collective over the timer's world and fills its part of
-// `cluster`.
+// Parts of the measurement by `hexad profile`. Each measure_*() function is collective over the timer's world and fills
+// its part of `cluster`.
 #pragma once
 
 #include "tools/plan/profile/profile.h"

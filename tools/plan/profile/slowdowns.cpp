@@ -64,8 +64,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes about a sixteenth of
-// `seconds` and a whole load takes `seconds`.
+// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes at most a sixteenth
+// of `seconds`, if a measured size permits it, and a whole load takes about `seconds`.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)

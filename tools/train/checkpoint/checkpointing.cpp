@@ -166,7 +166,7 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
          " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects weights that are not finite, because they must not replace the last good checkpoints.
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints.
   attempt(ExitCode::numeric, [&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });

@@ -140,9 +140,9 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the routing weights of a token's experts do not sum to model.moe.scale, or if these experts
-// are not whole groups of `parts` experts. In these cases, the first loss would differ from the loss of the dense
-// model.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. It is the same if the routing
+// weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are whole
+// groups of `parts` experts, and if the block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {

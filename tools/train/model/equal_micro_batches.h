@@ -7,8 +7,9 @@
 
 namespace hexad::train {
 
-/// Makes micro-batches like a given one, without reading tokens. They differ only in their first token. Their tensors
-/// have the same sizes, and are copied to a meta device like those of make_micro_batch(), but their values are unknown.
+/// Makes micro-batches like a given one, without reading tokens. They differ only in MicroBatch::first_token. Their
+/// tensors have the same sizes, and are copied to a meta device like those of make_micro_batch(), but their values are
+/// unknown.
 class EqualMicroBatches {
  public:
   explicit EqualMicroBatches(const layers::MicroBatch& like);

@@ -66,7 +66,7 @@ class Computation {
   }
 
  private:
-  // Returns the smallest length of at least `length` that tp and cp ranks can divide.
+  // Returns `length`, rounded up to a length that tp and cp ranks can divide.
   int64_t padded(int64_t length) const {
     const auto& mesh = instance_.mesh;
     const int64_t unit = mesh.size(Axis::tp) * (mesh.size(Axis::cp) > 1 ? 2 * mesh.size(Axis::cp) : 1);

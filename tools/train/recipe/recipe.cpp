@@ -94,7 +94,7 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be at least model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
-// Rejects keys that the selected attention (grouped or latent) does not read.
+// Rejects settings that the selected attention (grouped or latent) does not read or support.
 void check_latent(const layers::ModelConfig& m, Problems& problems) {
   const layers::LatentConfig& l = m.latent;
   if (!m.is_latent()) {
@@ -425,8 +425,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Rejects optim.warmup > train.steps, unless train.steps is given on the command line, which is a short trial of a long
-// recipe.
+// Rejects optim.warmup > train.steps, unless train.steps, but not optim.warmup, is given on the command line. This is a
+// short trial of a long recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;

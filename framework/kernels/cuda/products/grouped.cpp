@@ -52,7 +52,7 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
 }
 
 /// True if tensor cores support the operands. TMA and cuBLASLt need rows at multiples of 16 bytes, and the sum of a
-/// tile must have at least one term.
+/// tile must have at least one term. If each group would be a separate launch, the groups must also have enough rows.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;

@@ -109,7 +109,7 @@ class Runner {
 
 thread_local Runner* runner = nullptr;
 
-// The memory has exactly the requested size, so that the address sanitizer finds a read beyond its end.
+// Allocates shared memory of exactly `bytes` bytes, so that the address sanitizer finds a read beyond its end.
 std::unique_ptr<std::byte[], void (*)(std::byte*)> shared_memory(size_t bytes) {
   constexpr std::align_val_t alignment{1024};
   auto* memory = bytes ? static_cast<std::byte*>(::operator new(bytes, alignment)) : nullptr;

@@ -45,7 +45,7 @@ namespace hexad::cuda_double {
 
 inline unsigned lane() { return threadIdx.x % lanes_of_warp; }
 
-/// Returns the values of all lanes of `mask`, each of which makes this call.
+/// Values of all lanes of `mask`, each of which makes this call.
 template <class T>
 class Values {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneValue));

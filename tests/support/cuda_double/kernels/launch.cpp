@@ -43,7 +43,8 @@ size_t allowed_shared(const void* kernel) {
   return std::max(usual_shared, it == allowed().end() ? 0 : it->second);
 }
 
-// Loads a kernel on a device unless it is already loaded there.
+// Waits for the device, as loading may, if this is the kernel's first launch on the device and kernels are not loaded
+// early.
 void load(const void* kernel, int device) {
   if (settings().loads_early) return;
   static std::mutex mutex;
@@ -55,7 +56,7 @@ void load(const void* kernel, int device) {
   static_cast<void>(synchronize_device(device));  // the launch or a later call reports a broken device
 }
 
-/// Returns a new seed for every launch.
+/// Returns a new seed for every launch, or nothing if HEXAD_CUDA_DOUBLE_JITTER is not set.
 std::optional<uint64_t> order_seed() {
   const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
   if (!text) return {};
