@@ -21,8 +21,8 @@ enum class ExitCode : int {
   preempted = 75,     // the state was saved; start the program again
 };
 
-/// A failure that is not a bug of this program. The message names the subject, its value, the expected value and the
-/// location.
+/// A failure that is not a bug of this program. The message should name the subject, its value, the expected value and
+/// the location.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -32,8 +32,8 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-/// Appends the printed value to `text`. Texts and integers need no stream, whose construction takes longer than the
-/// rest.
+/// Appends the printed value to `text`. Text, and integers of more than one byte, need no stream, whose construction
+/// takes longer than the rest.
 template <class Part>
 void append_printed(std::string& text, const Part& part) {
   constexpr bool is_text = std::is_same_v<Part, std::string> || std::is_same_v<Part, std::string_view> ||

@@ -18,8 +18,8 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. Throws Error(resource) with the
-  /// memory in use by category and the largest blocks if the memory or its limit does not suffice.
+  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. Throws Error(resource) if the memory
+  /// or its limit does not suffice.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
   /// True if the host may read and write the blocks at any time.
@@ -32,8 +32,8 @@ class Allocator {
   /// allocator.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Describes the blocks in use that occupy the most memory, one line per size and category: "  12 x 1.50 MiB
-  /// activation". Empty on a meta device, whose memory always suffices.
+  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category: "  12
+  /// x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();
@@ -45,7 +45,7 @@ class Allocator {
 
   void count(int64_t bytes, Category category);         // a negative number counts freed bytes
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
-  void hold(int64_t bytes);                             // sets MemoryStats::held; requires the mutex
+  void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
   mutable std::mutex mutex_;
 
@@ -67,17 +67,17 @@ class Allocator {
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the bytes that are allocated from the system for a block: `bytes` rounded up to eighths of a power of two,
-/// at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of
-/// experts, can reuse each other's memory.
+/// Returns the size class of a block: `bytes` rounded up to eighths of a power of two, at least 512. Above 512 bytes,
+/// at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of experts, can reuse each other's
+/// memory.
 int64_t block_size(int64_t bytes);
 
 /// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
 /// system before a new block would exceed `limit`.
 class CachingAllocator final : public Allocator {
  public:
-  /// `limit` is in bytes; 0 means no limit. `poison` fills new blocks with NaN bits, which make reads of uninitialised
-  /// memory visible.
+  /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of
+  /// uninitialised memory visible.
   explicit CachingAllocator(int64_t limit = 0, bool poison = false) : limit_(limit), poison_(poison) {}
   ~CachingAllocator() override;
 

@@ -23,7 +23,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
-  unlink(name.c_str());  // the file is deleted when this process ends, even after a crash
+  unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
 }
 
 OffloadArena::~OffloadArena() {

@@ -87,8 +87,8 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage. The storage may then be overwritten in place. On a device, the
-  /// overwriting stream must first wait for operations of other streams on this storage.
+  /// True if neither another tensor nor a pending event shares the storage. It may then be overwritten in place. On a
+  /// device, the overwriting stream must first wait for operations of other streams on this storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 

@@ -26,7 +26,7 @@ class Inquiry {
   /// silent.
   void tick();
   static constexpr int patience = 25;
-  /// True if every rank that was asked has answered or counts as silent.
+  /// True if every rank that the inquiry has reached has answered or counts as silent.
   bool over() const;
 
   struct Finding {

@@ -10,7 +10,7 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Alignment in elements. Every parameter and every piece begins at a cache line, for all dtypes.
+// Alignment of parameters and pieces in elements: 32 bytes of bf16, and a cache line or two of other dtypes.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }

@@ -7,7 +7,7 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Returns matrix m of [count, rows, columns].
+// Returns matrix m of `stack` [count, rows, columns].
 Tensor matrix(const Tensor& stack, int64_t m) { return kernels::expert_matrix(stack, m); }
 
 }  // namespace

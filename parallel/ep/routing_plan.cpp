@@ -151,7 +151,8 @@ std::vector<int64_t> rows_to(const std::vector<int64_t>& rows, int64_t c, int64_
   return to;
 }
 
-// Sets the numbers of rows that this rank receives in chunk c, and that the ranks receive which gather them.
+// Sets the number of rows that this rank receives from each rank in chunk c. With EspExchange::gather, also sets the
+// number of rows that each etp rank receives and the etp ranks gather.
 void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
   const int64_t own = options.esp_exchange == EspExchange::replicated ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
@@ -326,7 +327,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   std::vector<int> destinations(all_to_all.size());
   std::iota(destinations.begin(), destinations.end(), 0);
   if (two_steps) destinations = destinations_by_place(grid);
-  // Otherwise rows are sent, and return, in the order of the slot rows.
+  // Without lay_out(), rows are sent in the order of the slot rows. Without set_copies(), they return in this order.
   if (two_steps || fan > 1 || order.joined) lay_out(device_side, order, ranks, destinations, fan, stream);
   if (two_steps || fan > 1) set_copies(device_side, order, ranks, destinations, fan);
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);

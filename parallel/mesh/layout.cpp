@@ -13,7 +13,7 @@ namespace {
 using base::cat;
 
 // Returns the nearest divisors of `n` below and above `value`, for example "2, 4". Returns only one divisor if there is
-// none on one side.
+// none on one side, and only `value` if it is a divisor.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -25,7 +25,8 @@ std::string nearest_divisors(int n, int value) {
   return cat(below, ", ", above);
 }
 
-// Returns the nearest multiples of `n` below and above `value`.
+// Returns the nearest multiples of `n` below and above `value`, for example "4, 8"; only `n` if `value` is less than
+// `n`.
 std::string nearest_multiples(int n, int value) {
   const int below = value / n * n;
   return below ? cat(below, ", ", below + n) : cat(n);
@@ -236,7 +237,8 @@ std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, 
 std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
 
 // Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
-// are fewer pieces than ranks, adjacent ranks have the same piece.
+// are fewer pieces than ranks, adjacent ranks have the same piece. With Copies::partial, contains only `mine` if the
+// gradient is not partial along this axis.
 Layout::Run Layout::same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const {
   const bool partial = std::find(placement.partial.begin(), placement.partial.end(), tensor) != placement.partial.end();
   if (copies == Copies::partial && !partial) return {stride(tensor), mine, 1};

@@ -41,9 +41,9 @@ class StageWork {
 void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
 
 /// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
-/// in which the peer sends, one action before they are needed. Sends do not block the rank. Between two chunks on the
-/// same rank, no message is sent: the tensor is passed on. Later work on the compute lane waits until all messages of
-/// this rank have been sent. The calling thread waits for this only if host threads send.
+/// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
+/// Between two chunks on the same rank, no message is sent: the tensor is passed on. Later work on the compute lane
+/// waits until all messages of this rank have been sent. The calling thread waits for this only if host threads send.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
 /// arrived. If `fibers` is null, all actions run one after the other. `fibers` must be null exactly if `schedule.merge`

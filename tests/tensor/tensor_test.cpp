@@ -163,11 +163,11 @@ TEST_F(TensorTest, OverflowingSizesAreRefusedBeforeAllocation) {
   EXPECT_EQ(message_of([&] {
               Tensor::empty({half, half}, Dtype::u8, context);
             }),
-            "[shape] more than 2^63 elements in [4294967296, 4294967296]");
+            "[shape] more than 2^63 - 1 elements in [4294967296, 4294967296]");
   EXPECT_EQ(message_of([&] {
               Tensor::empty({half, half / 8}, Dtype::f64, context);
             }),
-            "[tensor] more than 2^63 bytes in [4294967296, 536870912] f64");
+            "[tensor] more than 2^63 - 1 bytes in [4294967296, 536870912] f64");
   EXPECT_EQ(message_of([&] { Tensor::empty({-1}, Dtype::f64, context); }), "[shape] negative size in [-1]");
   EXPECT_EQ(context.allocator()->stats().total, 0);
 }

@@ -49,7 +49,7 @@ class EmulatedBackend final : public Backend {
   }
 
   // Emulates CUDA's copies of pageable host memory. When the call returns, a copy from such memory has read its source,
-  // and a copy to such memory is complete. Only copies from or to a host_buffer() are asynchronous.
+  // and a copy to such memory is complete. Copies between host_buffer() memory and the device are asynchronous.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);

@@ -9,8 +9,8 @@
 
 namespace hexad::device::emulated {
 
-/// Records the pinned buffers in use and keeps them alive while copies are in flight. Owned by shared_ptr, because the
-/// buffers refer to it. Thread-safe.
+/// Allocates pinned buffers. A copy in flight keeps its buffers alive through holder_of(). Owned by shared_ptr, because
+/// the buffers refer to it. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
   /// `limit` is in bytes; 0 means no limit. take() throws Error(resource) if the limit would be exceeded.

@@ -12,7 +12,7 @@ namespace hexad::device::emulated {
 
 /// Reuses freed blocks in the order of issue, like a card's allocator. A freed block is filled with NaNs when the
 /// queues that announced a use of the block have passed this use. The next user of the block waits for the fill. Work
-/// that was not announced therefore reads NaNs. New blocks also contain NaNs. Thread-safe.
+/// that was not announced may therefore read NaNs. New blocks also contain NaNs. Thread-safe.
 class Heap {
  public:
   explicit Heap(int64_t bytes, std::shared_ptr<Queue> cleaner) : memory_(bytes), cleaner_(std::move(cleaner)) {}

@@ -29,11 +29,11 @@ class KnownResults {
     std::vector<int64_t> numbers;  // sizes and other numbers
     std::span<const std::byte> operand;
   };
-  /// Writes the results of a computation: those of an equal computation if they are kept. Otherwise calls `compute`,
-  /// which must write all bytes of `results`. A result may be in the memory of the operand.
+  /// Writes the results of a computation. Copies those of an equal computation if they are kept. Otherwise calls
+  /// `compute`, which must write all bytes of `results`. A result may be in the memory of the operand.
   void write(const Computation& computation, std::span<const std::span<std::byte>> results,
              const std::function<void()>& compute);
-  /// Returns the number of results that were computed, not copied.
+  /// Returns the number of calls of `compute`.
   int64_t computed() const { return computed_; }
 
  private:
