@@ -60,7 +60,7 @@ TEST(ResizeHeads, ExtendsByZerosAndKeepsTheFirstElements) {
   EXPECT_EQ(resize_heads(tape, x, 2).id, x.id);
 }
 
-TEST(Rotary, OfOneTensorEqualsThatOfQueries) {
+TEST(Rotary, OneTensorRotatesLikeQueries) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);

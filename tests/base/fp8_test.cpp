@@ -103,7 +103,7 @@ class E4m3Sample : public ::testing::Test {
   void for_each(const F& f) {
     const Philox random(seed, Purpose::synthetic);
     for (uint64_t i = 0; i < 200000; ++i) {
-      const int exponent = static_cast<int>(random.below(2 * i, 22)) - 14;
+      const int exponent = static_cast<int>(random.below(2 * i, 23)) - 14;
       const uint64_t bits = random.below(2 * i + 1, uint64_t{1} << 24);
       const auto v = static_cast<float>(std::ldexp(1 + std::ldexp(static_cast<double>(bits >> 1), -23), exponent));
       if (v <= e4m3::largest) f(bits & 1 ? -v : v);

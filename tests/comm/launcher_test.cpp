@@ -90,7 +90,7 @@ TEST_F(Launcher, OfAnotherLibraryIsRefusedByName) {
       "uses Open MPI 4.1.4: start with ");
 }
 
-TEST_F(Launcher, OfTheProgramsLibraryIsInsideThatOfAnotherLibrary) {
+TEST_F(Launcher, WithTheProgramsLibraryMayRunInsideThatOfAnotherLibrary) {
   mpirun("2", "1");
   hydra("8", "5");
   const auto first = [](MpiFamily family) { return std::string(rank_variables(family).front().size); };
