@@ -42,7 +42,7 @@ nodes=(tools/testbed/two_nodes.sh --nodes 2)
 eight=("${nodes[@]}" --ranks 4 --rate $rate "$hexad")
 six=("${nodes[@]}" --ranks 3 --rate $rate "$hexad")
 # measure NAME LAUNCH...: writes the cluster file runs/demo/NAME.yaml, with measured links and the kernels of an example
-# file. Kernels are not measured, because ranks that share a core would measure each other's time slices.
+# file. The measured kernels are not used, because ranks that share a core measure each other's time slices.
 measure() {
   local example=recipes/clusters/two-nodes-200mbit.yaml
   run 0 profile-$1.log "${@:2}" profile --quick --seconds 20 --out "$out/$1-wire.yaml"

@@ -18,8 +18,8 @@
 #   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are skipped
 #   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
-#   --every SECONDS       time between two checks for additional ranks, and before a new start if the previous start
-#                         wrote no new checkpoint [default: 60]
+#   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous
+#                         start wrote no new checkpoint [default: 60]
 #   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 3]
 #
 # Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_NTASKS_PER_NODE
@@ -28,9 +28,9 @@
 # requeue the job.
 #
 # The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), and 1, 233 to 236
-# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that a
-# new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code
-# (75).
+# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that
+# a new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit
+# code (75).
 set -uo pipefail
 
 usage() {
@@ -128,7 +128,8 @@ hosts_for() { # RANKS
     END { print list }' <<<"$hosts"
 }
 
-# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks. Sets $ranks to 0 if RANKS is below MIN.
+# Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of at most RANKS ranks, and $run to
+# the run directory. Sets $ranks to 0 if RANKS is below MIN.
 choose() { # RANKS
   local text
   ranks=0 changes=()

@@ -51,7 +51,7 @@ wheel_package() {
   scratch=$(mktemp -d)
   if ! python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$name==$version"; then
     rm -r "$scratch"
-    echo "install-dependencies: pip could not download $name==$version; are pip (python3-pip) and a network available?" >&2
+    echo "install-dependencies: pip could not download $name==$version; check that pip (python3-pip) and the network are available" >&2
     return 1
   fi
   python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"

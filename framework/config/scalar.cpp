@@ -50,7 +50,7 @@ bool parse(std::string_view text, T& value, int base = 10) {
   return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
 }
 
-/// Returns a hint such as "; write 1000" if `text` can only mean one integer; otherwise an empty text.
+/// Returns a hint such as "; write 1000" if `text` looks like an integer in another notation; otherwise an empty text.
 std::string integer_hint(std::string_view text) {
   std::string plain(text);
   std::erase_if(plain, [](char c) { return c == '_' || c == ','; });
@@ -58,7 +58,7 @@ std::string integer_hint(std::string_view text) {
   uint64_t hex = 0;
   if (digits.starts_with("0x") && parse(digits.substr(2), hex, 16)) return fmt::format("; write {}", hex);
   double real = 0;
-  // Above 2^53, the double may differ from the written integer.
+  // From 2^53 on, the double may differ from the written integer.
   if (parse(std::string_view(plain), real) && real == std::floor(real) && std::fabs(real) < 9007199254740992.0)
     return fmt::format("; write {}", static_cast<int64_t>(real));
   return "";
@@ -118,7 +118,7 @@ constexpr std::string_view byte_size_expected =
     "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
     "of 1024)";
 
-// Returns the only unit that `name` can mean, for example "GiB" for "gib".
+// Returns the unit that `name` probably means, for example "GiB" for "gib" or "g"; empty if it means none.
 std::string_view unit_meant(std::string_view name) {
   const std::string word = lower_case(name);
   for (const Unit& unit : units)
@@ -228,7 +228,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// True if all YAML readers, including this one, read the unquoted `text` as a string.
+/// True if `text` is so simple that all YAML readers, including this one, certainly read it as a string without quotes.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;

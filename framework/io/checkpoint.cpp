@@ -108,7 +108,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
   Checkpoint checkpoint(folder, std::move(lock), read_manifest(folder), std::move(work));
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    // Reports progress after each check, because the file system may be remote.
+    // Reports progress after each check, because a check takes long if the file system is slow.
     checkpoint.work_.moved(manifest_path(folder));
   }
   for (const ManifestPage& page : checkpoint.manifest_.pages) {

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the name of a piece. The name is unique in the checkpoint, so other tools can merge the shards. If a piece
-/// is smaller than its tensor, its name contains the region in the form of a Python slice, for example
+/// Returns the name of a piece in its shard. The name is unique in the checkpoint, so other tools can merge the shards.
+/// If a piece is smaller than its tensor, its name contains the region in the form of a Python slice, for example
 /// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
@@ -55,7 +55,7 @@ void CheckpointWriter::create() {
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
-  // At the first save, the folder of the store is also new.
+  // At the first save, the folder of the store is also new, so its parent must be synced.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
 }

@@ -90,8 +90,8 @@ class Run {
   size_t bit_of(size_t queue) const { return size_t{1} << (queue % static_cast<size_t>(sets_.beside)); }
 
   void add_nodes(const CoreSharing& sharing) {
-    base::require(sharing.node.size() == active_.size(), "[schedule] nodes of ", sharing.node.size(),
-                  " sets; expected ", active_.size());
+    base::require(sharing.node.size() == active_.size(), "[schedule] CoreSharing::node has ", sharing.node.size(),
+                  " entries; expected one for each of ", active_.size(), " sets");
     for (size_t set = 0; set < sharing.node.size(); ++set) {
       if (sharing.node[set] == CoreSharing::no_node) continue;
       const auto node = static_cast<size_t>(sharing.node[set]);
@@ -128,7 +128,8 @@ class Run {
     }
   }
 
-  // Processes all events at time now_. Ends and begins jobs, then updates the speeds of running jobs.
+  // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
+  // begin then, and updates the speeds in sets in which a queue has become active or idle.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -178,7 +179,7 @@ class Run {
     }
   }
 
-  // Advances the time to the end of the next job. Jobs whose ends differ only by rounding end together.
+  // Advances the time until the next job has done its work. Times that differ only by rounding count as equal.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -205,7 +206,7 @@ class Run {
   std::vector<size_t> queue_of_;  // queue of each job
   // Jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1].
   std::vector<size_t> first_waiting_, waiting_;
-  std::vector<size_t> active_;                    // bit set of the working queues of each set
+  std::vector<size_t> active_;                    // bit set of the active queues of each set
   std::vector<Node> nodes_;                       // nodes whose cores are shared
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work

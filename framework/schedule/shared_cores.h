@@ -20,18 +20,18 @@ constexpr auto enum_names(MeasuredBy) {
       {{MeasuredBy::all_ranks, "all_ranks"}, {MeasuredBy::one_rank, "one_rank"}});
 }
 
-/// Cores of a node. A rank needs a core for each thread of its kernels while it computes, one for a copy, and `waiting`
-/// cores while it does neither. If the ranks of a node need more cores than there are, all of them get the same share
-/// of what they need.
+/// Cores of a node, and the conditions under which the rates were measured. If the ranks of a node need more cores than
+/// there are, each rank gets the same fraction of the cores that it needs.
 struct SharedCores {
   double cores = 1;        // cores that the ranks of a node may use together
   int ranks = 1;           // number of ranks on a node in the simulated job
   int measured_ranks = 1;  // number of ranks on a node while the rates were measured
   int threads = 1;         // number of threads of a rank's kernels
-  double waiting = 0;      // from 0 to 1
+  double waiting = 0;      // cores that a rank needs while it neither computes nor copies, from 0 to 1
   MeasuredBy by = MeasuredBy::all_ranks;
 
-  /// True if ranks may need more cores than there are, in the simulated job or during the measurement.
+  /// True if the kernels of a node's ranks have more threads than there are cores, in the simulated job or during the
+  /// measurement.
   bool shared() const;
   /// Returns the speed of a rank that needs `own` cores, relative to its speed during the measurement, while the ranks
   /// of its node need `mean` cores on average.
@@ -46,9 +46,9 @@ struct CoreNeeds {
   std::function<bool(int queue)> local;  // true for a queue of computations or copies, whose speed depends on cores
 };
 
-/// Returns the sharing of cores for run_jobs(); none if ranks do not share cores. `nodes` has the node of each set, or
-/// CoreSharing::no_node. Ranks of a node that have no set are assumed to need as many cores as the others do on
-/// average.
+/// Returns the sharing of cores for run_jobs(); none if `cores` is empty or SharedCores::shared() is false. `nodes` has
+/// the node of each set, or CoreSharing::no_node. Ranks of a node that have no set are assumed to need as many cores as
+/// the ranks of its sets do on average.
 std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, std::vector<int> nodes, CoreNeeds needs);
 
 }  // namespace hexad::schedule

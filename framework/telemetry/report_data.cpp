@@ -17,17 +17,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t max_points = 2000;      // maximum points of a curve; a chart is about 1000 pixels wide
+constexpr size_t max_points = 2000;      // approximate maximum points of a curve; a chart is about 1000 pixels wide
 constexpr size_t max_snapshots = 48;     // maximum number of snapshots of expert loads
-constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots together
+constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots, unless two snapshots exceed it
 
-/// Rounds to six digits, which keeps the file small. A chart resolves fewer digits.
+/// Rounds to six digits, or as the format `digits` says, which keeps the file small. A chart resolves fewer digits.
 Json rounded(double value, const char* digits = "{:.6g}") {
   if (!std::isfinite(value)) return nullptr;
   return std::stod(fmt::format(fmt::runtime(digits), value));
 }
 
-/// Returns JSON that may be put into a <script> element. It must not contain "</script", which would end the element.
+/// Returns JSON that may be put into a <script> element. Each '<' is escaped, because "</script" would end the element.
 std::string in_script(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
@@ -38,7 +38,7 @@ Json rounded(const std::optional<double>& value) { return value ? rounded(*value
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
-/// The chosen steps, and the training time up to each step.
+/// All steps, and the indices of the steps that are drawn.
 struct Table {
   const std::vector<StepMetrics>& steps;
   std::vector<size_t> rows;
@@ -61,7 +61,7 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns all names that occur in any step. A category that appears late then has a column from the first step.
+/// Returns all names that occur in any step. A name that appears late then also has a value in the first step.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;
@@ -97,7 +97,7 @@ Json comm_columns(const Table& table) {
   return out;
 }
 
-/// Returns the layers that have experts, according to the first step with recorded loads.
+/// Returns the indices of the rows with experts in the first step that has expert loads.
 std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   std::vector<size_t> layers;
   auto it = std::find_if(steps.begin(), steps.end(), [](const auto& s) { return !s.expert_load.empty(); });
@@ -107,7 +107,7 @@ std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   return layers;
 }
 
-/// Returns the load of the busiest expert divided by the mean load; null if it was not recorded.
+/// Returns the load of a layer's busiest expert divided by the mean load; null if it was not recorded.
 Json max_over_mean(const StepMetrics& s, size_t layer) {
   if (layer >= s.expert_load.size() || s.expert_load[layer].empty()) return nullptr;
   const auto& load = s.expert_load[layer];
@@ -136,7 +136,7 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of the same text, which are the points of one curve.
+/// Evaluations of the same text, which are the points of one curve. Texts are the same if all three numbers are equal.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};
@@ -161,7 +161,8 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   return curves;
 }
 
-/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation.
+/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation; 0
+/// if there is none.
 Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
   for (const auto& e : curve.points) {

@@ -1,4 +1,4 @@
-// Data for the charts of report.html: a selection of the history, as JSON.
+// Data for the charts of reports and comparisons: a selection of the history, as JSON.
 #pragma once
 
 #include <string>
@@ -8,18 +8,20 @@
 
 namespace hexad::telemetry {
 
-/// Returns at most about `limit` indices of steps, in ascending order, including the first and the last. The steps are
-/// divided into intervals. The steps with the lowest and the highest loss of each interval are kept, so no spike
-/// disappears. A loss that is not finite counts as the highest.
+/// Returns the indices of the steps to draw, in ascending order: all steps if there are at most `limit`, otherwise
+/// about `limit` of them, including the first and the last. The steps are divided into intervals. The steps with the
+/// lowest and the highest loss of each interval are kept, so spikes remain visible. A loss that is not finite counts as
+/// the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
-/// Returns the indices of at most `count` steps with expert loads, evenly spaced, including the first and the last such
-/// step.
+/// Returns the indices of at most `count` (at least 2) steps with expert loads, evenly spaced among these steps. The
+/// first and the last such step are included.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
-/// null. The held-out loss has one curve for each text. '<' is written as \u003c, so the result may be put into a
-/// <script> element. The steps of `history` must be in ascending order.
+/// Returns the columns of the charts as a JSON object. Values that are not finite and missing losses become null.
+/// Missing memory categories and classes of traffic become 0. The held-out loss has one curve for each text. '<' is
+/// written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in ascending
+/// order.
 std::string report_data(const MetricsHistory& history);
 
 /// Returns `text` as a JSON string that may be put into a <script> element.

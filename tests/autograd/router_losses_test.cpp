@@ -195,7 +195,7 @@ TEST(LoadBalancingLoss, NamesATokenOutsideEveryScope) {
     load_balancing_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, 2}), lab.randn({2, 3}));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 has scope 2; expected 0 .. 1");
+    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 has scope 2; expected -1 .. 1");
   }
 }
 

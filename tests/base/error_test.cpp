@@ -44,7 +44,7 @@ TEST(Cat, OfNothingIsEmpty) { EXPECT_EQ(cat(), ""); }
 TEST(Require, BuildsItsMessageFromAllParts) {
   try {
     require(false, "[test] ", 3, " of ", std::string("four"), ' ', 0.5);
-    FAIL() << "the condition is false";
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_EQ(std::string(e.what()), "[test] 3 of four 0.5");
   }

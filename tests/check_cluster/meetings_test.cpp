@@ -21,12 +21,12 @@ TEST(Opponents, EveryPairMeetsOnceInDisjointPairs) {
         ASSERT_EQ(opponent_of(round, *other, count), player) << count << " players, round " << round;
         ++met[{player, *other}];
       }
-    EXPECT_EQ(static_cast<int64_t>(met.size()), count * (count - (count > 0 ? 1 : 0))) << count;
+    EXPECT_EQ(static_cast<int64_t>(met.size()), count * (count - (count > 0 ? 1 : 0))) << count << " players";
     for (const auto& [pair, times] : met) EXPECT_EQ(times, 1);
   }
 }
 
-// Returns the meetings of all ranks, after checks that they agree.
+// Returns the meetings of all ranks. Expects every two ranks that meet to agree on the round.
 std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank) {
   const comm::NodeGrid grid(node_of_rank);
   std::vector<std::vector<int>> all;

@@ -84,7 +84,8 @@ test_recipes_and_runs_are_completed() {
   completes inspect t -- texts
 }
 
-test_every_listed_value_is_legal() {
+# Checks the keys of six sections.
+test_listed_values_are_legal() {
   local key words word
   expect 0 "$HEXAD" reference --keys
   cp out keys
@@ -94,8 +95,8 @@ test_every_listed_value_is_legal() {
     grep -qxF "$key" keys || failed "values are listed for the unknown key $key"
     for word in $words; do
       run "$HEXAD" validate tiny.yaml "$key=$word"
-      # A rule between keys may refuse the value, but the key's own type and names must accept it.
-      ! grep -qE "$key \($word\) must be (one of|true or false|a)|is not a registered" err || failed "$key=$word: $(cat err)"
+      # A rule between keys may refuse the value. The key itself must accept its type and name.
+      ! grep -qE "$key \($word\) must be (one of|true or false|a)|is not a registered" err || failed "the listed value is refused: $key=$word: $(cat err)"
     done
   done < <(grep -E '^(train|optim|model|device|parallel|checkpoint)' values)
 }

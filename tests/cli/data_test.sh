@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Texts of every kind, and datasets that were damaged after they were written.
+# Texts of several kinds, and datasets that were damaged or changed after they were written.
 . "$(dirname "$0")/cli.sh"
 
 text_recipe=(data.synthetic=false data.dataset=data model.vocab=0)
@@ -20,7 +20,7 @@ prepared() {
 }
 
 # `damaged NAME TEXT...`: expects training on the dataset to end with exit code 3 before the first step. The message must
-# name the file and the damage.
+# contain the file's NAME and the texts.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -38,7 +38,7 @@ test_truncated_dataset_is_refused() {
   done
 }
 
-test_flipped_bit_is_found_anywhere() {
+test_flipped_bit_is_found_at_the_beginning_middle_and_end() {
   local size at byte
   prepared
   cp data/train.hxd whole
@@ -89,7 +89,7 @@ test_changed_data_are_refused_after_a_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# Otherwise, a forgotten --output would replace the existing dataset, on which other runs may depend.
+# Without this rule, a wrong --output would replace an existing dataset, on which other runs may depend.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -108,7 +108,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# A run keeps its order of data to the end; `auto` accepts any order.
+# A run keeps its order of data to the end. With `data.shuffle: auto`, the default, a resumed run continues in its order.
 test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
@@ -125,7 +125,7 @@ test_run_keeps_the_order_of_its_data() {
     failed "both orders of data give the same weights"
 }
 
-test_other_changes_of_the_data_are_reported() {
+test_changed_packing_is_reported() {
   prepared
   expect 0 train optim.schedule=constant train.steps=2
   expect 0 train optim.schedule=constant data.packing=joined
@@ -282,7 +282,7 @@ test_text_below_one_sequence_trains_or_is_refused() {
   [ "$code" -eq 0 ] || expect_text err data
 }
 
-test_bytes_that_are_not_text_round_trip() {
+test_bytes_that_are_not_text_can_be_trained_on() {
   mkdir texts
   head -c 3000 /dev/urandom >texts/noise.txt
   printf '\xff\xfe\x00\xc3\x28' >texts/bad.txt

@@ -4,8 +4,9 @@
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
 
-# Stops rank 2 of four after some steps of a run with this layout.
-expect_rank_2_is_blamed() { # LINES OVERRIDE...
+# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after some steps of a run with these overrides. Expects
+# the other ranks to blame rank 2.
+expect_rank_2_is_blamed() {
   local pid rank
   rm -rf run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" train.steps=1000000 checkpoint.every=0 "${@:2}" >out 2>err &

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Generation and questions give the same results on any number of ranks.
+# Generation and questions give the same results on one rank and on several ranks.
 . "$(dirname "$0")/cli.sh"
 
-trained() { # KEYS...
+# `trained KEY=VALUE...`: prepares texts, and trains a model on them.
+trained() {
   local i
   mkdir texts
   for i in $(seq 20); do
@@ -12,12 +13,14 @@ trained() { # KEYS...
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data "$@"
 }
 
-results() { sed -n '/"results"/,$p' out; } # of --json
+# Prints the results in the output of --json.
+results() { sed -n '/"results"/,$p' out; }
 # `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "$HEXAD" $2; }
+# Prints the layout that the command has reported.
 layout() { sed -n 's/^hexad: layout on [0-9]* ranks: //p' err; }
 
-test_every_layout_gives_the_tokens_of_one_rank() {
+test_layouts_give_the_tokens_of_one_rank() {
   local keys temperature alone
   trained
   for temperature in 0 1; do
@@ -117,7 +120,7 @@ test_prompts_of_a_file_are_continued_in_order() {
   expect_text err "has no prompt"
 }
 
-test_chats_are_answered_up_to_the_end_of_the_turn() {
+test_answers_to_chats_omit_the_conversation() {
   trained
   expect 0 "$HEXAD" generate run --chat-form plain --system "short" --prompt "the quick" --max-tokens 9 --temperature 1
   expect_no_text out "the quick" "user:" "assistant:"
@@ -131,7 +134,7 @@ test_chats_are_answered_up_to_the_end_of_the_turn() {
   expect_text err "expected at most 63"
 }
 
-test_questions_have_the_same_answers_on_every_layout() {
+test_questions_have_the_same_answers_on_one_rank_and_on_layouts_of_two() {
   local alone keys
   trained
   cat >questions.jsonl <<'Q'

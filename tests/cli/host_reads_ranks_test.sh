@@ -9,14 +9,15 @@ export HEXAD_DEVICE=emulated
 listed() { sed -n '/^  | read |/,/^$/p' "$root/docs/devices.md" | cut -d'|' -f2 | grep -o '`[^`]*`' | tr -d '`'; }
 # Prints the names in the metrics of RUN, one per line.
 read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | grep -oP '"\K[^"]+(?=":)' | sort -u; }
-expect_listed() { # RUN NAME...: expects all reads of RUN to be listed, and to include each NAME
+# `expect_listed RUN NAME...`: expects all reads of the run to be listed, and to include each NAME.
+expect_listed() {
   local found name
   found=$(read_in "$1")
   [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl"
   while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
   for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
 }
-# Overrides for a short run. With the small model of each test, it takes one second on the CPU.
+# Overrides for a short run.
 small=(train.steps=2 train.peak_flops=1e9 train.threads=1 run.dir=run)
 
 test_bench_cpu_has_only_listed_reads() {

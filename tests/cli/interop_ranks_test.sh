@@ -25,7 +25,7 @@ test_an_imported_model_trains_and_is_exported() {
   expect 0 "$HEXAD" import half again
 }
 
-test_an_export_of_an_import_has_the_same_bytes() {
+test_an_import_of_an_export_has_the_same_bytes() {
   import_model
   expect 0 "$HEXAD" export imported exported
   expect 0 "$HEXAD" import exported again

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A recipe gives the same run under every layout: losses equal those of one rank within 1e-9.
+# A recipe gives the same run under other layouts: losses equal those of one rank within 1e-9.
 . "$(dirname "$0")/cli.sh"
 
-same_losses() { # RANKS EP OVERRIDES...
+# `same_losses RANKS EP KEY=VALUE...`: expects a run on RANKS ranks with parallel.ep=EP to have the losses of one rank.
+same_losses() {
   local n=$1 ep=$2
   shift 2
   [ -d one ] || expect 0 "$HEXAD" train tiny.yaml run.dir=one "$@"

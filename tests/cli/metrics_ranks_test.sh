@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# metrics.jsonl measures steps, evaluations and saves separately.
+# Contents of metrics.jsonl: separate lines for steps, evaluations and saves.
 . "$(dirname "$0")/cli.sh"
 
 # Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no
@@ -14,18 +14,21 @@ text_prepared() {
 }
 data=(data.synthetic=false data.dataset=data model.vocab=0)
 
-# Prints weights, moments and router biases in the checkpoint of a step, by name.
-tensors() { # RUN STEP
+# `tensors RUN STEP`: prints kind, name and digest of each tensor in the checkpoint of the step.
+tensors() {
   sed '1,/^  "tensors":/d' "$(printf '%s/checkpoints/step-%08d/manifest.json' "$1" "$2")" |
     grep -E '^ {4,}"(kind|name|digest)": '
 }
 
-of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
-number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY; reads lines from standard input
-sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
+# `of_kind KIND RUN`: prints the lines of this kind.
+of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; }
+# `number KEY`: prints the value of the key in each line of standard input.
+number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }
+# `sent KIND RUN`: prints the bytes by class in each line of this kind.
+sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; }
 
-# Checks that every class's share of a step, and the sum of all waits, is at most the step. Also checks that the wait
-# for a class is at most its time in flight.
+# Expects three bounds in each step of run $1. The time in flight of a class, and the sum of all waits, are at most the
+# time of the step. The wait for a class is at most its time in flight.
 expect_seconds_within_steps() {
   of_kind step "$1" | awk '
     function sums(name, text, n, parts, i, sum) {
@@ -108,7 +111,8 @@ test_lines_without_a_kind_are_read() {
 test_step_without_targets_has_no_loss_and_moves_no_weight() {
   local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
   bytes_prepared
-  run_without_targets() { # RUN RANKS KEY=VALUE...
+  # `run_without_targets RUN RANKS KEY=VALUE...`: trains, and checks the steps without targets.
+  run_without_targets() {
     expect 0 ranks "$2" train tiny.yaml "${one[@]}" batch.global="$2" optim.weight_decay=0.5 run.dir="$1" "${@:3}"
     some=0
     for step in $(of_kind step "$1" | grep -F '"loss":null' | number step); do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables of tools/bench. awk must be able to read every combination of programs that a script names.
-# The rows of stored outputs must give the same tables again. Nothing is measured.
+# Tables of tools/bench. awk must be able to read every combination of programs that a script names. The rows of stored
+# outputs must give the stored tables again. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,7 +32,7 @@ tables() {
 test_programs_of_tables_can_be_read() {
   echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
   programs >all
-  [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
+  [ "$(wc -l <all)" -ge 12 ] || failed "found $(wc -l <all) programs, expected at least 12"
   local options end=$PWD/end.awk
   while read -r options; do
     # shellcheck disable=SC2086

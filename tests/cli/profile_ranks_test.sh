@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad profile` with one rank, with two ranks, and on nodes named by HEXAD_NODE.
+# `hexad profile` with one rank, with two ranks, with ranks that share a core, and on nodes named by HEXAD_NODE.
 . "$(dirname "$0")/cli.sh"
 
 profile=(profile --quick --seconds 1 --out c.yaml)
@@ -36,7 +36,7 @@ test_ranks_that_share_a_core_measure_how_much_a_waiting_rank_uses() {
   expect_text c.yaml 'node_cores: 1' 'by: all_ranks' 'waiting: '
 }
 
-test_one_rank_measures_everything_that_needs_no_other_rank() {
+test_one_rank_measures_no_links() {
   expect 0 "$HEXAD" "${profile[@]}"
   expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'
 }
@@ -58,7 +58,7 @@ test_unequal_nodes_are_refused() {
   expect_nothing_at c.yaml
 }
 
-test_missing_folder_is_reported_before_measuring() {
+test_missing_folder_is_reported() {
   expect 4 "$HEXAD" profile --out nowhere/c.yaml
   expect_text err nowhere/c.yaml
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# If writing a checkpoint fails, the last good checkpoint remains and is found.
+# If writing a checkpoint fails or the run dies, the last good checkpoint remains and is found.
 . "$(dirname "$0")/cli.sh"
 
 # Points at which a save may die, in order (framework/io/checkpoint_writer.cpp).

@@ -38,7 +38,7 @@ test_trace_that_cannot_be_written_does_not_end_the_run() {
   expect_text run/log/rank-0000.log "cannot write the trace run/trace.json.gz"
 }
 
-test_impossible_recording_is_refused_before_step_0() {
+test_impossible_recording_is_refused_before_the_first_step() {
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=7
   expect_text err "schedule.trace" "train.steps is 6"
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=1 schedule.profile=nowhere.yaml

@@ -2,8 +2,8 @@
 # profile.steps records how each rank spends the time of a step.
 . "$(dirname "$0")/cli.sh"
 
-# Records nine steps, 2 to 10, of about twenty milliseconds each.
-traced() { # RANKS OVERRIDE...
+# `traced RANKS OVERRIDE...`: records nine steps, 2 to 10, of about twenty milliseconds each.
+traced() {
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
@@ -24,7 +24,8 @@ uncovered() {
     END { close_step() }'
 }
 
-# Uses the median over the steps of each rank, because a rank may lose its core between two spans.
+# `expect_covered RANKS`: expects the spans of each rank to leave at most 3% of a step uncovered, in the median over its
+# steps. In single steps, a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
   [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing in the trace: $(cat shares)"
@@ -34,7 +35,8 @@ expect_covered() {
   ' >medians || failed "more than 3% of a step is in no span: $(cat medians)"
 }
 
-expect_rows() { # ROW...
+# `expect_rows ROW...`: expects these rows in the trace, and none of communication between nodes.
+expect_rows() {
   local row
   for row in "$@"; do expect_text trace.json "\"name\":\"$row\""; done
   expect_no_text trace.json '"name":"inter' '(inter)"'
@@ -68,7 +70,7 @@ test_ranks_that_gather_weights_show_their_waits() {
   expect_text trace.json '"name":"wait: dp all_gather of '
 }
 
-test_trace_shows_the_wait_for_a_slow_rank() {
+test_trace_shows_the_injected_slowness_of_a_rank() {
   HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
   expect_covered 2
   expect_text trace.json '"name":"injected slowness"'

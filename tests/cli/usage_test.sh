@@ -10,7 +10,7 @@ test_hexad_without_arguments_prints_its_help() {
   expect 0 "$HEXAD" --help
 }
 
-test_every_command_has_help() {
+test_commands_have_help() {
   local command
   for command in train generate eval validate prepare tokenize inspect env bench profile check-cluster reference report scale; do
     expect 0 "$HEXAD" $command --help

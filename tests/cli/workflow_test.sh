@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The quickstart's commands in a second: from text to a model that generates text.
+# The quickstart's commands on a tiny model: from text to a model that generates text.
 . "$(dirname "$0")/cli.sh"
 
 prepared_and_trained() {

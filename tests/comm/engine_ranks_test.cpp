@@ -1,4 +1,4 @@
-// All functions of process groups, tested without processes.
+// Process groups on engines of ranks that are threads.
 #include "parallel/comm/engine_ranks.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(EngineRanks, PassTheChecksOfEveryGroupWithoutDirectMessages) {
   }
 }
 
-TEST(EngineRanks, AgreeOnTheSameValues) {
+TEST(EngineRanks, SameOnAllFindsADifferenceOnOneRank) {
   const BlockSizes no_direct_messages{.direct_ranks = 1};
   const WithBlockSizes sizes(no_direct_messages);
   with_engine_ranks(5, [](const ProcessGroup& world) {

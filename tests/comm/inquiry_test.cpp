@@ -55,7 +55,7 @@ TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }
 
-TEST(Inquiry, ActiveFileWorkIsNeverAHang) {
+TEST(Inquiry, ActiveFileWorkOfABlamedRankIsNoHang) {
   const auto finding = find(0, {1, 3}, {{0, waits_for({1, 3})}, {1, waits_for({2})}, {2, files(4)}, {3, works}});
   EXPECT_TRUE(finding.moves);
   EXPECT_EQ(finding.quiet_seconds, 4);

@@ -1,4 +1,4 @@
-// The double of NCCL must behave like NCCL wherever groups rely on it.
+// Behaviour of NCCL that groups rely on, and that the double of NCCL must therefore have.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,8 @@ TEST(NcclDouble, RoundsSumsOfBf16AtEveryStep) {
   });
 }
 
-// Expects each rank's calls to hang. Ranks connect first if necessary, so that the host does not hang.
+// Expects the calls of `launch` to hang on both ranks, and an abort to end the hang. The ranks connect first, so that
+// only the streams hang, and not the host.
 void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t comm = r.make();

@@ -60,7 +60,7 @@ inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   }
   for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
   for (const auto& [pair, wire] : wires)
-    ASSERT_TRUE(wire.empty()) << pair.first << " sent more messages than expected to " << pair.second;
+    ASSERT_TRUE(wire.empty()) << "rank " << pair.first << " sent more messages than expected to rank " << pair.second;
 }
 
 }  // namespace hexad::comm

@@ -9,7 +9,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-TEST(SelfGroup, PassesTheChecksOfEveryGroup) {
+TEST(SelfGroup, PassesTheChecksOfAGroupOfOne) {
   const SelfGroup self;
   check_collectives(self);
   check_uneven_splits(self);
@@ -36,7 +36,7 @@ std::string refusal(const std::function<void(const ProcessGroup&, Stream&, Devic
   return "accepted";
 }
 
-TEST(ProcessGroup, NamesGroupOperationAndMismatchedSizes) {
+TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   const auto zeros = [](Shape s, Device d, Dtype t = Dtype::f32) { return Tensor::zeros(s, t, d); };
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.all_gather(zeros({5}, d), zeros({4}, d), s); }),
             "[ep] all_gather: out [5] is not 1 times in [4]");

@@ -27,7 +27,7 @@ TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   EXPECT_NE(text.find(": no message arrives from rank 2"), std::string::npos) << text;
 }
 
-TEST(Watchdog, DistinguishesOwnWorkFromWorkOfPeers) {
+TEST(Watchdog, ReportsUnfinishedWorkThatPrecedesTheOperation) {
   const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);

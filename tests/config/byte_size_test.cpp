@@ -68,7 +68,7 @@ TEST(ByteSize, RoundTripsThroughText) {
   EXPECT_EQ(written(INT64_MAX), "limit: 9223372036854775807");
 }
 
-TEST(ByteSize, RefusesOtherTextsAndListsTheUnits) {
+TEST(ByteSize, RefusesOtherTextsAndIllegalSizes) {
   const std::string expected =
       "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
       "of 1024)";

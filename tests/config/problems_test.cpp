@@ -1,5 +1,5 @@
-// Messages for wrong values (Fault30): file:line, key, value, the expected value with its arithmetic, the likely
-// meaning.
+// Messages about wrong keys and values (Fault30). They contain file:line, the key, the value, and what was expected.
+// Some also contain the likely meaning or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
 }
 
-TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
+TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");
@@ -60,7 +60,7 @@ TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
             "r.yaml:3: model.dropout (00.5) must not start with 0, which YAML reads as octal; write 0.5");
 }
 
-TEST(Fault30, ValuesOutOfRangeAreRefused) {
+TEST(Fault30, ValuesOutsideTheirLimitsAreRefused) {
   EXPECT_EQ(in_model("layers: 0"), "r.yaml:3: model.layers (0) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: 3000000000"), "r.yaml:3: model.layers (3000000000) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: -99999999999999999999"),
@@ -154,7 +154,7 @@ TEST(Problems, AddsPositionAndValueToARuleBetweenKeys) {
   EXPECT_EQ(refusal([&] { problems.throw_if_any(); }), problems.text());
 }
 
-TEST(Problems, ErrorCarriesProblemsInItsParts) {
+TEST(Problems, ErrorContainsTheProblemsAsData) {
   Problems problems;
   read<Recipe>(parse("model:\n  hidden: 63\n  layer: 2\n", "a.yaml", std::vector<std::string>{"steps=x"}), problems);
   problems.add("etp", "must divide 3");

@@ -51,7 +51,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 0.9 of 132 multiprocessors, rounded down to 118
+  const ComputeShare share(0.9);  // 118 of 132 multiprocessors, which is rounded down to an even number
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }

@@ -15,7 +15,7 @@ namespace {
 using Texts = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-/// Test fixture with paths in the folder of a test.
+/// Test fixture with a scratch folder. By default, the inputs are in `in` and the output is `out`.
 class Inputs : public testing::Test {
  protected:
   InputRules rules() const { return {.inputs = {folder_ / "in"}, .output = folder_ / "out"}; }

@@ -77,7 +77,7 @@ TEST(Prepare, WrittenFilesMatchTheSummary) {
   EXPECT_EQ(heldout.fingerprint().to_string(), summary.heldout.fingerprint);
   EXPECT_NEAR(static_cast<double>(heldout.documents()) / static_cast<double>(train.documents() + heldout.documents()),
               0.1, 0.08);
-  // The tokens decode to the text.
+  // The tokens of the first document decode to a part of the text.
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   std::vector<int32_t> ids(train.offsets()[1]);
   train.read_ids(0, ids);
@@ -292,7 +292,7 @@ TEST(Prepare, ByteOrderMarkIsNotPartOfTheText) {
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
-// Returns the documents of one file, decoded with the byte tokenizer.
+// Prepares one file with the byte tokenizer. Returns its documents, decoded from their tokens.
 Texts documents_of(std::string_view name, std::string_view contents) {
   Corpus f;
   f.options.inputs = {f.folder.write(name, contents)};
@@ -337,7 +337,7 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
                              "file were named .jsonl, each line would be a document");
 }
 
-TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
+TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
   Corpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {
     f.options.inputs = {f.folder.write(name, contents)};

@@ -74,7 +74,7 @@ TEST(Sources, FiniteSourceIsRepeatedForTraining) {
   EXPECT_EQ(data.tokenizer, nullptr);
 }
 
-TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
+TEST(Sources, UnknownAndNonNumericOptionsAreRefused) {
   const Sources sources = with_counting(3);
   EXPECT_EQ(error_of(base::ExitCode::usage,
                      [&] {
@@ -89,7 +89,7 @@ TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
       "data.source_options.0.value (five) must be a finite number: it is the option first of the source counting");
 }
 
-TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
+TEST(Sources, BadValuesAreReportedWithTheirPlace) {
   const TrainingData data = open(with_counting(Source::endless));
   EXPECT_EQ(
       error_of(base::ExitCode::data, [&] { data.train->batch(17, 1); }),

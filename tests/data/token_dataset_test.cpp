@@ -111,8 +111,8 @@ std::string opening_damaged(const std::function<void(std::string&)>& damage,
   return message;
 }
 
-// Changes header fields and signs the header again, like a buggy or hostile writer. Returns the message of opening the
-// file.
+// Changes header fields and computes the header's digest again, like a buggy or hostile writer. Returns the message of
+// opening the file.
 std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   return opening_damaged([&](std::string& bytes) {
     DatasetHeader header;
@@ -228,7 +228,7 @@ TEST(TokenDatasetWriter, WithoutFinishLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(TokenDatasetWriter, FullDiskKeepsTheOldFileAndExitsWithResource) {
+TEST(TokenDatasetWriter, FailedWriteKeepsTheOldFileAndNamesTheReason) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const std::string before = read_file(path);

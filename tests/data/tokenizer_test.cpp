@@ -42,7 +42,7 @@ std::string round_trip(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.decode(tokenizer.encode(text));
 }
 
-TEST(Pretokenize, FollowsTheRulesOfGpt2) {
+TEST(Pretokenize, FollowsItsRules) {
   using Pieces = std::vector<std::string>;
   EXPECT_EQ(pieces("Hello world, it's 12345!"), (Pieces{"Hello", " world", ",", " it", "'s", " 123", "45", "!"}));
   EXPECT_EQ(pieces("a   b"), (Pieces{"a", "  ", " b"}));
@@ -63,7 +63,7 @@ TEST(Pretokenize, KeepsEveryByteAndBoundsThePieces) {
   }
 }
 
-TEST(Tokenizer, EveryBytesRoundTrip) {
+TEST(Tokenizer, AnyBytesRoundTrip) {
   const auto bytes = make_byte_tokenizer();
   const auto bpe = trained(400);
   std::string all;
@@ -107,7 +107,8 @@ TEST(Bpe, PairWithTheSmallestIdsIsMergedAmongEqualCounts) {
   BpeTrainer trainer;
   trainer.add("xy xy ab ab");
   const auto merges = trainer.train(258 + 1)->contents().merges;
-  // Counts are " ab" twice, "ab" twice, " xy" once, "xy" twice. Among equal counts, (space, a) has the smallest ids.
+  // The pairs (space, a), (a, b) and (x, y) occur twice, and (space, x) once. Of the first three, (space, a) has the
+  // smallest ids.
   ASSERT_EQ(merges.size(), 1u);
   EXPECT_EQ(merges[0], (Merge{' ', 'a'}));
 }

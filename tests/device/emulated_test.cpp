@@ -1,5 +1,5 @@
-// The emulated device detects the errors that would fail on a card: early reads, memory freed too soon, host access to
-// device memory.
+// The emulated device makes errors visible that would also occur on a card: early reads, memory that is freed too soon,
+// and host access to device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// Frees a block without a record that a lane still uses it, and allocates it again. The lane then reads NaN.
+// Frees a block, and allocates and frees it again. A lane whose use of the block was not announced then reads NaN.
 TEST_F(EmulatedDevice, MemoryFreedTooSoonReadsAsNan) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);

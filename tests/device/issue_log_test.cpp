@@ -41,7 +41,7 @@ TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
 }
 
-TEST(IssueLog, HostWaitsApplyToAllLanes) {
+TEST(IssueLog, HostWaitsApplyToOtherLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);
   log.wait_on_host(first), log.wait_on_host(last);

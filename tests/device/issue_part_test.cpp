@@ -10,7 +10,7 @@
 namespace hexad::device {
 namespace {
 
-// A log with two lanes, to which a test issues operations.
+// A log with three lanes, to which a test issues operations.
 class Rank {
  public:
   int32_t kernel(Lane lane) { return log.add("kernel", "", lane, MemoryWork{1}); }

@@ -113,8 +113,8 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
-// Some blocks outlive a step, like blocks of a pipeline's micro-batches in flight. They fragment the free memory.
-TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
+// Frees blocks in random order, which fragments the free memory. An example is a pipeline with micro-batches in flight.
+TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInRandomOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);
   uint64_t drawn = 0;

@@ -116,11 +116,11 @@ TEST(HotExperts, KeepTheirRowsOnTheRanksOfTheTokens) {
     const ep::SlotOrder order = ep::order_slots(numbers, {hot.numbers(8), 4}, rank, lab.stream());
     const ep::RoutingPlan plan = ep::make_routing_plan(order, {&world, &self, &world}, {.hot = hot}, lab.stream());
     const ep::ChunkCounts& chunk = plan.counts.chunks[0];
-    // A rank sends three rows to itself, and one to the rank of expert r + 1.
+    // Rank r sends three rows to itself, and one to the rank of expert r + 1.
     List send(4, 0);
     send[rank] += 3, send[(rank + 1) / 2] += 1;
     EXPECT_EQ(chunk.splits.send, send);
-    const List others_send{1, 2, 1, 0};  // rows from all ranks for own experts
+    const List others_send{1, 2, 1, 0};  // by rank: number of rows for its own experts, except hot ones
     EXPECT_EQ(chunk.rows_computed(), 3 + others_send[rank]);
     EXPECT_EQ(chunk.own_offsets().size(), 3u);
     EXPECT_EQ(chunk.own_offsets().back(), others_send[rank]);

@@ -169,8 +169,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers or phases as
-      // ranks.
+      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers as ranks.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -235,7 +234,7 @@ TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 4, -1, 5}));
   EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{-1, -1, -1, 0, 1, 3}));
   const ep::SlotOrder above = ep::order_slots(ids, {.experts = 2, .ranks = 2, .capacity = 0.5}, 0, lab.stream());
-  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "no slot is dropped here";
+  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "order_slots() keeps the slots above the capacity";
 }
 
 // Experts 0 and 2 are in the first chunk, 1 and 3 in the second chunk.
@@ -255,7 +254,7 @@ TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
   EXPECT_EQ(order.by_rank, (std::vector<int64_t>{1, 2, 0}));
 }
 
-TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfOtherKinds) {
+TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfPeers) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
   const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::peers, 2}, RowOf::token}, 0, lab.stream());
@@ -343,14 +342,14 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   });
 }
 
-// Arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows are
-// sorted by these members, in this order.
+// Arrived row: its local expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows
+// are sorted by these members, in this order.
 struct ArrivedRow {
   int64_t expert, etp, ep, chunk, slot;
   auto operator<=>(const ArrivedRow&) const = default;
 };
 
-// Two ep ranks with four experts each, shared by two etp ranks.
+// Two ep ranks have four experts each. Two etp ranks share each expert.
 TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
@@ -407,7 +406,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
 }
 
 // A kernel, not the host, computes the numbers that each row needs.
-TEST(RoutingPlan, UploadsTheSameNumberOfBytesForAnyNumberOfRows) {
+TEST(RoutingPlan, UploadsAsManyBytesForManyRowsAsForFew) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
     run->record_issues();

@@ -23,7 +23,8 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product in `type`. With Write::add it starts as normal values, otherwise poisoned.
+// Returns the result tensor of a product in `type`. With Write::add, it is contiguous and starts as normal values.
+// Otherwise, it has `layout` and starts poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
 }
@@ -100,7 +101,7 @@ Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row 
 // With `counted`, the kernels receive the number of documents.
 enum class Documents { none, uncounted, counted };
 
-// Runs attention on two sequences of 200 positions, with three documents each.
+// Runs attention on two sequences of 200 positions. Unless `documents` is none, each sequence has three documents.
 void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool deterministic) {
   constexpr int64_t sequences = 2, positions = 200, rows = sequences * positions;
   constexpr std::array<int64_t, 4> borders{0, 1, 100, positions};

@@ -23,7 +23,7 @@ void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), text.npos) << text << "\ndoes not contain: " << part;
 }
 
-TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
+TEST(ReadConfig, PropertiesOfQwen3MoeBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("qwen3_moe"));
   EXPECT_EQ(keys.integer("model.layers"), 2);
   EXPECT_EQ(keys.integer("model.heads"), 4);
@@ -36,7 +36,7 @@ TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.qkv_bias"));
 }
 
-TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
+TEST(ReadConfig, PropertiesOfGlm4MoeAndGpt2BecomeRecipeKeys) {
   const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
   EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
   EXPECT_TRUE(glm.flag("model.moe.selection_bias"));
@@ -50,7 +50,7 @@ TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
   EXPECT_EQ(gpt2.integer("model.mlp_hidden"), 64);
 }
 
-TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
+TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
   const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3"));
   EXPECT_EQ(v3.text("model.attention"), "latent");
   EXPECT_EQ(v3.integer("model.latent.q_rank"), 6);
@@ -186,7 +186,7 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
   expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
 }
 
-TEST(ReadConfig, SizesThatWouldExhaustTheMemoryAreRefused) {
+TEST(ReadConfig, SizesThatAreTooLargeOrZeroAreRefused) {
   Json config = golden_config("mixtral");
   config["vocab_size"] = int64_t{1} << 40;
   expect_contains(refusal(config), "vocab_size is 1099511627776, expected 0 .. 16777216");
@@ -308,7 +308,7 @@ TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
   expect_contains(refusal(config), "num_experts_per_tok is 3, expected 2");
 }
 
-TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeysAndIsWrittenAgain) {
+TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeys) {
   Json config = golden_config("phimoe");
   const ModelKeys keys = keys_of_config(config);
   EXPECT_EQ(keys.text("model.rotary_scaling.kind"), "longrope");
@@ -423,7 +423,7 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-// Both patterns have a dense layer and a layer with experts, but they differ in the prediction block.
+// Before and after the change, layer 0 is dense and layer 1 has experts. Only the prediction block, layer 2, changes.
 TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
   Json config = golden_config("deepseek_v3");
   config["num_nextn_predict_layers"] = 1;

@@ -1,7 +1,7 @@
-// Small random models of the families whose golden models exist (tools/golden/models.sh). The imported model computes
-// the logits of transformers, and for some families the gradients. Its export has the same bytes. With
-// HEXAD_INTEROP_TABLE=FILE, appends a line for each family to FILE, from which tools/golden/interop_table.sh makes the
-// table in docs/interop.md.
+// Golden models: small random models of several families (tools/golden/models.sh). The imported model computes the
+// logits of transformers, and for some families the gradients. Its export has the same tensors and config files. With
+// HEXAD_INTEROP_TABLE=FILE, the test appends a line for each family to FILE, from which tools/golden/interop_table.sh
+// makes the table in docs/interop.md.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,12 +25,13 @@ using namespace train;
 using namespace verify;
 namespace {
 
-// Sums in another order and tables of rotary angles in f32 differ by rounding.
+// Sums in another order, and rotary angles from tables in f32, differ from the reference by rounding.
 constexpr double logit_tolerance = 1e-5, loss_tolerance = 1e-6, gradient_tolerance = 1e-4;
 
 const std::vector<std::string> with_gradients{"qwen3_moe", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama"};
 
-/// Returns the largest difference relative to the largest expected value.
+/// Returns the largest difference relative to the largest expected value. Returns infinity if the sizes differ or an
+/// actual value is NaN.
 double difference(const std::vector<double>& expected, const std::vector<double>& actual) {
   if (expected.size() != actual.size()) return INFINITY;
   double largest = 0, apart = 0;
@@ -104,7 +105,7 @@ double GoldenModels::gradient_difference() {
   run.init_from(imported());
   const double loss = run.step(reference.source()).loss;
   EXPECT_LE(difference(reference.values("loss"), {loss}), loss_tolerance) << "loss " << loss;
-  // The golden gradients have the form of a model, so that they are read like its weights.
+  // The golden gradients are stored in the form of a model, so they are imported like weights.
   const std::string folder = scratch_ / "gradients";
   interop::import_model(golden_folder(GetParam()) + "/gradients", folder);
   io::Checkpoint expected = io::Checkpoint::open(folder, io::Check::full);

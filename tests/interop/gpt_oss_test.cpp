@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t layers = 2, hidden = 32, width = 32, experts = 4, vocab = 48, query_width = 32, key_width = 16;
 
-/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
+/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 7.875, in a fixed order.
 class Numbers {
  public:
   float next() {
@@ -106,7 +106,7 @@ RawTensors in_mxfp4() {
   return all;
 }
 
-/// Model folder inside a scratch folder, with the golden config and the given tensors.
+/// Model folder inside a scratch folder, with the given tensors and the golden config, which `change` may edit.
 struct Folder {
   explicit Folder(const RawTensors& tensors, const std::function<void(Json&)>& change = {}) {
     std::filesystem::create_directory(path);
@@ -207,7 +207,7 @@ TEST(GptOss, Mxfp4GivesTheScaledValuesAndIsExportedAsBf16) {
   EXPECT_EQ(values(folder.scratch / "again", "layers.0.moe.experts.gate_up.weight"), weight);
 }
 
-TEST(GptOss, BadBlocksAndScalesAreRefused) {
+TEST(GptOss, BadAndMissingScalesAreRefused) {
   RawTensors tensors = in_mxfp4();
   const std::string scales = "model.layers.0.mlp.experts.down_proj_scales";
   const auto refusal = [&] {

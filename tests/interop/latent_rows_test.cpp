@@ -42,7 +42,7 @@ TEST(HeadRows, ScatterUndoesGather) {
   EXPECT_EQ(after, before);
 }
 
-// A model of the golden config.json of a family, with distinct weights.
+// A model with the golden config.json of a family and distinct weights.
 class LatentModel : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { make(0); }

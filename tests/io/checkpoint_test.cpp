@@ -1,5 +1,5 @@
-// Checkpoints without faults: exactness, resharding, retention, contents of the manifest. Faults: see
-// checkpoint_fault_test.cpp.
+// Checkpoints: exactness, resharding, retention, contents of the manifest. checkpoint_fault_test.cpp contains most
+// tests of faults.
 #include "tests/io/checkpoint_testing.h"
 
 #include <algorithm>
@@ -251,7 +251,7 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
   EXPECT_THROW(writer.commit(state_of(7), {}), std::logic_error);
 }
 
-// Returns the paths of the pages of a manifest.
+// Returns the paths of the pages in the folder of a checkpoint, sorted.
 std::vector<std::string> pages_of(const std::string& folder) {
   std::vector<std::string> pages;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -266,7 +266,7 @@ TEST_F(Checkpoints, LargeManifestsAreDividedIntoPages) {
   options.page_pieces = 5;
   const CheckpointStore paged(folder / "paged", options);
   save(paged, 1, 4, device);
-  // Of the seven tensors, the first five are divided into four pieces each: pages of 4, 4, 4, 4, 5 and 1 pieces.
+  // Of the seven tensors, the first five are divided into four pieces each. The pages have 4, 4, 4, 4, 5 and 1 pieces.
   EXPECT_EQ(pages_of(paged.path(1)).size(), 6u);
   expect_holds(*paged.find(automatic, Check::full), 1, device);
   EXPECT_TRUE(warnings.empty());
@@ -317,7 +317,7 @@ TEST_F(Checkpoints, SavesReadOlderManifestsOnce) {
   EXPECT_EQ(all.next_sequence(), 1) << "the manifest has changed, and its checkpoint is bad";
 }
 
-TEST_F(Checkpoints, PiecesOfAnyArrangementAreAccepted) {
+TEST_F(Checkpoints, PiecesInAPinwheelAreAccepted) {
   const Tensor t = random_bits({6, 6}, Dtype::f32, device, 9);
   // A pinwheel, which no straight cut divides, and a column beside it.
   const std::vector<Region> regions{{{0, 0}, {2, 3}}, {{0, 3}, {3, 2}}, {{3, 2}, {3, 3}},
@@ -339,7 +339,7 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
 }
 
-TEST_F(Checkpoints, FileWorkReportsProgressOfEveryFile) {
+TEST_F(Checkpoints, FileWorkReportsProgressOfSavesChecksAndReads) {
   std::set<std::string> moved;
   int64_t bytes = 0;
   options.keep = 1;

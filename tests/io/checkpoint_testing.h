@@ -13,7 +13,7 @@ namespace hexad::io::testing {
 using Key = std::pair<std::string, Kind>;
 using Model = std::map<Key, Tensor>;
 
-/// Returns different contents for each step.
+/// Returns the tensors of the model at a step, with different contents for each step.
 inline Model model_of(int64_t step, Device device) {
   const auto seed = static_cast<uint64_t>(100 * step);
   return {{{"embedding.weight", Kind::parameter}, random_bits({11, 8}, Dtype::bf16, device, seed)},
@@ -37,8 +37,8 @@ inline RunState state_of(int64_t step) {
   return state;
 }
 
-/// Returns the items that `rank` of `ranks` writes. Tensors with "experts" in their name are split along dimension 0,
-/// others along their last dimension if possible. A tensor that is not split is written by one rank.
+/// Returns the items that `rank` of `ranks` writes. Tensors whose name begins with "experts" are split along dimension
+/// 0, others along their last dimension, if `ranks` divides it. A tensor that is not split is written by one rank.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;
@@ -57,7 +57,7 @@ inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) 
   return items;
 }
 
-/// Saves the parts of all ranks, one after the other.
+/// Writes the shards of all ranks, one after the other, and commits the checkpoint.
 inline void save(const CheckpointStore& store, int64_t step, int ranks, Device device) {
   const Model model = model_of(step, device);
   CheckpointWriter writer(store, step);

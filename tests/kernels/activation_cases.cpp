@@ -41,7 +41,7 @@ void swiglu_backward(K k, Trial& r) {
       }
 }
 
-// Puts each result in place of each operand that it may replace, singly and together.
+// Puts results in place of operands, in four legal combinations.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
@@ -77,7 +77,7 @@ void clamped_swiglu_backward(K k, Trial& r) {
                                       .dup = r.output(shape),
                                       .product = weighted ? r.output(shape) : Tensor(),
                                       .dweights = weighted ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor()};
-      r.expect_zeros();  // if there is one element, it may be beyond the limit
+      r.expect_zeros();  // in a small tensor, most elements may be beyond the limit
       k.clamped_swiglu.backward(r.stream, gradients, r.normal(shape),
                                 {r.normal(shape), r.normal(shape), weighted ? r.normal({shape[0]}, r.acc()) : Tensor()},
                                 limit);
@@ -138,7 +138,7 @@ std::vector<Case> activation_cases() {
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
          for (GeluKind kind : kinds) {
-           // The sum has 3 terms that cancel.
+           // The derivative is a sum of terms that may cancel.
            k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);
            const Tensor x = r.update({t, f}, r.dtype, 3), dout = r.update({t, f}, r.dtype, 3);
            k.gelu.backward(r.stream, x, r.normal({t, f}), x, kind);

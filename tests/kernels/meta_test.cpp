@@ -1,4 +1,4 @@
-// Kernels of the meta device, which compute nothing, and the operations that they count.
+// Kernels of the meta device: the operations that they count, and the few values that they compute or forget.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,7 @@ TEST(MetaKernels, CountTheProductsOfTheDeltaRule) {
   EXPECT_EQ(m.run->product_flops, 9 * 2 * 16 * 6 * 4 * 5);
 }
 
-// The host receives the number of rows of each expert, as from any device.
+// The host receives the offsets of the experts' rows, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
@@ -137,7 +137,7 @@ TEST(MetaKernels, SortEqualSlotsOnce) {
   EXPECT_EQ(m.run->results().computed(), 6);
 }
 
-// Each case differs from an earlier one in a single number.
+// Each call differs from an earlier one in a single operand.
 TEST(MetaKernels, SortOtherSlotsAnew) {
   Meta m;
   const auto of = [&](const std::vector<int32_t>& values) {

@@ -19,8 +19,8 @@ Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
 // Returns an undefined factor, a factor, and a factor that skips the step.
 std::vector<Tensor> factors(Trial& r) { return {{}, r.values<double>({0.5}, {1}), r.values<double>({-1}, {1})}; }
 
-// Returns slices with a copy of the main weights for the model, without one, with gradients of another dtype, and an
-// empty slice.
+// Returns slices with separate weights for the model, slices without them, slices with bf16 gradients, and an empty
+// slice.
 std::vector<AdamwSlice> slices(Trial& r) {
   const Shape shape{r.size.rows, r.size.width}, single{1}, none{0};
   const auto slice = [&](const Shape& s, bool copy, Dtype gradient, double weight_decay) {

@@ -1,4 +1,4 @@
-// Compares every entry of the CPU table with the naive implementation, over dtypes and odd sizes.
+// Compares every entry of the CPU table with the naive implementation, for several dtypes and sizes.
 #include <gtest/gtest.h>
 
 #include <set>

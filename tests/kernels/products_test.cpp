@@ -50,7 +50,8 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
-// Some results have more elements than the buffer of sums for a bf16 result. Rows of results are not adjacent.
+// One result has more elements than the buffer for products that are added to bf16 tensors. Rows of results are not
+// adjacent.
 TEST_P(Products, EveryResultMayBeAddedTo) {
   for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
@@ -153,7 +154,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// Tests the choices of schedule.moe.gemms. Row counts from 1 to 300 are below and above the block sizes.
+// Tests the choices of schedule.moe.gemms. Experts have from 0 to 300 rows, below and above the block sizes.
 TEST_P(Products, DenseCallsOfExpertsEqualTheGroupedCallBitwise) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
@@ -229,7 +230,7 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
 }
 
-// The result equals that of widened operands, although no widened copies are made.
+// The kernels make no widened copy of the bf16 operand.
 TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();

@@ -1,4 +1,5 @@
-// AdamW with main weights that are stored as rests. All results equal those with f32 main weights.
+// AdamW with main weights that are stored as rests (framework/base/main_weight.h). All results equal those with f32
+// main weights.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 constexpr AdamwStep step_of(double lr) { return {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3}; }
 
 /// Returns main weights. Every fourth weight is exactly between two bf16 numbers, and about half of these weights are
-/// rounded up. The other weights are of all kinds.
+/// rounded up. The lower halves of the other weights take many values.
 Floats mains(int64_t n) {
   Floats out;
   for (int64_t i = 0; i < n; ++i) {
@@ -72,7 +73,8 @@ class Rests : public EdgeTest {
     for (const bf16 x : t.to_vector<bf16>()) out.push_back(static_cast<float>(x));
     return out;
   }
-  // Expects both slices to have bitwise the same main weights, weights and moments. Returns the number of marks.
+  // Expects both slices to have bitwise the same main weights, weights and moments. Returns the number of second
+  // moments whose sign is a mark (framework/base/main_weight.h).
   int64_t expect_same(const AdamwSlice& plain, const AdamwSlice& rests) {
     const Floats main = values(plain.main), v = values(plain.v), signed_v = values(rests.v);
     const auto lower = rests.main.to_vector<bf16>(), weights = rests.weights.to_vector<bf16>();
@@ -165,7 +167,7 @@ TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
 }
 
 TEST_P(Rests, AreRefusedIfTheyAreStrided) {
-  if (GetParam().name == "reference") GTEST_SKIP() << "the reference does not check its operands";
+  if (GetParam().name == "reference") GTEST_SKIP() << "the reference accepts strided rests";
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.main = empty({3, 2}, Dtype::bf16).slice(1, 0, 1);
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);

@@ -26,7 +26,8 @@ void sort(K k, Trial& r) {
       for (int64_t dropped : {0, 3, 7})
         k.slots.sort(r.stream, r.output({tokens * slots}, Dtype::i64), r.output({tokens, slots}, Dtype::i64),
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
-  // Numbers of experts above the limits of a card: of its scans, of its warps' counters, and of its blocks.
+  // On a card, these are more experts than it scans at a time (512), more than eight warps have counters for (1024),
+  // and numbers at and above the limit of a block's counters (8192).
   for (int64_t experts : {600, 3000, 8192, 8193, 40000})
     k.slots.sort(r.stream, r.output({tokens * 2}, Dtype::i64), r.output({tokens, 2}, Dtype::i64),
                  r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
@@ -68,7 +69,7 @@ void keys(K k, Trial& r) {
   for (int64_t chunks : {1, 3}) {
     std::vector<int32_t> chunk_of;
     for (int64_t e = 0; e < experts; ++e) chunk_of.push_back(static_cast<int32_t>(e * 5 % chunks));
-    // Some ids are dropped, and 6, 7 and -2 name no expert.
+    // Ids of -1 are dropped, and 6, 7 and -2 name no expert.
     std::vector<int32_t> ids;
     for (int64_t i = 0; i < 2 * r.size.rows; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 10) - 2);
     for (const Tensor& of : {Tensor{}, r.values<int32_t>(chunk_of, {experts})}) {
@@ -90,7 +91,7 @@ Tensor places_for(Trial& r, int64_t n, bool some_missing) {
 
 void shift_parts(K k, Trial& r) {
   const int64_t n = r.size.rows;
-  // The first table has several parts, one of them empty; the second has a single part.
+  // The first table has several parts, at least one of them empty. The second has a single part.
   const std::vector<std::vector<int64_t>> ways{{n / 3, n / 3, n / 2, n, 10, 20, -30, 40}, {n, 5}};
   for (const auto& parts : ways) {
     const Tensor x = places_for(r, n, true), in_place = r.output({n}, Dtype::i64);
@@ -103,8 +104,8 @@ void shift_parts(K k, Trial& r) {
 
 void iota_parts(K k, Trial& r) {
   const int64_t n = r.size.rows * std::min<int64_t>(r.size.width, 65);
-  // Covers empty parts at the start, between others and at the end; a single part; and more parts than small sizes have
-  // elements.
+  // The first table has empty parts at the start, between others and at the end. The second has a single part. The
+  // third has more parts than small sizes have elements.
   std::vector<std::vector<int64_t>> ways{{0, n / 3, n / 3, n / 2, n, n, 9, 10, 20, -30, 40, 50}, {n, 5}, {}};
   constexpr int64_t many = 300;
   for (int64_t p = 0; p < many; ++p) ways.back().push_back(n * (p + 1) / many);
@@ -190,7 +191,7 @@ void choose(K k, Trial& r) {
 
 constexpr int64_t choosing_experts = 6;
 
-// Returns the experts of tokens with up to `slots` experts, of which some are missing.
+// Returns ids of `slots` experts for each token. Some ids are -1.
 Tensor chosen_for(Trial& r, int64_t slots) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < slots * r.size.rows; ++i)

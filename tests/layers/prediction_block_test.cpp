@@ -25,8 +25,8 @@ ModelConfig model() {
       .model;
 }
 
-// A layer whose parameters have the names of those of prediction block 0. Layers of this kind have equal initial
-// values.
+// A layer with the name of prediction block 0. Two such layers have equal initial values in parameters with equal
+// names.
 template <class L>
 struct Case {
   Lab lab;

@@ -1,4 +1,4 @@
-// Layers that a recipe chooses by name.
+// Layers and issue orders that a recipe chooses by name.
 #include <gtest/gtest.h>
 
 #include "layers/dense/linear.h"
@@ -105,7 +105,7 @@ std::vector<moe::IssueStep> backwards(size_t chunks) {
   return steps;
 }
 
-TEST(Registry, RegisteredOrderTrainsToIdenticalBits) {
+TEST(Registry, RegisteredOrderGivesIdenticalLosses) {
   Registry registry;
   registry.add_moe_order({"backwards", backwards});
   EXPECT_EQ(registry.moe_order_names(),

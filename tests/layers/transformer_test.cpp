@@ -1,4 +1,5 @@
-// Visibility of tokens to each other, and gradients of whole models of odd sizes.
+// Visibility of tokens to each other, positions, norms and limits of queries and keys, and gradients of whole models of
+// odd sizes.
 #include "layers/transformer.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, only dense
-// models are compared bitwise.
+// With experts, a changed token may change which rows are computed together, and on some devices this changes bits.
+// Therefore, only dense models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
 Overrides dense_with(const Overrides& more) {

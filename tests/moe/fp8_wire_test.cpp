@@ -1,4 +1,4 @@
-// Rows sent as fp8: the loss of accuracy, and the number of bytes.
+// Rows sent as fp8: the loss of accuracy, and its independence of the chunks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,9 +18,9 @@ double relative_distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(difference / whole);
 }
 
-// A value changes by at most 1/16 of itself on each of its two transfers, and the function between them is smooth.
-// Errors of single values are independent. Therefore, the relative distance of a tensor is well below the sum of the
-// two bounds.
+// Each of the two transfers changes a value by at most 1/16 of itself, unless the value is tiny compared with the
+// largest of its row. The function between the transfers is smooth, and errors of single values are independent.
+// Therefore, the relative distance of a tensor is well below the sum of the two bounds.
 constexpr double two_ways = 2 * base::e4m3::relative_error;
 
 void expect_near_under_fp8(const Words& overrides) {

@@ -1,4 +1,5 @@
-// Compares the MoE layer with its formulas, written as loops over tokens in double.
+// Compares the MoE layer with its formulas, written as loops over tokens in double. Also tests its gradients, its
+// statistics and edge cases of its inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -118,7 +119,7 @@ class Naive {
     order.resize(c_.top_k);
     return order;
   }
-  // True if fewer than `capacity` tokens of the scope precede token t at expert e.
+  // True if fewer tokens of the scope precede token t at expert e than the expert's capacity.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;

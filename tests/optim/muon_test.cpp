@@ -1,4 +1,4 @@
-// Muon compared with a naive twin in double.
+// Compares Muon with a naive twin in double.
 #include "optim/muon.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +144,8 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
 INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-// The singular values of a diagonal matrix are its elements. Each follows the polynomial independently of the others.
+// Up to signs, the singular values of a diagonal matrix are its elements. Each follows the polynomial independently of
+// the others.
 TEST(Orthogonalised, MapsEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};

@@ -1,4 +1,4 @@
-// AdamW and SGD compared with formulas written in double.
+// Compares AdamW and SGD with formulas written in double, and tests moments in bf16 and main weights stored as rests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -108,7 +108,7 @@ TEST(Optimizer, KeepsMainWeightsOnlyIfTheModelIsRounded) {
   EXPECT_EQ(state(optimizer, exact, "main").storage(), exact.local().storage());
 }
 
-// Learning rates that are too small for bf16 still add up in the main weights.
+// Updates that are too small for bf16 weights still add up in the main weights.
 TEST(Optimizer, SmallStepsAreNotLostInBf16) {
   Lab lab;
   Parameter& p = add(lab, "p", Dtype::bf16, false);
@@ -197,7 +197,7 @@ Trained trained(const OptimConfig& config, const Placement& placement = {}, Flat
 TEST(Bf16Moments, EqualF32MomentsUpToRounding) {
   const Trained exact = trained({}), rounded = trained(with_bf16_moments());
   EXPECT_NE(rounded, exact);
-  constexpr double step = 0x1p-7;  // relative spacing of bf16 numbers
+  constexpr double step = 0x1p-7;  // largest relative distance of neighbouring bf16 numbers
   const auto near = [&](const std::vector<double>& want, const std::vector<double>& got, double allowed) {
     double largest = 0;
     for (const double w : want) largest = std::max(largest, std::abs(w));

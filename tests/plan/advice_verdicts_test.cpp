@@ -53,7 +53,7 @@ TEST(AdviceVerdicts, CompareEveryAdviserWithThePrediction) {
                  });
 }
 
-TEST(AdviceVerdicts, AreOmittedIfTheRecipeSetsAnotherValue) {
+TEST(AdviceVerdicts, AreNoneIfTheRecipeSetsAnotherValue) {
   compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"},
                  [](const telemetry::ChoiceMetrics& all) {
                    for (const telemetry::AdviceMetrics& a : all.advice) {

@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
+// Returns the error message for `text` with `was` replaced by `is`, without the folder; "accepted" without an error.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -97,7 +97,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
 }
 
-// Returns the text of the cluster with four threads per rank, and `fewer` as its fewer_threads.
+// Returns the text of the cluster with four threads per rank, `fewer` as its fewer_threads, and a capped slowdown.
 std::string with_threads(const std::string& fewer) {
   std::string changed = text;
   const std::string ranks = "ranks_per_node: 4";
@@ -196,7 +196,8 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time depends on the size of the weight.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is that of the measured 10 x 50 weights,
+  // scaled by the size.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);

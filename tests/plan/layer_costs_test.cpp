@@ -75,7 +75,7 @@ TEST(LayerCosts, HaveTheMemoryOfTheStepBeforeItsTimeIsKnown) {
   EXPECT_GT(seconds, 0);
 }
 
-TEST(LayerCosts, ComposeStepsOnNodesOfAnySize) {
+TEST(LayerCosts, ComposeStepsOnNodesOfSixRanks) {
   Cluster cluster = two_nodes();
   cluster.machine->ranks_per_node = 6;
   const train::Extensions extensions;

@@ -48,8 +48,8 @@ std::vector<std::string> measured(const std::vector<std::string>& more) {
   return all;
 }
 
-// Returns the peaks of a step on every rank. The step is the middle one of five, because threads that wait for each
-// other free shared buffers at slightly different times.
+// Returns the peaks of a step on every rank. Takes the step with the median total peak of five steps, because threads
+// that wait for each other free shared buffers at slightly different times.
 std::vector<device::MemoryStats> measure(const Recipe& recipe, int ranks) {
   std::vector<device::MemoryStats> memory(ranks);
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ZeroThreeExperts", 4, {"parallel.zero=3", "parallel.ep=2", "distributed.bucket_bytes=64KiB"}},
         Case{"Gpipe", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe"}},
         Case{"GpipeOfMany", 2, {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "batch.global=76"}},
-        // Few micro-batches need less memory than the update.
+        // With few of these small micro-batches, the update needs more memory than the passes.
         Case{"GpipeOfSmall",
              2,
              {"parallel.pp=2", "schedule.pipeline.kind=gpipe", "model.context=8", "batch.micro=1", "batch.global=40"}},

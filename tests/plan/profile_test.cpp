@@ -84,8 +84,8 @@ TEST(Exchange, SendsTheReportedBytes) {
     });
 }
 
-// Profiles every part on two nodes of two ranks, each a thread. The measured values depend on the machine, but their
-// form does not.
+// Profiles every part on two nodes of two ranks. The ranks are threads. The measured values depend on the machine, but
+// their form does not.
 TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1, 1};

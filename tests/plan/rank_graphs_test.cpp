@@ -1,4 +1,4 @@
-// Graphs of other ranks are received with their costs and edges.
+// Graphs that ranks send to each other, and the groups in which ranks communicate.
 #include "tools/plan/rank_graphs.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskGraph;
 using schedule::TaskKind;
 
-// Returns a graph with as many tasks as the rank's number. All fields of all tasks differ.
+// Returns a graph with as many tasks as the rank's number. All numbers in the costs of all tasks differ.
 TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {

@@ -67,7 +67,7 @@ std::vector<MoeSchedule> predicted_on(const schedule::Rates& rates, const Recipe
   return order;
 }
 
-// Returns links of `latency` seconds and `bytes_per_second`, and products at `flops` per second.
+// Returns rates of links with `latency` seconds and `bytes_per_second`, and of products with `flops` per second.
 schedule::Rates machine(double latency, double bytes_per_second, double flops) {
   schedule::Rates rates;
   rates.compute.fill(schedule::TimeCurve::linear(1e-7, flops));
@@ -123,7 +123,7 @@ TEST(LegalSchedules, KeepTheSettingsOfTheRecipe) {
   for (const MoeSchedule& s : legal(open_recipe({"parallel.tp=2"}, {"schedule.moe.chunks=3"})))
     EXPECT_EQ(s.chunks, 3) << to_string(s);
   const Recipe recipe = small_recipe({"parallel.ep=2", "schedule.moe.chunk_by=tokens"});
-  EXPECT_TRUE(recipe.schedule.moe.open()) << "open_recipe() leaves chunks open";
+  EXPECT_TRUE(recipe.schedule.moe.open()) << "schedule.moe.chunks is open by default";
   for (const MoeSchedule& s : legal(recipe)) EXPECT_EQ(s.chunk_by, ChunkBy::tokens);
 }
 
@@ -279,8 +279,8 @@ TEST(ScheduleChoice, TriesTheBestPredictedInTurnAndKeepsTheFastest) {
   });
 }
 
-// Each layer selects its own share of tokens before or after the gate. Under sequence parallelism, both choices result
-// in the same graphs.
+// A rank selects its share of the tokens before or after the gate. Under sequence parallelism, both choices result in
+// the same graphs.
 TEST(ScheduleChoice, HasOneCandidateForEqualGraphsAndKeepsTheRecipesSchedule) {
   const Recipe recipe = small_recipe({"parallel.tp=2", "parallel.sp=true", "schedule.moe.duplicates=auto"});
   on_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -331,7 +331,7 @@ TEST(ScheduleChoice, Algorithm1FindsUnpredictedChunks) {
     EXPECT_TRUE(choice.searching()) << "only the number of chunks is open";
     const auto tried = try_all(choice, best_at_five);
     EXPECT_EQ(tried.front(), predicted);
-    EXPECT_LE(tried.size(), 12u) << "the limit is 3% of 400 steps, 12 trials";
+    EXPECT_LE(tried.size(), 12u) << "the limit is 12% of 100 steps, 12 trials";
     EXPECT_EQ(choice.current().schedule.chunks, 5);
     EXPECT_GT(choice.current().predicted, 0);
   });
@@ -398,7 +398,7 @@ TEST(ScheduleChoice, FindsTheChunksOfTheFastestFamily) {
         choice, [](const MoeSchedule& s) { return best_at_five(s) + (s.chunk_by == ChunkBy::tokens ? 0 : 10); });
     EXPECT_LE(tried.size(), 40u);
     EXPECT_EQ(distinct(tried, [](const MoeSchedule& s) { return s.chunk_by; }).size(), 4u)
-        << "one schedule of each family is tried";
+        << "a schedule of each family must be tried";
     EXPECT_EQ(choice.current().schedule.chunk_by, ChunkBy::tokens);
     EXPECT_EQ(choice.current().schedule.chunks, 5);
   });
@@ -444,10 +444,10 @@ TEST(ScheduleChoice, SearchesOnlyMicroBatchesOutsideTheKnownRange) {
     EXPECT_EQ(same.first, text);
     const auto larger = chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=4"}), text, state, trials);
     EXPECT_GT(trials, 0u);
-    EXPECT_EQ(larger.first, text) << "5 parts are best for the larger micro-batch, too";
+    EXPECT_EQ(larger.first, text) << "5 chunks are best for the larger micro-batch, too";
     chosen(cut_recipe({"schedule.moe.trial_share=0.5", "batch.micro=3", "batch.global=12"}), larger.first,
            larger.second, trials);
-    EXPECT_EQ(trials, 0u) << "5 parts are best for a smaller and a larger micro-batch";
+    EXPECT_EQ(trials, 0u) << "5 chunks are best for a smaller and a larger micro-batch";
   });
 }
 

@@ -143,7 +143,7 @@ TEST(ScheduleTrace, DrawsTheFirstLayerForwardAndBackward) {
   EXPECT_NE(trace.pictures[1].find("layers.0.moe backward, rank 0"), std::string::npos);
 }
 
-TEST(ScheduleTrace, RanksOfSeveralNodesShareOneClock) {
+TEST(ScheduleTrace, HasRanksOfSeveralNodesAndAssumedLinksBetweenThem) {
   const ScheduleTrace trace = trace_of_two(traced_recipe(), {.node_of_rank = {0, 1}});
   std::set<int> ranks;
   for (const auto& e : trace.events) ranks.insert(e.rank);

@@ -1,4 +1,4 @@
-// Runs that share results, compared with runs of their own.
+// Runs that share results, compared with runs that do not.
 #include "tools/plan/shared_by_runs.h"
 
 #include <gtest/gtest.h>

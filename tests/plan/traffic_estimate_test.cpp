@@ -22,7 +22,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Returns a recipe with evenly loaded experts, as the estimate assumes.
+// Returns the recipe of a case. By default, its experts are evenly loaded, as the estimate assumes.
 Recipe measured(const Case& c) {
   std::vector<std::string> all{"model.hidden=64",
                                "model.layers=4",
@@ -64,7 +64,7 @@ constexpr TrafficClass estimated[] = {TrafficClass::tp, TrafficClass::ep, Traffi
 
 class Traffic : public testing::TestWithParam<Case> {};
 
-TEST_P(Traffic, IsWithinOnePercentOfTheEstimateForEveryRankAndClass) {
+TEST_P(Traffic, IsWithinOnePercentOfTheEstimateForEveryRank) {
   const Recipe recipe = measured(GetParam());
   const mesh::Layout layout(recipe.parallel.sizes(), GetParam().ranks);
   const auto sent = measure(recipe, GetParam().ranks);

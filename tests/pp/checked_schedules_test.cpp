@@ -52,7 +52,7 @@ TEST(CheckedSchedules, RefuseIllegalSizes) {
   EXPECT_EQ(schedules.of(config, 2, 1).schedule.micro_batches, 1);
 }
 
-TEST(Checked, RefusesASchedulesMistakes) {
+TEST(Checked, RefusesAScheduleWithAMistake) {
   Schedule schedule = make_schedule({.split = {}}, 2, 2);
   schedule.ranks[1].pop_back();
   EXPECT_THROW(checked(std::move(schedule), false), std::logic_error);

@@ -242,7 +242,7 @@ TEST_P(Executor, TaskBeginsAtTheEndOfItsPredecessorsNotAtItsIssue) {
   TaskGraph g;
   const TaskId receive = g.add({Lane::copy, "receive"}, {}, [&](Stream&) {
     peer = std::thread([&] {
-      if (GetParam()) issued.wait(false);  // without threads, the caller has not issued anything before
+      if (GetParam()) issued.wait(false);  // without threads, "send" is issued only after "receive" is done
       arrived = now();
       complete(state);
     });
@@ -406,7 +406,7 @@ TEST(ShuffledOrder, KeepsDependenciesAndLanes) {
     EXPECT_EQ(at(c1), 4);
     if (std::find(seen.begin(), seen.end(), order) == seen.end()) seen.push_back(order);
   }
-  EXPECT_EQ(seen.size(), 4u);  // S runs before, between or after the other tasks, so four orders occur
+  EXPECT_EQ(seen.size(), 4u);  // S runs before, between or after D0, D1 and E1, so four orders occur
   EXPECT_EQ(shuffled_order(g, 7), shuffled_order(g, 7));
 }
 

@@ -37,7 +37,7 @@ TEST(Queues, MembersOfACollectiveAreDoneTogetherAndHoldTheirQueues) {
   EXPECT_EQ(span(t, 1), std::pair(7.0, 8.0));
 }
 
-// Each queue runs at half its speed while both work. A queue that waits for its collective does not run.
+// Queues 0 and 1 run at half their speed while both work. A queue that waits for its collective does not run.
 TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   const auto halved = [](int, size_t others) { return others ? 0.5 : 1.0; };
   const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 5}};
@@ -70,7 +70,9 @@ TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
   EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
 }
 
-TEST(Queues, SetsOfMoreThan64AreRefused) { EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error); }
+TEST(Queues, SetsOfMoreThan64QueuesAreRefused) {
+  EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error);
+}
 
 TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};

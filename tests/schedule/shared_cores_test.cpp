@@ -111,7 +111,7 @@ TEST(SharedCores, MissingRanksDoTheSameAsTheOthers) {
   EXPECT_NEAR(ranks[0].total(), 8, rounding(8));
 }
 
-TEST(SharedCores, AJobWithFewerRanksThanTheMeasurementIsFaster) {
+TEST(SharedCores, FewerRanksThanInTheMeasurementAreFasterAndMoreAreSlower) {
   EXPECT_NEAR(simulate(one_computation(2), on({.ranks = 1, .measured_ranks = 4})).total(), 0.5, rounding(1));
   EXPECT_NEAR(simulate(one_computation(2), on({.ranks = 8, .measured_ranks = 4})).total(), 4, rounding(4));
 }

@@ -55,7 +55,7 @@ StepMetrics full_step(int64_t step) {
   return s;
 }
 
-TEST(MetricsJson, LineHoldsEveryFixedName) {
+TEST(MetricsJson, LineOfAStepHasTheNamesOfItsValues) {
   const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
   for (const char* name : {"kind",
                            "step",
@@ -91,7 +91,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
   EXPECT_EQ(json["schedule"]["exposed_seconds"]["S"], 0.125);
 }
 
-TEST(MetricsJson, OnlyARecordedStepHasASchedule) {
+TEST(MetricsJson, StepWithoutARecordingHasNoSchedule) {
   StepMetrics before = full_step(5), after = before;
   before.schedule.reset();
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(before)).contains("schedule"));
@@ -168,7 +168,7 @@ TEST(MetricsJson, LossWithoutTargetsIsNull) {
   EXPECT_FALSE(std::get<EvalMetrics>(parse_json_line(eval)).loss);
 }
 
-TEST(MetricsJson, EvaluationsAndSavesHaveSeparateTraffic) {
+TEST(MetricsJson, EvaluationsAndSavesKeepTheirTraffic) {
   const CommByClass comm{{"ep", {.bytes = 7, .seconds = 0.5, .exposed_seconds = 0.25}}};
   const auto eval = std::get<EvalMetrics>(
       parse_json_line(to_json_line(EvalMetrics{.step = 1, .tokens = 1, .loss = 1, .seconds = 2, .comm = comm})));
@@ -231,7 +231,7 @@ TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
   EXPECT_EQ(after.aux_loss, s.aux_loss);
 }
 
-TEST(MetricsJson, DamagedLinesAreCountedAndSkipped) {
+TEST(MetricsJson, DamagedLinesAreListedAndSkipped) {
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", to_json_line(full_step(1)) + "\n[1,2]\n{\"loss\":\"high\",\"step\":2}\n" +
                                      to_json_line(full_step(3)) + "\n{\"step\":4,\"lo");
@@ -316,7 +316,7 @@ TEST(JsonlSink, ResumingRemovesOnlyATornLastLine) {
 TEST(JsonlSink, UnwritableRunDirectoryFailsAtTheStart) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
-  // A file in place of a folder, into which even root cannot write.
+  // The path leads through a file, so even root cannot create it.
   const auto path = folder / "file/metrics.jsonl";
   auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
   try {
@@ -352,7 +352,7 @@ struct FlakySink : MetricsSink {
   std::vector<int64_t>& seen;
 };
 
-TEST(TolerantSink, RecordsAreWrittenAgainOnceTheDiskHasSpace) {
+TEST(TolerantSink, LaterRecordsAreWrittenOnceTheDiskHasSpace) {
   std::vector<int64_t> seen;
   auto sink = tolerate_failures(std::make_unique<FlakySink>(seen), [](const std::string&) {});
   for (int64_t step = 1; step <= 3; ++step) sink->on_step(full_step(step));
@@ -375,7 +375,7 @@ struct Recorder : MetricsSink {
   std::string name;
 };
 
-TEST(MetricsHub, PassesAllRecordsToEachSinkInOrder) {
+TEST(MetricsHub, PassesRecordsToEachSinkInOrder) {
   std::string calls;
   MetricsHub hub;
   hub.add(std::make_unique<Recorder>(calls, "a:"));

@@ -86,7 +86,7 @@ TEST_F(TensorTest, SliceOfASliceCountsFromTheSlice) {
   EXPECT_EQ(v(0, 2), 15);
 }
 
-TEST_F(TensorTest, SliceOfOneColumnIsContiguousIfItsStridesDoNotMatter) {
+TEST_F(TensorTest, SliceOfOneRowAndTensorOfOneColumnAreContiguous) {
   EXPECT_TRUE(counting({1, 4}).slice(1, 1, 3).contiguous());
   EXPECT_TRUE(counting({3, 1}).contiguous());
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Converts a Parquet file that pyarrow writes. Skipped without pyarrow, except for the message that says so.
+# Converts a Parquet file that pyarrow writes. Without pyarrow, only tests the message that says so, and is skipped.
 set -uo pipefail
 tool=$(cd "$(dirname "$0")/../.." && pwd)/tools/parquet_to_jsonl.py
 folder=$(mktemp -d)

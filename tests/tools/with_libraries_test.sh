@@ -38,7 +38,7 @@ exec "$(command -v rm)" "\$@"
 END
 chmod +x "$folder/programs/rm"
 start() { PATH=$folder/programs:$PATH "$folder/tools/gpu/with_libraries.sh" program; }
-expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar: $(cat "$folder/calls")"; }
+expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar, found $(wc -l <"$folder/calls")"; }
 
 start >"$folder/first" &
 first=$!

@@ -1,6 +1,6 @@
-// Layout invariance: a recipe gives the same training run under every layout. A dozen layouts on 2 and 4 ranks equal
-// one rank, in f64, to 1e-10. The tests compare loss, every gradient, the global norm, the auxiliary losses, router
-// statistics, and the weights after three steps. `hexad verify` tests all layouts.
+// Layout invariance: a recipe gives the same training run under every layout. In f64, layouts on 2 and 4 ranks equal
+// one rank up to 1e-10. Most tests compare losses, gradient norm, router statistics and every gradient of three steps,
+// and the weights and states after them. `hexad verify` tests many more layouts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -264,12 +264,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SmallBuckets", {"distributed.bucket_bytes=1"}}),
     [](const auto& i) { return i.param.name; });
 
-TEST(Layouts, EncodersTrainAlikeUnderEveryLayout) {
+TEST(Layouts, EncodersTrainAlikeUnderSeveralLayouts) {
   const Recipe recipe = small_recipe({"model.kind=encoder"});
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
-// Experts 2 and 3 get no token in any step. With ep = 2, the second rank gets no row; with ep = 4, two ranks get none.
+// Experts 2 and 3 get no token in any step. With ep = 2, every second rank gets no row; with ep = 4, two ranks get
+// none.
 TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";
@@ -302,11 +303,11 @@ TEST(Layouts, L1_RanksWithoutTargetsJoin) {
   const Recipe recipe = small_recipe({"optim.name=sgd"});
   data::Batch batch = documents_of(recipe).batch(0, recipe.batch.global);
   std::fill(batch.targets.begin(), batch.targets.begin() + static_cast<ptrdiff_t>(batch.targets.size() / 2),
-            data::ignored);  // targets of the first half of the ranks
+            data::ignored);  // targets of the first half of the sequences
   expect_same_under_every_layout(recipe, FixedSource(batch));
 }
 
-TEST(Layouts, F29_StepWithoutTargetsChangesNothingUnderAnyLayout) {
+TEST(Layouts, F29_StepWithoutTargetsChangesNothingUnderSeveralLayouts) {
   const Recipe recipe = small_recipe({"optim.weight_decay=0.5", "model.moe.bias_rate=0.1"});
   const FixedSource source = documents_of(recipe);
   data::Batch batch = source.batch(0, recipe.batch.global);

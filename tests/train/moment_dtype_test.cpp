@@ -54,7 +54,8 @@ TEST(Bf16Moments, AreCountedInTheEstimateOfACheckpoint) {
   EXPECT_DOUBLE_EQ(bytes("bf16") / bytes("f32"), 8.0 / 12);
 }
 
-// Saves one step of `from` and loads it into a run of `to`. Returns the states of both.
+// Saves a run of `from` after one step, checks the stored dtypes, and loads the checkpoint into a run of `to`. Returns
+// the states of both runs.
 std::pair<TensorMap, TensorMap> saved_and_loaded(Recipe from, Recipe to) {
   const Scratch scratch;
   from.run.dir = to.run.dir = scratch.path();

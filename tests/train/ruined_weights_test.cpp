@@ -1,4 +1,4 @@
-// NaN weights (Fault19) are neither saved nor loaded without an error.
+// Saving or loading NaN weights is an error (Fault19).
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// How differences are measured, and how outcomes are written as text.
+// Measurement of differences, and outcomes as text.
 #include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>

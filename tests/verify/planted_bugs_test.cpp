@@ -1,5 +1,5 @@
-// Bugs that real trainers have had, planted one by one. verify finds each bug, reports its place, and names the
-// smallest layout that shows it.
+// Bugs like those of real trainers, planted one by one. verify finds each bug, and reports its place. The search for a
+// minimal failure finds the smallest layout that shows it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct Bug {
   std::string name;
   std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
   std::string layout;                  // a layout of four ranks
-  std::string where;                   // part of the first reported place
+  std::string where;                   // part of the first reported place; empty: any place
   std::string smallest;                // smallest failing layout
   std::shared_ptr<Sabotage> sabotage;
   std::string error = "";  // part of the error, if the run ends instead of giving wrong results
@@ -159,7 +159,7 @@ Wrong scaled_number(Number which, double factor) {
   };
 }
 
-// Sets the weights on every rank to the first expert's initial weights.
+// Plants a bug: the experts of every ep rank start with the weights of the first ep rank's experts.
 void replicate_experts(TrainingRun& run) {
   for_each_expert_tensor(run, [&](Parameter& p) {
     Parameter::Spec spec = p.spec();

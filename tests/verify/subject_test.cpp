@@ -246,7 +246,7 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// A recipe with fp8 rows is verified like the subject fp8.
+// For a recipe with fp8 rows, the subject fp8 would change nothing, so it is illegal. Runs of the recipe must agree.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
@@ -281,7 +281,7 @@ TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// The recipe's own limit is too low for runs that keep everything, such as the oracle.
+// A memory limit needs memory reuse, which the oracle lacks. Therefore, no run uses the recipe's own limit.
 TEST_F(SubjectTest, RecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
@@ -330,7 +330,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   }
 }
 
-// One rank of etp adds the bias of the down product. The other ranks gather and reduce it at the same time.
+// Only one rank of etp adds the bias of the down product, but all its ranks gather and reduce this bias.
 TEST_F(SubjectTest, BiasAddedByOneRankIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);

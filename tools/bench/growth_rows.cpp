@@ -72,7 +72,7 @@ std::vector<comm::Location> locations_of(int world) {
   return locations;
 }
 
-// Returns one placement of each kind that a model's parameters have.
+// Returns placements like those of a model's parameters.
 std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
   return {{.view = MeshView::dense},
           {.view = MeshView::dense, .shards = {{Axis::tp, 0, sizes.tp, 0}}},

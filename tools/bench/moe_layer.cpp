@@ -1,14 +1,15 @@
 // Measures one MoE layer, forward and backward, on the ranks of the job, under several schedules in turn.
-// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from the output.
+// tools/bench/all_to_all.sh and tools/bench/papers/{mpmoe,parm,parm_placements,eps,shadow}.sh make their tables from
+// the output.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
 //                       --schedule n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), S sequences of each data-parallel rank (default 1), B tokens of
-// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose
-// experts in turn.
+// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Unless
+// such a key changes the routing, tokens choose experts in turn.
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
-// schedule runs one pass that is not counted.
+// schedule runs once without being counted.
 // --forward: evaluates without backward.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
@@ -29,7 +30,7 @@
 // start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
 // These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
 // order: one result for those without memory_reuse, and one for each strategy that schedules have. Layers that differ
-// only in B share its results.
+// only in B share the state of the search.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -174,7 +175,7 @@ class Contestant final : public schedule::GraphRunner {
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
-  /// Runs forward and backward. Collective.
+  /// Runs forward and, without --forward, also backward. Collective.
   void step() {
     for (const auto& p : parameters_) p->clear_gradient();
     statistics_.reset(stream());

@@ -1,12 +1,12 @@
 // Measures whole training steps of a recipe on the ranks of the job, under several schedules of its MoE layers in turn.
-// tools/bench/papers/{whole_step,monta_step,parm_step}.sh make their tables from the output.
+// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step}.sh make their tables from the output.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round, each
 // schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
 // schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
-// that need the same lanes, order and layout train the same weights. No schedule changes the computation.
+// whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same weights.
 //
 // For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
 // step, with fields separated by tabs:
@@ -92,7 +92,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training. Schedules that need the same model share it.
+/// A model in training. Schedules with the same shared_part() share it.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
@@ -190,7 +190,7 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 /// One of the compared schedules.
 class Contestant {
  public:
-  /// Makes the contestant. Collective, like all members except the accessors.
+  /// Makes the contestant. All other members, except the accessors, are collective.
   Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 

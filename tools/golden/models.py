@@ -4,8 +4,8 @@ Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
        models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
 
 A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
-reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The families
-in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
+reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The
+families in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
 """
 
 import copy
@@ -78,7 +78,8 @@ SEQUENCES, LENGTH = 2, 32
 
 
 def randomize(model, seed):
-    """Draws all weights and buffers that checkpoints store. Values are large enough to affect the results."""
+    """Draws all floating-point weights and buffers that checkpoints store. Values are large enough to affect the
+    results."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         if not tensor.is_floating_point():

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t alignment = 512;
 constexpr int64_t large = int64_t{1} << 20;        // smallest block, in bytes, outside the segment of small blocks
-constexpr int64_t least_whole = int64_t{4} << 20;  // minimum bytes of a whole block; at most a third of its pages is
-                                                   // unused
+constexpr int64_t least_whole = int64_t{4} << 20;  // minimum bytes of a whole block; with pages of 2 MiB, less than a
+                                                   // third of its memory is unused
 constexpr int64_t large_page =
     int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 

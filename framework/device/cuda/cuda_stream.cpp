@@ -16,7 +16,7 @@ void Card::reserve(int multiprocessors) {
   if (multiprocessors < 0 || multiprocessors > most)
     base::fail(base::ExitCode::usage, "distributed.reserve_multiprocessors (", multiprocessors, ") must be from 0 to ",
                most, ", because the ", properties_.name, " has ", this->multiprocessors(),
-               " multiprocessors and products need two");
+               " multiprocessors and matrix products need two");
   reserved_ = std::min((multiprocessors + 1) / 2 * 2, most);
 }
 

@@ -15,8 +15,8 @@
 namespace hexad::device::cuda {
 
 /// The card of a context, and objects that kernels reuse between calls: library handles, plans, workspaces. There is
-/// one object per type. It is made at first use and destroyed with the context. Only the thread that issues the
-/// context's work may use this class.
+/// one object per type. It is made at first use and destroyed with this Card. Only the thread that issues the context's
+/// work may call reserve() and shared().
 class Card {
  public:
   explicit Card(int ordinal);
@@ -26,7 +26,8 @@ class Card {
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
   /// Sets reserved() to `multiprocessors`, rounded up to an even number because matrix products use multiprocessors in
-  /// pairs. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
+  /// pairs. The maximum, which leaves two multiprocessors for matrix products, is not rounded up. Throws Error(usage)
+  /// if `multiprocessors` is negative or above this maximum.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
@@ -63,8 +64,8 @@ class CudaStream final : public Stream {
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Returns a new queue of the same context. `priority` is a CUDA priority: queues with lower numbers go first. If the
-  /// card does not support this priority, the nearest supported priority is used.
+  /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: queues with lower numbers go
+  /// first. If the card does not support this priority, the nearest supported priority is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

@@ -59,8 +59,8 @@ Driver::Driver(int ordinal) {
   };
   if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "querying virtual memory management"))
     refuse_card(
-        "the GPU or its driver has no virtual memory management (a virtual GPU may need another profile, WSL a newer "
-        "driver)");
+        "the GPU or its driver has no virtual memory management (a virtual GPU may need another profile; WSL may need "
+        "a newer driver)");
   memory_.requestedHandleTypes =
       has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, "querying the sharing of pages")
           ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

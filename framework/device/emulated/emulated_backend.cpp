@@ -14,9 +14,10 @@ namespace {
 
 using namespace emulated;
 
-// Bytes of the address range. Pages are allocated only at their first use.
+// Bytes of the device's address range. Pages are allocated only at their first use.
 constexpr int64_t range = int64_t{1} << 38;
 
+// Returns the seed of random delays from the environment variable HEXAD_EMULATED_JITTER; none if it is not set.
 std::optional<uint64_t> jitter_from_environment() {
   const char* text = std::getenv("HEXAD_EMULATED_JITTER");
   if (!text) return {};
@@ -43,7 +44,7 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Ignores the second argument, because every lane is a separate queue.
+  // Ignores the second argument, because every lane is a queue with its own thread.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
@@ -71,6 +72,7 @@ class EmulatedBackend final : public Backend {
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
 
  private:
+  // Returns the address at which the device accesses `p`, an address of the device or of the host.
   void* there(const void* p) const {
     return heap_->memory().contains(p) ? heap_->memory().device(p) : const_cast<void*>(p);
   }

@@ -75,7 +75,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
   const auto mark = std::make_shared<Mark>(*this);
   {
     std::unique_lock lock(mutex_);
-    if (work_.empty() && !running_) {  // an empty queue passes the mark immediately
+    if (work_.empty() && !running_) {  // an idle queue passes the mark immediately
       const std::exception_ptr error = error_;
       lock.unlock();
       mark->pass(error);

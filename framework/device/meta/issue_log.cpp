@@ -11,7 +11,7 @@ namespace hexad::device {
 namespace {
 
 // Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
-// except the last, because they end in order.
+// except the last one, because they end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
@@ -26,7 +26,7 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 
 void IssueMark::wait() const { log_.wait_on_host(*this); }
 
-double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
+double IssueMark::passed_at() const { base::fail_invariant("[meta device] a mark has no time, because nothing runs"); }
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
@@ -71,8 +71,8 @@ std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
   return new_mark({issue});
 }
 
-// While a part is recorded, an empty mark is needed, too: the part then contains the waits for it. A repetition of the
-// part may have operations before this mark.
+// While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
+// repetition of the part, there may be operations before the mark.
 std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);

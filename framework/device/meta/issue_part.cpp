@@ -9,10 +9,11 @@
 namespace hexad::device {
 namespace {
 
-// Returns the position of `number` in the numbers that begin with `first`; -1 if it is before them.
+// Returns the position of `number` in the numbers first, first + 1, ...; -1 if it is less than `first`.
 int32_t position(int32_t number, int32_t first) { return number < first ? -1 : number - first; }
 
-// Makes the calls of a part to a log. The operations, spans and marks of the repetition replace those of the part.
+// Makes the calls of a part to a log again. Calls that refer to an operation, a span or a mark of the part refer to
+// that of the repetition instead.
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier)

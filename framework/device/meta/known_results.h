@@ -1,4 +1,4 @@
-// Results of computations on known values of a meta device, kept for equal computations.
+// Cache of results of computations on known values of a meta device.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace hexad::device {
 
-/// Results of computations on known values. Layers and micro-batches with equal routing repeat the same computations.
-/// Keeps the latest results, up to a number of bytes. Not thread-safe.
+/// Cache of results of computations on known values, because layers and micro-batches with equal routing repeat the
+/// same computations. Keeps the latest results, up to a number of bytes. Not thread-safe.
 class KnownResults {
  public:
   static constexpr size_t usual_bytes = size_t{128} << 20;
 
-  /// Keeps at most `most_bytes` bytes of operands and results.
+  /// Makes a cache that keeps at most `most_bytes` bytes of operands and results.
   explicit KnownResults(size_t most_bytes = usual_bytes) : most_bytes_(most_bytes) {}
   KnownResults(const KnownResults&) = delete;
   KnownResults& operator=(const KnownResults&) = delete;
@@ -26,7 +26,7 @@ class KnownResults {
   /// Everything on which the results of a computation depend.
   struct Computation {
     std::string_view kernel;
-    std::vector<int64_t> numbers;  // sizes and other numbers
+    std::vector<int64_t> numbers;  // sizes of operands and results, and other numbers
     std::span<const std::byte> operand;
   };
   /// Writes the results of a computation. Copies those of an equal computation if they are kept. Otherwise calls
@@ -42,14 +42,14 @@ class KnownResults {
     std::vector<int64_t> numbers;
     std::vector<std::byte> operand;
     std::vector<std::vector<std::byte>> results;
-    size_t bytes = 0;  // of the operand and the results
+    size_t bytes = 0;  // bytes of the operand and the results
   };
   static bool is_same(const Kept& kept, const Computation& computation);
   void keep(Kept kept);
 
   const size_t most_bytes_;
-  size_t bytes_ = 0;       // of all kept operands and results
-  std::deque<Kept> kept_;  // the oldest first
+  size_t bytes_ = 0;       // bytes of all kept operands and results
+  std::deque<Kept> kept_;  // oldest computation first
   int64_t computed_ = 0;
 };
 

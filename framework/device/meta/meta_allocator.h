@@ -9,8 +9,8 @@
 namespace hexad::device {
 
 /// Counts bytes by category like a real allocator. MemoryStats::held is the memory that the blocks in use would need
-/// under memory.limit_bytes: each block is rounded up as in the caching allocator (block_size()). Freed blocks do not
-/// count, because the caching allocator frees its cache before it refuses a request.
+/// under memory.limit_bytes: each block is rounded up as in CachingAllocator (block_size()). Freed blocks do not count,
+/// because CachingAllocator frees its cache before it refuses a request.
 class MetaAllocator final : public Allocator {
  public:
   explicit MetaAllocator(std::shared_ptr<MetaMemory> memory)

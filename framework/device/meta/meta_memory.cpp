@@ -37,8 +37,8 @@ void MetaMemory::release(void* block) {
 
 bool MetaMemory::contains(const void* address) const { return number(address) >= first; }
 
-// Returns the last block that begins at or before an address; the end if there is none. Looks at the latest blocks
-// first, because most operations write to them, and thousands of older blocks may exist.
+// Returns the last block that begins at or before an address; blocks_.end() if there is none. Looks at the latest
+// blocks first, because most operations write to them, and thousands of older blocks may exist.
 MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
   constexpr int latest = 4;
   auto at = blocks_.end();
@@ -48,6 +48,7 @@ MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
   return after == blocks_.begin() ? blocks_.end() : std::prev(after);
 }
 
+// Returns the block that contains the `bytes` bytes at `address`. Throws if there is none.
 MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t bytes) {
   const auto at = last_from(number(address));
   base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address));

@@ -29,7 +29,8 @@ class MetaRun {
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
   /// `stands_for` is the kind of device to imitate. Queries about properties of the device, such as asynchronous
-  /// launches, return the properties of that kind. Runs on the same thread may share `results`.
+  /// launches, return the properties of that kind. `routing` becomes `choose`. Runs on the same thread may share
+  /// `results`.
   explicit MetaRun(DeviceKind stands_for, Choose routing = {},
                    std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
       : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
@@ -48,7 +49,7 @@ class MetaRun {
 
   /// Function that replaces the choices of the routers. It is empty if the run must not depend on routing.
   const Choose choose;
-  /// Floating-point operations of products and of attention, in forward and backward.
+  /// Floating-point operations of the products and of the attention that the run has counted so far.
   double product_flops = 0, attention_flops = 0;
 
  private:

@@ -81,8 +81,9 @@
                   ...names.map((n, i) => area(n, smooth(exposed[i]), hues[i], false))],
          {legend: true, stacked: true, format: milliseconds, y: {min: 0, max: timeLimit()}});
   }
-  /// Returns the upper limit of the chart of step times. Unusually slow steps are cut off, because one slow step would
-  /// flatten all others. The caption gives their time.
+  /// Writes the caption of the chart of step times and returns the chart's upper limit. Unusually slow steps are cut
+  /// off, because one slow step would flatten all others. The caption gives the longest time. Without such steps,
+  /// returns undefined.
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
@@ -92,8 +93,8 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
-  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then ends at 100%, and
-  /// the caption gives the reason.
+  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then cuts it off at
+  /// 100%, and the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
     element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the matrix products of the model use.' +
@@ -129,7 +130,7 @@
     heatmap.draw();
   }
 
-  /// Places half-width cards in pairs. A single card before a wide card gets the whole row.
+  /// Places half-width cards in pairs. A single card before a wide card or at the end gets the whole row.
   function pairCards() {
     let row = [];
     const close = () => { if (row.length % 2) row.at(-1).classList.add('wide'); row = []; };

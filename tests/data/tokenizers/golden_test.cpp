@@ -1,4 +1,4 @@
-// Ids of reference libraries (tests/golden/README.md): small tokenizers of every kind, and excerpts of real ones.
+// Ids of reference libraries (tests/golden/README.md): of small tokenizers, and of an excerpt of text with real ones.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -99,7 +99,7 @@ inline nlohmann::json tekken_json() {
           {"vocab", vocab}};
 }
 
-/// Returns texts of many scripts, and texts with bytes that are not UTF-8.
+/// Returns texts of several scripts, with bytes that are not UTF-8, with special tokens, long and empty.
 inline std::vector<std::string> mixed_texts() {
   return {"",
           "abc ab a",

@@ -87,7 +87,7 @@ TEST(SentencePiece, WordsGiveTheIdsOfTheText) {
   EXPECT_EQ(by_words->encode(written), whole->encode(written));
 }
 
-TEST(SentencePiece, TextsOfModelsThatChangeSpacesAreEncodedWhole) {
+TEST(SentencePiece, WordsOfModelsThatChangeSpacesOrAreDamagedAreNotIndependent) {
   EXPECT_FALSE(words_are_independent(model("", 0)));
   EXPECT_FALSE(words_are_independent(""));
   EXPECT_FALSE(words_are_independent("\xff\xff"));

@@ -17,7 +17,7 @@ Paper paper_of(std::string_view name) {
   return *std::ranges::find(all, name, &Paper::name);
 }
 
-/// Returns the paper's example in recipes/papers, with overrides.
+/// Evaluates the paper's example `file` of recipes/papers, with overrides. Returns the results.
 Json example(std::string_view paper, const std::string& file, const Overrides& overrides = {}) {
   const std::string path = HEXAD_SOURCE_DIR "/recipes/papers/" + file;
   return Json::parse(paper_of(paper).evaluate(config::load(path, overrides)));

@@ -27,12 +27,13 @@ struct Settings {
 };
 const Settings& settings();
 
-/// Sets the next result of cudaGetLastError on this thread, and returns `error`.
+/// Makes `error` the next result of cudaGetLastError on this thread, unless it is cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
-/// Marks a device as broken after its work failed. Prints `why` on standard error. Every later call that needs the
-/// device fails.
+/// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
+/// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.
 void break_device(int device, const std::string& why);
-/// Returns cudaErrorLaunchFailure if the device is broken, otherwise cudaSuccess.
+/// Returns cudaErrorLaunchFailure, also as this thread's last error, if the device is broken. Otherwise returns
+/// cudaSuccess.
 cudaError_t state_of(int device);
 /// Makes broken devices usable again. Call it while no stream exists.
 void mend_devices();

@@ -65,7 +65,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
     case NcclKind::all_reduce: {
       std::vector<std::byte> sum(bytes);
       size_t begin = 0;
-      for (size_t r = 0; r < ranks; ++r) {  // each rank starts a part of the ring
+      for (size_t r = 0; r < ranks; ++r) {  // the ring of part r ends at rank r
         const size_t end = first.count * (r + 1) / ranks, skip = begin * size_of(first.type);
         reduce_in_ring(sum.data() + skip, from(skip), end - begin, first.type, first.op, static_cast<int>(r));
         begin = end;

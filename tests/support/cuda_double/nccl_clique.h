@@ -37,15 +37,16 @@ struct NcclCall {
   size_t bytes() const;
 };
 
-/// Shared state of a communicator's ranks, guarded by the world's lock. The waiting functions take the lock and release
-/// it while they wait. If `gone` becomes true, they return false.
+/// Shared state of a communicator's ranks, guarded by the world's lock. The waiting functions get the held lock and
+/// release it while they wait. They return false if `gone` has ended the wait.
 class Clique {
  public:
   using Lock = std::unique_lock<std::mutex>;
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// Runs the host's part of a launch: once for collectives, and once per direction for the messages of a pair.
+  /// Runs the host's part of a launch. Waits until all ranks have launched a collective, or until both ranks of each
+  /// message have launched a message in its direction.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
   /// together.

@@ -48,7 +48,7 @@ struct CUstream_st {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
-  ~CUstream_st() {  // runs once its last work is done
+  ~CUstream_st() {  // waits for the stream's work
     {
       std::lock_guard lock(mutex);
       stopping = true;
@@ -57,8 +57,8 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Kind of work. Work of kind `waits` begins only when it is done. Work of kind `runs` may take a long time after it
-  // has begun.
+  // Kind of work. For the stream's connection, work of kind `waits` has begun only when it is done. Work of kind `runs`
+  // has begun when it starts.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {

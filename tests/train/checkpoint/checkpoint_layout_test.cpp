@@ -1,4 +1,4 @@
-// A checkpoint saved under one layout loads under any other, bit for bit.
+// A checkpoint saved under one layout loads under another, bit for bit. Other models and NaN are refused.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,7 @@ Recipe recipe_in(const Scratch& scratch, const ParallelConfig& parallel = {}) {
   return r;
 }
 
-// Trains three steps under `layout` and saves. Returns the whole tensors.
+// Trains three steps under `layout` and saves. Returns the whole optimizer and router states.
 TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   TensorMap states;
   on_ranks(layout.ranks, [&](const comm::ProcessGroup& world) {
@@ -47,7 +47,7 @@ TensorMap save_under(const Layout& layout, const Scratch& scratch) {
   return states;
 }
 
-TEST(CheckpointLayouts, K1_AnyLayoutLoadsCheckpointsOfAnyOther) {
+TEST(CheckpointLayouts, K1_LayoutsLoadCheckpointsOfEachOther) {
   const Layout layouts[] = {
       {},
       two,
@@ -144,7 +144,7 @@ TEST(CheckpointLayouts, F19_NanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
-// Another program may write such a file.
+// This program does not save NaN, but another program may.
 TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
   const Scratch scratch;
   save_under({}, scratch);

@@ -124,7 +124,7 @@ TEST(ReadChoiceItems, NamesFileLineAndMistake) {
   EXPECT_NE(error_of("\n").find("has no item"), std::string::npos);
 }
 
-// Returns requests of several lengths. Their last pass is not full.
+// Returns five requests of several lengths. The last pass over them is not full.
 std::vector<LikelihoodRequest> requests() {
   std::vector<LikelihoodRequest> all;
   for (const auto& [length, predicted] : {std::pair{9, 2}, {3, 1}, {5, 4}, {2, 1}, {7, 3}}) {
@@ -178,7 +178,7 @@ TEST(LogLikelihoods, DoNotDependOnOtherRequestsUnderCapacity) {
   }
 }
 
-TEST(LogLikelihoods, AreTheSameInEveryLayout) {
+TEST(LogLikelihoods, AreTheSameInSeveralLayouts) {
   const Recipe one = small_recipe();
   ModelInstance alone(one, Registry(), self);
   const std::vector<double> expected = log_likelihoods(alone, one, requests());

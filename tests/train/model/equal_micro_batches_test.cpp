@@ -63,7 +63,7 @@ void expect_like(const MicroBatch& a, const MicroBatch& b) {
   }
 }
 
-TEST(EqualMicroBatches, HaveTheSizesMemoryAndCopiesOfTheFirst) {
+TEST(EqualMicroBatches, HaveTheSizesMemoryAndCopiesOfThoseMadeFromSequences) {
   for (const device::DeviceKind kind : {device::DeviceKind::cpu, device::DeviceKind::cuda})
     for (const ContextRank rank : {ContextRank{}, ContextRank{.ranks = 2, .rank = 1}})
       for (const int64_t blocks : {0, 2})

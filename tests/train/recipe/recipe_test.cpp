@@ -1,4 +1,5 @@
-// Illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
+// Illegal recipes are reported with the line or override of the key, the reason and, for numbers, often the nearest
+// legal values.
 #include "tools/train/recipe/recipe.h"
 
 #include <cstdlib>
@@ -39,13 +40,13 @@ std::string problem(const std::vector<std::string>& overrides, int64_t world = 0
   return message_of(ExitCode::usage, [&] { recipe_of(yaml, overrides, world); });
 }
 
-TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
+TEST(Recipe, LoadsForSeveralNumbersOfRanksWhenValid) {
   for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
 }
 
 TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   int checked = 0;
-  const std::set<std::string> no_recipes{"clusters", "papers", "scale"};  // of hexad profile, simulate and scale
+  const std::set<std::string> no_recipes{"clusters", "papers", "scale"};  // their files are not recipes
   for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
        file != std::filesystem::recursive_directory_iterator(); ++file) {
     if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
@@ -303,7 +304,7 @@ TEST(Recipe, ComputeShareNeedsOverlap) {
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
 }
 
-// Returns the message with which load_to_train() refuses.
+// Returns the message with which load_to_train() refuses the recipe with overrides.
 std::string refused(const std::vector<std::string>& overrides, int64_t world = 0) {
   return message_of(ExitCode::usage,
                     [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });
@@ -401,7 +402,7 @@ TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
             std::string::npos);
 }
 
-TEST(Recipe, KeysOfLlama4Agree) {
+TEST(Recipe, KeysOfLlama4MustAgree) {
   const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
@@ -475,7 +476,7 @@ TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
             std::vector<std::string>{});
 }
 
-TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
+TEST(Recipe, KeysOfRoutersAndSharedExpertsMustAgree) {
   const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
@@ -621,7 +622,7 @@ TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }
 
-TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedPriorities) {
   EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
@@ -630,13 +631,13 @@ TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
             std::string::npos);
 }
 
-TEST(Recipe, BuffersAreRegisteredWithNccl) {
+TEST(Recipe, RegisteredBuffersNeedNccl) {
   EXPECT_NE(problem({"distributed.register_buffers=true", "distributed.device_collectives=host"})
                 .find("distributed.register_buffers (true) needs NCCL, but distributed.device_collectives is host"),
             std::string::npos);
 }
 
-TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
+TEST(Recipe, MomentsInBf16NeedAdamwAndAPrecisionBelowF64) {
   EXPECT_EQ(recipe_of(yaml).optim.moment_dtype, optim::MomentDtype::f32);
   for (const char* precision : {"train.precision=bf16", "train.precision=f32"})
     EXPECT_EQ(recipe_of(yaml, {precision, "optim.moment_dtype=bf16"}).optim.moment_dtype, optim::MomentDtype::bf16);
@@ -663,7 +664,7 @@ TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
             "cannot update main weights stored as rests");
 }
 
-TEST(Recipe, MultiprocessorsAreReservedOnCards) {
+TEST(Recipe, ReservedMultiprocessorsNeedACard) {
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"})
                 .find("distributed.reserve_multiprocessors (8) needs device: cuda, but device is cpu"),
             std::string::npos);

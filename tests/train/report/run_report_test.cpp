@@ -39,7 +39,7 @@ TEST(RunReport, CountsTheMemoryOfItsOwnStepsOnly) {
   EXPECT_TRUE(measured_memory(folder / ".", 3).empty());
 }
 
-TEST(RunHistory, StartWithoutStepsAddsOnlyItsSamples) {
+TEST(RunHistory, StartWithoutStepsUpdatesOnlyTroubleAndSamples) {
   const TemporaryFolder folder;
   const auto dir = folder / ".";
   record_start(dir, started_after(0, "wide"), "recipe");
@@ -64,7 +64,7 @@ TEST(RunHistory, StartWithoutStepsAddsOnlyItsSamples) {
   EXPECT_EQ(read_history(dir).end->date, "wednesday") << "a start with steps replaces the end";
 }
 
-TEST(RunHistory, RecordsTheEndOfARun) {
+TEST(RunHistory, NamesTheOutcomeOfARun) {
   RunHistory history;
   EXPECT_EQ(ending_of(history).outcome, Outcome::unknown);
   history.starts = {started_after(0, "wide")};

@@ -17,8 +17,8 @@
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]
 #
 # --pictures: writes an SVG of each schedule and pass for the last number of tokens. Needs root, iproute2 and
-# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in the same
-# folder).
+# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in
+# the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

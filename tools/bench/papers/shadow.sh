@@ -8,8 +8,8 @@
 #   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
 #                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30]
 #
-# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin
+# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
