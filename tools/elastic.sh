@@ -62,7 +62,7 @@ check_count --every "$every"
 check_count --tries "$tries"
 [ "$min" -le "$max" ] || usage "MIN is $min, expected at most MAX ($max)"
 [ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are both given, expected only one of them"
-[ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile $hostfile cannot be read"
+[ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile is '$hostfile', expected a readable file"
 [[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, expected it in place of the number of ranks"
 for place in '{hosts}' '{nodes}'; do
   [[ ${command[*]} == *"$place"* ]] || continue

@@ -36,6 +36,7 @@ for option in "$@"; do
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   --mpich) packages+=(mpich libmpich-dev) ;;
   *)
+    echo "install-dependencies: unknown option '$option'" >&2
     sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;

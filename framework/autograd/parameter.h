@@ -119,7 +119,8 @@ class Parameter {
     gradient();
     return std::exchange(written_, true) ? Write::add : Write::replace;
   }
-  /// Returns the gradient for contributions that are always added. If the gradient is clear, first zeroes the memory.
+  /// Returns the gradient for contributions that are always added. If the gradient is clear, first zeroes its memory on
+  /// `stream`. next_write() then also returns Write::add.
   const Tensor& gradient_to_add(Stream& stream);
   /// Returns the memory for one of the `contributions` that a micro-batch makes to the gradient, and the mode in which
   /// the caller must write it. If there is only one contribution, the storage may provide memory in the dtype of the

@@ -294,7 +294,11 @@ std::string scalar_text(const void* value, const Type& type) {
     case Kind::enumeration: {
       const uint64_t bits = type.get(value);
       const auto entry = std::ranges::find(type.names, bits, &EnumName::bits);
-      base::require(entry != type.names.end(), "[config] enum value ", bits, " has no name in enum_names()");
+      if (entry == type.names.end()) {
+        std::string known;
+        for (const EnumName& e : type.names) known += base::cat(known.empty() ? "" : ", ", e.bits, " (", e.name, ")");
+        base::fail_invariant(base::cat("[config] enum value ", bits, " has no name in enum_names(); expected ", known));
+      }
       return std::string(entry->name);
     }
     case Kind::text: {

@@ -35,7 +35,7 @@ class CheckedSource final : public Source {
       fail(ExitCode::data, "data.source ", name_, ": sequence ", sequence, ", token ", t, ": ", what...);
     };
     if (row.ids[t] < 0 || row.ids[t] >= vocab_)
-      refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, ")");
+      refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, "), expected 0 to ", vocab_ - 1);
     if (row.targets[t] < ignored || row.targets[t] >= vocab_)
       refuse("target ", row.targets[t], " is neither in the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
@@ -84,12 +84,12 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
     fail(ExitCode::usage, "data.source (", config::shown(name),
          ") is not a registered source; registered: ", config::nearest_first(name, names()));
   NamedData data = declared->make({run, {source_options(name), declared->options, options}});
-  require(data.train != nullptr, "[data] the source ", name, " returned no training data");
+  require(data.train != nullptr, "[data] the source ", name, " returned no training data; expected a source");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
     if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
            run.context, " (model.context)");
-    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences");
+    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences, expected at least one");
     auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;

@@ -67,7 +67,7 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
             name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region),
-            " is in a tensor of shape ", item.tensor.shape());
+            " is in a tensor of shape ", item.tensor.shape(), "; expected a region of its shape, inside the whole");
     tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
@@ -108,7 +108,9 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
     store_.require_current();
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
-    if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
+    if (error)
+      store_.options().warn(
+          cat(replaced_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
     store_.retain();
   } catch (const std::exception& error) {
@@ -158,7 +160,9 @@ void CheckpointWriter::discard() const noexcept {
     store_.require_current();  // otherwise, the folder may belong to a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
-    if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));
+    if (error)
+      store_.options().warn(
+          cat(unfinished_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
     store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));

@@ -63,7 +63,7 @@ std::optional<int64_t> first_non_finite(const Tensor& tensor) {
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name) {
   if (const auto found = search_any(tensor)) {
     fail(ExitCode::numeric, where, ": '", name, "' ", tensor.shape(), " holds ", found->value, " at element ",
-         found->index);
+         found->index, "; expected finite values");
   }
 }
 

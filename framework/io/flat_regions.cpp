@@ -33,7 +33,8 @@ void append(std::vector<Region>& out, const Region& region, int dim, FlatRange r
 
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range) {
   require(0 <= range.begin && range.begin <= range.end && range.end <= region.size.numel(), "[region] elements [",
-          range.begin, ", ", range.end, ") are outside of ", to_string(region));
+          range.begin, ", ", range.end, ") are outside of ", to_string(region), "; expected 0 to ",
+          region.size.numel());
   std::vector<Region> out;
   append(out, region, 0, range);
   return out;

@@ -51,7 +51,8 @@ void refuse_overlaps(const TensorRecord& t, std::vector<Region> regions) {
     const int64_t end = regions[i].begin[0] + regions[i].size[0];
     for (size_t j = i + 1; j < regions.size() && regions[j].begin[0] < end; ++j) {
       require(intersection(regions[i], regions[j]).size.numel() == 0, "[checkpoint] ", name_of(t.kind), " '", t.name,
-              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
+              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]),
+              "; expected regions without overlap");
     }
   }
 }
@@ -67,7 +68,8 @@ void require_tiling(const TensorRecord& t) {
           " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
   if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
   refuse_overlaps(t, regions);
-  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape, " do not cover it"));
+  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
+                     " do not cover it: ", regions.size(), " regions without overlap, expected no gaps"));
 }
 
 ShardPart part_from_json(const std::string& text) {
@@ -103,14 +105,16 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts, co
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
             " of ", part.count, " among ", parts.size(), " parts; expected one part for each shard");
     ShardRecord& shard = manifest.shards[part.index];
-    require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice");
+    require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice: ", shard.file, " and ",
+            part.shard.file, "; expected one part for each shard");
     shard = std::move(part.shard);
     for (TensorRecord& t : part.tensors) {
       const auto [at, inserted] = merged.try_emplace({t.name, t.kind}, t);
       if (inserted) continue;
       TensorRecord& known = at->second;
       require(known.dtype == t.dtype && known.shape == t.shape, "[checkpoint] ", name_of(t.kind), " '", t.name, "' is ",
-              known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape, " on another");
+              known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape,
+              " on another; expected the same on all ranks");
       std::ranges::move(t.pieces, std::back_inserter(known.pieces));
     }
   }

@@ -39,7 +39,8 @@ struct Owner {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  require(::gethostname(name.data(), name.size() - 1) == 0, "[run lock] gethostname: ", std::strerror(errno));
+  require(::gethostname(name.data(), name.size() - 1) == 0,
+          "[run lock] the name of this host cannot be read: gethostname: ", std::strerror(errno));
   return name.data();
 }
 

@@ -253,7 +253,7 @@ void write_report(const ReportInputs& inputs) {
   MetricsHistory history = read_metrics(inputs.metrics);
   if (history.steps.empty())
     base::fail(base::ExitCode::data, "cannot write ", inputs.output.string(), ": ", inputs.metrics.string(),
-               " contains no training step");
+               " contains no training step, expected at least one");
   const std::string title = inputs.run.name.empty() ? "Training run" : inputs.run.name;
   base::write_file(inputs.output,
                    filled(report_page, {{"title", escaped(title)},

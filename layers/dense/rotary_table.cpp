@@ -8,7 +8,8 @@ namespace hexad::layers {
 namespace {
 
 double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, const YarnConfig& yarn) {
-  // Returns the dimension whose angle makes `turns` full rotations over the original context.
+  // Returns the index, a real number, of the pair of dimensions whose angle makes `turns` full rotations over the
+  // original context.
   const auto dimension_of = [&](double turns) {
     return static_cast<double>(size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /

@@ -119,7 +119,8 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
       cards_(from.cards_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
-  fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
+  fail_invariant(cat("[imagined group] ", name,
+                     ": the other ranks' colours are not known; expected subgroup(), which names the members"));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,

@@ -100,7 +100,8 @@ void BucketPlan::shard(const mesh::Mesh& mesh) {
 
 BucketPlan::Place BucketPlan::place(const Parameter& parameter) const {
   const auto it = places_.find(&parameter);
-  require(it != places_.end(), "[buckets] ", parameter.name(), " is in no bucket");
+  require(it != places_.end(), "[buckets] ", parameter.name(), " is in no bucket; expected one of the ", places_.size(),
+          " parameters that the plan was made for");
   return it->second;
 }
 

@@ -100,7 +100,8 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
   if (!parameter.trainable()) return parameter.release_gradient();
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
-  require(!given.last, "[buckets] ", parameter.name(), " became ready twice in one step");
+  require(!given.last, "[buckets] ", parameter.name(),
+          " has a contribution after its last one in a step; expected none");
   if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;

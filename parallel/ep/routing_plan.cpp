@@ -255,14 +255,15 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
                               Stream& stream) {
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
-          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size());
+          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size(), "; expected the product");
   require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a plan has ", options.hot.count(),
           " hot experts and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const ReceivedCounts counts = received_counts(order, groups, options, host_device);
   const int64_t fan = options.esp_exchange == EspExchange::direct ? groups.etp->size() : 1;
-  require(!(order.joined && options.merged), "[ep] joined rows of merged chunks, expected one or the other");
+  require(!(order.joined && options.merged), "[ep] rows of ", chunks,
+          " merged chunks are joined; expected either joined rows or merged chunks");
   std::optional<RowExperts> row_experts;
   std::vector<ChunkIndices> joined;
   if (order.joined)

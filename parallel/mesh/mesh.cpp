@@ -92,7 +92,8 @@ const std::optional<UnfitGroup>& Mesh::unfit_experts_group() const {
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {
   for (const Reducers& r : reducers_)
     if (layout_.same_reducers(r.placement, placement, world_.rank())) return *r.group;
-  base::fail_invariant("[mesh] no group was made for the ranks that share this parameter");
+  base::fail_invariant(base::cat("[mesh] none of the ", reducers_.size(), " groups of rank ", world_.rank(),
+                                 " is for the ranks that share this parameter; expected one"));
 }
 
 }  // namespace hexad::mesh

@@ -52,9 +52,10 @@ class Runner {
         spans_(device.context().spans()) {
     const device::Span span(spans_, "pipeline: check");
     require(schedule_.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule_.stages.ranks,
-            " ranks, but the group has ", pp.size());
+            " ranks, but the group has ", pp.size(), "; expected equal numbers");
     require(program.merge == (fibers != nullptr), "[pp] the schedule was checked for pairs that run ",
-            program.merge ? "as one action" : "one after the other", ", but there are ", fibers ? "" : "no ", "fibers");
+            program.merge ? "as one action" : "one after the other", ", but there are ", fibers ? "" : "no ",
+            "fibers; expected fibers exactly for merged pairs");
     connect(pp, schedule_.stages, device);
   }
 

@@ -132,7 +132,7 @@ test_requested_step_must_exist() {
 test_checkpoints_after_the_resumed_step_are_moved_away() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
-  [ "$code" -ne 0 ] || failed "the run was not killed"
+  [ "$code" -ne 0 ] || failed "exit code 0, expected that of a killed run"
   expect_text err "retraining from step 3; later checkpoints were moved aside and can be removed: " "$newest.abandoned"
   expect_text run/checkpoints/latest step-00000002
   expect 0 go_on

@@ -42,12 +42,12 @@ expect() {
 expect_text() {
   local file=$1 text
   shift
-  for text in "$@"; do grep -qF -- "$text" "$file" || failed "'$text' is not in $file"; done
+  for text in "$@"; do grep -qF -- "$text" "$file" || failed "'$text' is not in $file, expected it there"; done
 }
 expect_no_text() {
   local file=$1 text
   shift
-  for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file"; done
+  for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file, expected it not to be there"; done
 }
 # `expect_count COUNT FILE TEXT`: expects the text in COUNT lines of the file.
 expect_count() {
@@ -55,12 +55,14 @@ expect_count() {
   found=$(grep -cF -- "$3" "$2")
   [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1 lines"
 }
-expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
-expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
+expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2', expected equal texts"; }
+expect_file() { [ -f "$1" ] || failed "there is no file $1, expected one"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists, expected nothing there"; }
 # Expects the file to contain no control code except tabs and newlines. Files and pipes must not get escape sequences or
 # carriage returns.
-expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
+expect_plain() {
+  ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1, expected none: $(cat -v "$1")"
+}
 
 # `losses RUN`: prints the lines "STEP LOSS" of the run's metrics.
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
@@ -69,14 +71,15 @@ expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
-    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2 differ: $(cat difference)"
+    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference ||
+    failed "losses of $1 and $2 differ, expected equal ones: $(cat difference)"
 }
 # `expect_same_weights RUN RUN STEP`: expects the same bytes in the shards of both runs' checkpoints of the step.
 expect_same_weights() {
   local shard name
   name=$(printf 'checkpoints/step-%08d' "$3")
   for shard in "$1/$name"/*.safetensors; do
-    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard differs from the shard of $2"
+    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard differs from the shard of $2, expected the same bytes"
   done
 }
 

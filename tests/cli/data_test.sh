@@ -122,7 +122,7 @@ test_run_keeps_the_order_of_its_data() {
   expect 0 train run.dir=other optim.schedule=constant
   expect_text other/recipe.yaml "shuffle: sequences"
   ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
-    failed "both orders of data give the same weights"
+    failed "both orders of data give the same weights, expected different ones"
 }
 
 test_changed_packing_is_reported() {

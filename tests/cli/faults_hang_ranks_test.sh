@@ -35,7 +35,7 @@ test_rank_that_hangs_in_its_own_code_is_blamed() {
 }
 
 test_slow_file_work_is_not_a_hang() {
-  # The other ranks wait for the slow rank longer than the watchdog's limit.
+  # The other rank waits for the slow rank longer than the watchdog's limit.
   HEXAD_FAULT=slow_files@1,1,700 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=slow_files@0,1,60 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=3 checkpoint.at_end=false
   expect_text err "resumed from run/checkpoints/step-00000002"

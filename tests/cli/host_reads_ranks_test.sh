@@ -13,9 +13,9 @@ read_in() { sed -nE 's/.*"host_reads":\{([^}]*)\}.*/\1/p' "$1/metrics.jsonl" | g
 expect_listed() {
   local found name
   found=$(read_in "$1")
-  [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl"
+  [ -n "$found" ] || failed "there are no host_reads in $1/metrics.jsonl, expected some"
   while read -r name; do listed | grep -qxF "$name" || failed "'$name' is not listed in docs/devices.md"; done <<<"$found"
-  for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read: $found"; done
+  for name in "${@:2}"; do grep -qxF "$name" <<<"$found" || failed "'$name' was not read, expected among: $found"; done
 }
 # Overrides for a short run.
 small=(train.steps=2 train.peak_flops=1e9 train.threads=1 run.dir=run)

@@ -109,7 +109,8 @@ test_bytes_far_into_a_file_are_checked() {
   mkdir texts
   for bad in '\x00' '\xe9' '\xff\xfe\x41'; do
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
-    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "texts/1.txt is too short for this test"
+    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] ||
+      failed "texts/1.txt has $(stat -c %s texts/1.txt) bytes, expected more than 2000000"
     expect 3 prepare
     expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done

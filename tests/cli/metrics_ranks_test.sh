@@ -64,7 +64,7 @@ test_step_counts_only_its_own_traffic() {
     # Under zero 3, an evaluation leaves weights gathered, so the next step gathers fewer.
     if [ $layout == parallel.zero=3 ]; then
       paste <(sent step $run.disturbed | number dp) <(sent step $run.plain | number dp) |
-        awk '!($1 > 0 && $1 <= $2) { exit 1 }' || failed "a step has traffic of an evaluation or save"
+        awk '!($1 > 0 && $1 <= $2) { exit 1 }' || failed "a step sends no dp bytes, or more than without evaluations and saves"
     elif [ $layout == parallel.zero=1 ]; then
       # Gathers of a step's weights may end in the next step, but no later. The last step waits for its own gathers. At
       # most half of a step's dp bytes are gathers.
@@ -120,10 +120,10 @@ test_step_without_targets_has_no_loss_and_moves_no_weight() {
       some=$((some + 1))
       expect_text out "step $step/12  no targets  lr "
       tensors "$1" "$step" >now
-      grep -qF '"kind": "main"' now || failed "no weights in the checkpoint of step $step"
-      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed a weight, moment or bias"
+      grep -qF '"kind": "main"' now || failed "the checkpoint of step $step of $1 has no tensor of kind main, expected some"
+      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed a weight, moment or bias, expected no change"
     done
-    [ "$some" -gt 0 ] || failed "all steps of $1 have targets"
+    [ "$some" -gt 0 ] || failed "all steps of $1 after the first have targets, expected some without"
     expect_count 1 err "has no targets: every token of the global batch is the last"
     expect_no_text "$1/metrics.jsonl" '"loss":0.0'
     expect_text "$1/report.html" " no targets, so "

@@ -14,7 +14,7 @@ test_leaving_reader_does_not_fail_a_printing_command() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
-  [ ! -s err ] || failed "standard error is not empty: $(cat err)"
+  [ ! -s err ] || failed "standard error is not empty, expected no message: $(cat err)"
 }
 
 test_closed_standard_error_keeps_the_exit_code() {

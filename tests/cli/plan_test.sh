@@ -159,7 +159,7 @@ test_path_names_the_axes_that_grow() {
 find_least_memory() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
   least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
-  [ -n "$least" ] || failed "the plan names no memory"
+  [ -n "$least" ] || failed "the plan has no memory_bytes, expected those of each layout"
 }
 
 test_path_ends_with_the_shortfall_of_its_last_length() {

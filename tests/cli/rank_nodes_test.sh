@@ -86,7 +86,7 @@ test_kill_of_mpirun_ends_the_script_and_removes_the_nodes() {
   kill -9 $(ip netns pids hx${emulation}n0 | xargs -n 1 ps -o pid=,comm= -p | awk '$2 == "mpirun" {print $1}')
   wait $emulation
   expect_equal $? 137
-  gone $emulation || failed "network namespaces remain"
+  gone $emulation || failed "these network namespaces remain, expected none: $(ip netns list)"
 }
 
 test_unknown_arguments_are_explained() {

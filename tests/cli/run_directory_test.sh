@@ -121,7 +121,8 @@ test_file_size_limit_for_the_metrics_causes_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000
   expect_count 1 err "run/metrics.jsonl: File too large"
-  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "metrics.jsonl ends with an incomplete record"
+  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] ||
+    failed "metrics.jsonl ends with '$(tail -c 20 run/metrics.jsonl)', expected a newline at the end"
 }
 
 run_tests "$@"

@@ -31,7 +31,7 @@ test_signal_ends_all_processes_and_removes_the_nodes() {
   kill -TERM $emulation
   wait $emulation
   expect_equal $? 143
-  ip netns list | grep "^hx$emulation" && failed "network namespaces remain"
+  ip netns list | grep "^hx$emulation" && failed "these network namespaces remain, expected none: $(ip netns list)"
   for rank in $(cat ranks); do
     ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done

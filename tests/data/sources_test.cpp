@@ -97,8 +97,9 @@ TEST(Sources, BadValuesAreReportedWithTheirPlace) {
   const auto spoilt = [&](Counting::Spoil spoil) {
     return error_of(base::ExitCode::data, [&] { open(with_counting(3, spoil)); });
   };
-  EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.ids[3] = 20; }),
-            "data.source counting: sequence 0, token 3: id 20 is outside the vocabulary (model.vocab: 20)");
+  EXPECT_EQ(
+      spoilt([](int64_t, const Row& row) { row.ids[3] = 20; }),
+      "data.source counting: sequence 0, token 3: id 20 is outside the vocabulary (model.vocab: 20), expected 0 to 19");
   EXPECT_EQ(
       spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
       "data.source counting: sequence 0, token 1: target -2 is neither in the vocabulary (model.vocab: 20) nor -1");
@@ -117,7 +118,8 @@ TEST(Sources, ChangingSourceIsRefused) {
 }
 
 TEST(Sources, SourceWithAnotherContextOrNoSequenceIsRefused) {
-  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequences");
+  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }),
+            "data.source counting: has no sequences, expected at least one");
   Sources sources;
   sources.add("counting",
               {.make = [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; }});

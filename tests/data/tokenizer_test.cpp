@@ -212,7 +212,7 @@ std::string damaged(F&& damage) {
 TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j = "text"; }), "no 'format'");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
-  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is not a string");
+  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
   expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
   expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),

@@ -277,7 +277,9 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
       m.weights->update(m.stream(), [] {});
       ADD_FAILURE() << "the update was not refused";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), "[buckets] layer2 or another parameter of its bucket is held while weights are updated");
+      EXPECT_STREQ(e.what(),
+                   "[buckets] layer2 or another parameter of its bucket is held while weights are updated; expected no "
+                   "HeldWeight of them");
     }
   });
 }

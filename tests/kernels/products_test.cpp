@@ -209,7 +209,7 @@ TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
-            "[grouped matmul] offsets do not ascend within 0 .. 3");
+            "[grouped matmul] offsets [0, 2, 1, 3] do not ascend within 0 .. 3");
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(few), Write::replace); }),
             "[grouped matmul] 2 offsets for 3 experts; expected 4");
 }
@@ -226,8 +226,9 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   };
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
   EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
-  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offsets do not ascend within 0 .. 3");
-  EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
+  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offsets [0, 4, 3] do not ascend within 0 .. 3");
+  EXPECT_EQ(message({.groups = 2}),
+            "[grouped matmul] neither host nor device has the offsets of 2 groups; expected one of them to have them");
 }
 
 // The kernels make no widened copy of the bf16 operand.

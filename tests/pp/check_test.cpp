@@ -65,9 +65,12 @@ TEST(Check, FindsPrematureActions) {
 }
 
 TEST(Check, FindsNonexistentChunksAndMicroBatches) {
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }), "[pp] rank 0 action 0 F1.0: no such chunk");
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }), "[pp] rank 0 action 0 F0.2: no such micro-batch");
-  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] the schedule has lists for 1 of 2 ranks");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }),
+            "[pp] rank 0 action 0 F1.0: no such chunk; expected 0 .. 0");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }),
+            "[pp] rank 0 action 0 F0.2: no such micro-batch; expected 0 .. 1");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }),
+            "[pp] the schedule has lists for 1 of 2 ranks; expected one for each rank");
 }
 
 TEST(Check, FindsAWrongMerger) {

@@ -236,7 +236,7 @@ TEST(RunnerErrors, WrongScheduleIsRefusedBeforeItRuns) {
   EXPECT_EQ(refusal(short_by_one), "[pp] rank 0 leaves out a part of chunk 0 micro-batch 1");
   Schedule backward = forwards_of(right);
   backward.ranks[1].push_back({Action::Kind::backward, 0, 1});
-  EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation");
+  EXPECT_EQ(refusal(backward), "[pp] rank 1 action 2 B0.1: a backward in an evaluation; expected only forwards");
   EXPECT_EQ(refusal(forwards_of(right)), "the schedule ran");
 }
 

@@ -172,9 +172,9 @@ TEST(Report, NamesTheReasonOfAWriteFailure) {
                    ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
   inputs.charts = charts;
   write_text(inputs.metrics, "");
-  expect_error(
-      inputs, base::ExitCode::data,
-      "cannot write " + inputs.output.string() + ": " + inputs.metrics.string() + " contains no training step");
+  expect_error(inputs, base::ExitCode::data,
+               "cannot write " + inputs.output.string() + ": " + inputs.metrics.string() +
+                   " contains no training step, expected at least one");
   EXPECT_FALSE(std::filesystem::exists(inputs.output));
 }
 

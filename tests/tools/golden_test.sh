@@ -25,7 +25,7 @@ assert len(decoder["steps"]) == 2 and decoder["micro_batch_sequences"] == 1
 assert decoder["model"]["layers"] == 1 and decoder["model"]["experts"] == 8 and decoder["model"]["hidden"] == 32
 assert encoder["model"]["heads"] == 2
 E
-if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size 'lyers' was accepted"; fi
+if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size 'lyers' was accepted, expected an error"; fi
 grep -q "unknown size lyers, expected one of: layers, hidden" "$folder/err" || failed "the message does not list the known sizes: $(cat "$folder/err")"
 
 if grep -q "\"torch\": \"$version\"" tests/golden/moe_decoder.json; then

@@ -316,9 +316,9 @@ TEST(SplitLinearErrors, NameTheParameterAndTheShapes) {
     const Value x = trial.tape.leaf(lab.randn({5, 2})), odd_rows = trial.tape.leaf(lab.randn({5, 3}));
     const tp::Projection projection[] = {{&w}};
     EXPECT_EQ(error_of([&] { tp::column_linear(trial.tape, x, projection, {&group}); }),
-              "[column_linear] x is [5, 2] but p0 is [4, 3]");
+              "[column_linear] x is [5, 2] but p0 is [4, 3]; expected [T, D] and [..., D]");
     EXPECT_EQ(error_of([&] { tp::row_linear(trial.tape, x, w, nullptr, {&group}); }),
-              "[row_linear] x is [5, 2] but p0 is [4, 3]");
+              "[row_linear] x is [5, 2] but p0 is [4, 3]; expected [T, D] and [N, D]");
     EXPECT_EQ(error_of([&] {
                 tp::row_linear(trial.tape, odd_rows, w, nullptr, {&group, true});
               }),

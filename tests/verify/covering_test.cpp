@@ -265,7 +265,7 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "activations, worker_lanes, transport, "
             "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));
-  EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp has no effect on this mesh, dp=8");
+  EXPECT_EQ(message("sp=true"), "--layouts: 'sp=true': sp has no effect on this mesh, dp=8; remove it");
   EXPECT_EQ(message(";"),
             "--layouts: ';' names no layout; expected all, a number, or a list such as tp=2,cp=2;pp=2,ep=4,zero=1");
 }

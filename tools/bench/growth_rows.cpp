@@ -123,7 +123,8 @@ std::string part_of(int rank, int world) {
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
-    if (!::mkdtemp(path_.data())) fail(ExitCode::resource, path_, ": cannot be created");
+    if (!::mkdtemp(path_.data()))
+      fail(ExitCode::resource, path_, ": cannot be created; expected a writable folder of temporary files (TMPDIR)");
   }
   ~TemporaryFolder() {
     std::error_code ignored;

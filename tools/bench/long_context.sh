@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   --length) length=${2:?} && shift ;;
   --ranks) ranks=${2:?} && shift ;;
   --full) full=true ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift
 done

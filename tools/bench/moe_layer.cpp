@@ -388,7 +388,9 @@ class Bench {
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;
-    base::require(!keeps || !by_parts.empty(), "[moe_layer] --search has no schedule to choose");
+    base::require(
+        !keeps || !by_parts.empty(),
+        "[moe_layer] --search has no schedule to choose; expected some such as --schedule n4:chunk_by=tokens,chunks=4");
     if (by_parts.empty()) return;
     std::string kind = strategy_name + ":";
     for (const std::string& setting : split(layer, ','))
@@ -409,7 +411,9 @@ class Bench {
     for (const auto& c : contestants)
       for (size_t pass = 0; pass < c->passes(); ++pass)
         c->list(pass, fmt::format("{}\t{}\t{}", layer, c->name(), pass_names[pass]), out);
-    if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", options_.tasks);
+    if (!out.flush())
+      base::fail(base::ExitCode::data, "cannot write ", options_.tasks,
+                 "; expected a writable file in an existing folder");
   }
 
   void draw(const std::string& layer, const Contestant& c) const {
@@ -417,7 +421,8 @@ class Bench {
       const std::string path = base::cat(options_.pictures, "/", c.name(), "-", pass_names[pass], ".svg");
       std::ofstream out(path);
       out << c.picture(pass, base::cat(c.name(), " ", pass_names[pass], ", rank 0, layer ", layer));
-      if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
+      if (!out.flush())
+        base::fail(base::ExitCode::data, "cannot write ", path, "; expected a writable file in an existing folder");
     }
   }
 
@@ -442,7 +447,7 @@ int run(int argc, char** argv) {
   app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");
-  app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
+  app.add_option("--pictures", o.pictures, "existing folder for one SVG per schedule and pass, of the last --layer");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);
   return comm::with_world([&](comm::World& world) {

@@ -22,11 +22,11 @@ while [ $# -gt 0 ]; do
   --steps) steps=${2:?} ;;
   --milliseconds) milliseconds=${2:?} ;;
   --ranks) ranks=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
+[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
 bench=${BENCH:-build/release/bench/pipeline_bubble}
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need "$bench" 'cmake --build --preset release --target pipeline_bubble'

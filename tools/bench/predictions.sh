@@ -32,7 +32,8 @@ check_options() {
   if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
     usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after are not counted"
   fi
-  [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
+  [[ -z $cluster || (-f $cluster && -r $cluster) ]] ||
+    usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"
 }
 
 # Settings of every run: one thread per rank, and no work between the steps.

@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   --steps) steps=${2:?} ;;
   --recipes) recipes=${2:?} ;;
   --output) output=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -5,8 +5,9 @@
 //
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round, each
 // schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
-// schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
-// whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same weights.
+// schedule (auto) are made as in `hexad train`: predicted, then tried in at most --trials steps before the rounds.
+// Schedules whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same
+// weights.
 //
 // For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
 // step, with fields separated by tabs:
@@ -114,7 +115,8 @@ class Training {
                                                optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
     // A measured step must contain all of its communication, because the next step may be that of another schedule.
     instance_.weights.complete(instance_.context.compute());
-    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss);
+    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss,
+                  ", expected a finite loss and gradient");
     return result.tokens;
   }
 
@@ -323,7 +325,8 @@ int run(int argc, char** argv) {
       ->take_all();
   app.add_option("--rounds", o.rounds, "number of counted steps of each schedule")->check(CLI::PositiveNumber);
   app.add_option("--trials", o.trials,
-                 "number of trial steps that choose the values of auto keys; 0: the prediction alone decides");
+                 "maximum number of trial steps that choose the values of auto keys; with fewer than four (two if only "
+                 "chunks is auto), the prediction alone decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

@@ -17,6 +17,7 @@ for option in "$@"; do
   --write) write=(--write tests/golden/tokenizers/excerpts.json) ;;
   --no-hexad) compare=no ;;
   *)
+    echo "tokenizers: unknown option '$option'" >&2
     sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;

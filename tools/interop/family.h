@@ -81,9 +81,9 @@ struct Target {
 /// expert. Prediction blocks follow the layers: the parameters of block model.layers + k are called "layers.{L}" here,
 /// and "prediction.k" in a checkpoint.
 ///
-/// `shape` has a size for each dimension: letters of Sizes, which are multiplied, with an optional factor, or a number.
-/// After the rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all
-/// conditions in `when` hold (Sizes::hold); an empty `when` always holds.
+/// `shape` has one word for each dimension. A word is a digit, letters of Sizes, or both; their product is the size.
+/// "E 2I H" is [experts, 2 x expert_hidden, hidden]. After the rearrangement, the foreign tensor is the concatenation
+/// of its targets. The mapping applies if all conditions in `when` hold (Sizes::hold); an empty `when` always holds.
 struct TensorRow {
   std::string_view theirs;
   std::string_view shape;

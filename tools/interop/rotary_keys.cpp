@@ -33,7 +33,7 @@ Json parameters_of(const Json& config, const Family& family, const std::string& 
     if (!present(config, key)) continue;
     if (present(all, key) && all[key] != config[key])
       fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but ", from, ".", key, " is ",
-           all[key].dump());
+           all[key].dump(), ", expected equal values");
     all[key] = config[key];
   }
   if (const std::string key(family.theta_key); !key.empty() && present(config, key.c_str())) {

@@ -151,7 +151,8 @@ device::MemoryStats FewLayers::run_recorded() {
   return memory->stats();
 }
 
-// Sets the sizes of the recorded operations to those for these numbers of sequences and tokens.
+// Sets the sizes of the recorded operations to those for `sequences` sequences of `context` tokens each. Does nothing
+// if the two recorded lengths are equal.
 void FewLayers::set_tokens(double sequences, double context) {
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
   if (longer == shorter) return;

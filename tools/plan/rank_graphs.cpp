@@ -20,7 +20,8 @@ std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
     const auto group = std::find(groups.begin(), groups.end(), c.group);
-    base::require(group != groups.end(), "[schedule] group '", c.group, "' is unknown");
+    base::require(group != groups.end(), "[schedule] group '", c.group,
+                  "' is unknown; expected a name such as ep, etp or tp");
     for (const int64_t field :
          {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
           c.products[0], c.products[1], c.products[2], static_cast<int64_t>(c.dense), std::bit_cast<int64_t>(c.share),

@@ -101,7 +101,8 @@ class Experts {
       const auto taken = ids.first(k);
       auto id = from(here ? here_ : elsewhere_, groups, k, taken);
       if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
-      base::require(id.has_value(), "[routing model] a token chooses more experts than exist");
+      base::require(id.has_value(), "[routing model] a token chooses ", ids.size(),
+                    " experts, but its groups have only ", k);
       ids[k] = *id;
     }
   }
@@ -110,7 +111,8 @@ class Experts {
   static int32_t either(Rounds& first, Rounds& second, std::span<const int32_t> taken) {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
-    base::require(group.has_value(), "[routing model] a token chooses more groups than exist");
+    base::require(group.has_value(), "[routing model] a token chooses more groups than the ", taken.size(),
+                  " that exist");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
@@ -189,7 +191,7 @@ class GivenRouter {
   const std::vector<double>& shares_of(const Choice& choice) const {
     const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
-                  choice.experts, " experts");
+                  choice.experts, " experts; expected one for each expert");
     return shares;
   }
 

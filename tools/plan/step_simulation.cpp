@@ -192,7 +192,8 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
     const bool both = k < std::min(a.issues.size(), b.issues.size());
     base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " of rank ",
                   a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
-                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing");
+                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing",
+                  "; expected equal operations");
   }
 }
 
@@ -240,8 +241,8 @@ class Matches {
       if (sides[0]) {
         base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->name,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
-                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
-                      sides[1]->issues.size());
+                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ", sides[1]->issues.size(),
+                      "; expected equal numbers");
         join({*sides[0], *sides[1]});
         continue;
       }

@@ -102,7 +102,7 @@ class Comparer {
     int64_t step;
     std::string what;
     int64_t place, expected, owned = 0, held = 0;
-    double squares = 0;  // squared differences in units, over the elements held
+    double squares = 0;  // sum of the squared differences, in units of Whole::unit, over the elements held
   };
   double tolerance_;
   Measure measure_;

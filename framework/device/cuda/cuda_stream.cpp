@@ -33,7 +33,8 @@ void CudaStream::run(std::function<void()>) {
 
 CudaStream& cuda_stream(Stream& stream) {
   auto* cuda = dynamic_cast<CudaStream*>(&stream);
-  base::require(cuda != nullptr, "[cuda] a kernel of the card was given a stream of another device");
+  base::require(cuda != nullptr,
+                "[cuda] a kernel of the card was given a stream of another device; expected a CudaStream");
   return *cuda;
 }
 

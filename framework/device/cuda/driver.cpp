@@ -25,7 +25,8 @@ void load(F& function, const char* name) {
 
 void require_success(CUresult result, std::string_view what) {
   if (result != CUDA_SUCCESS)
-    base::fail(base::ExitCode::resource, "[cuda] ", what, ": driver error ", static_cast<int>(result));
+    base::fail(base::ExitCode::resource, "[cuda] ", what, ": driver error ", static_cast<int>(result),
+               " (a CUresult of cuda.h)");
 }
 
 }  // namespace

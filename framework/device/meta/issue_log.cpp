@@ -26,7 +26,9 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 
 void IssueMark::wait() const { log_.wait_on_host(*this); }
 
-double IssueMark::passed_at() const { base::fail_invariant("[meta device] a mark has no time, because nothing runs"); }
+double IssueMark::passed_at() const {
+  base::fail_invariant("[meta device] passed_at() was called, but a mark has no time, because nothing runs");
+}
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;

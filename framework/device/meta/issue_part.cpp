@@ -77,7 +77,7 @@ bool IssuePart::repeatable_after(std::span<const IssuePart* const> earlier) cons
 }
 
 void IssueLog::start_part(IssuePart& part) {
-  base::require(!part_, "[meta device] a part of a step was begun inside another part");
+  base::require(!part_, "[meta device] a part of a step was begun inside another part; expected end_part() before");
   part_ = &part;
   part.first_issue = static_cast<int32_t>(issues_.size());
   part.first_mark = marks_;
@@ -85,7 +85,8 @@ void IssueLog::start_part(IssuePart& part) {
 }
 
 void IssueLog::end_part() {
-  base::require(part_ != nullptr, "[meta device] a part of a step was ended before it began");
+  base::require(part_ != nullptr,
+                "[meta device] a part of a step was ended before it began; expected start_part() before");
   IssuePart& part = *std::exchange(part_, nullptr);
   part.marks = marks_ - part.first_mark;
   if (!spans_) return;
@@ -110,7 +111,7 @@ void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
 }
 
 RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier) {
-  base::require(!part_, "[meta device] a part of a step was repeated inside another part");
+  base::require(!part_, "[meta device] a part of a step was repeated inside another part; expected end_part() before");
   return Repetition(*this, spans_, part, earlier).run();
 }
 

@@ -30,7 +30,7 @@ void* MetaMemory::reserve(int64_t bytes, Place place) {
 void MetaMemory::release(void* block) {
   const auto at = around(block, 0);
   base::require(at->first == number(block), "[meta device] the address ", number(block),
-                " is released, but no block begins there");
+                " is released, but no block begins there; expected the first address of a block");
   drop_values(at->second);
   blocks_.erase(at);
 }
@@ -54,7 +54,8 @@ MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t byt
   base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address));
   base::require(
       number(address) + static_cast<std::uintptr_t>(bytes) <= at->first + static_cast<std::uintptr_t>(at->second.bytes),
-      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end");
+      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end, ",
+      at->first + static_cast<std::uintptr_t>(at->second.bytes));
   return at;
 }
 

@@ -269,7 +269,8 @@ bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<
 
 void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
              const Tensor& addend, const Tensor& gain, double eps) {
-  require(sum.defined() == addend.defined(), "[rms_norm] expected both sum and addend, or neither");
+  require(sum.defined() == addend.defined(), "[rms_norm] only ", addend.defined() ? "addend" : "sum",
+          " is defined; expected both sum and addend, or neither");
   with_dtype<float, bf16, double>("rms_norm", x.dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;

@@ -14,7 +14,8 @@ using tensor::device_raw;
 
 inline device::MetaRun& run_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
-  require(run != nullptr, "[meta device] an operand of a kernel is on another device: ", t.shape(), " ", t.dtype());
+  require(run != nullptr, "[meta device] an operand of a kernel, ", t.dtype(), " ", t.shape(), ", is on device ",
+          device::name_of(t.device().kind()), "; expected meta");
   return *run;
 }
 
@@ -41,7 +42,8 @@ void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
-/// Returns the bytes of an operand; 0 for arguments that are not tensors.
+/// Returns the bytes that an entry reads and writes for an operand: the bytes of its tensors; 0 for other arguments.
+/// Tensors of an AdamwSlice that are both read and written count twice.
 inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 inline int64_t bytes_of(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
@@ -50,7 +52,7 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
+  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes main, m and v
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
     // If main contains rests, the weights are also read. If main is the only copy, it is already counted.
     const bool separate = s.weights.storage() != s.main.storage();

@@ -215,7 +215,7 @@ TEST(Import, DamageOfTheCopyIsNamed) {
   expect_contains(damaged([](auto& j) { j["source"]["base64"] = "YQ=="; }), "its digest is");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = -1; }), "'source.end_of_document' is -1");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = 1.5; }),
-                  "'source.end_of_document' is not an id");
+                  "'source.end_of_document' is 1.5, expected an id");
 }
 
 TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {

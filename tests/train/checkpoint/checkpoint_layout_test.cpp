@@ -163,7 +163,7 @@ TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
   writer.commit(good.manifest().run, parts);
   TrainingRun run(recipe_in(scratch), self);
   EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.load(store.path(3)); }),
-            store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5");
+            store.path(3) + ": 'layers.1.moe.router.weight' [4, 16] holds nan at element 5; expected finite values");
 }
 
 // A new run may begin with weights saved under another precision and optimizer.

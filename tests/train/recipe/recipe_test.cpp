@@ -240,7 +240,8 @@ TEST(Recipe, RoutingMustBePossible) {
   EXPECT_EQ(problem({"model.moe.top_groups=2"}),
             "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
   EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
-            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most 2, the number of experts in "
+            "model.moe.top_groups (1) of model.moe.groups (4); set a smaller top_k or more top_groups");
   EXPECT_NE(problem({"model.moe.group_score=best"})
                 .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
                       "model.moe.top_groups is model.moe.groups (1); set more groups, or group_score: best_two"),

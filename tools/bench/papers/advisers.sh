@@ -16,7 +16,8 @@ esac
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
 for run in "$@"; do
-  [ -r "$run/metrics.jsonl" ] || usage "$run/metrics.jsonl: no such file; expected the folder of a run"
+  [ -f "$run/metrics.jsonl" ] && [ -r "$run/metrics.jsonl" ] ||
+    usage "RUN is '$run', expected the folder of a run with a readable metrics.jsonl"
   awk -v run="$run" -f "$root/tools/bench/papers/advice_rows.awk" "$run/metrics.jsonl" >>"$rows"
 done
 [ -s "$rows" ] || usage "no run has schedule_choice in metrics.jsonl: no schedule was auto, or there was no schedule.profile"

@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   --profile-seconds) profile_seconds=${2:?} ;;
   --threads) threads=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -30,11 +30,11 @@ while [ $# -gt 0 ]; do
   --profile-seconds) profile_seconds=${2:?} ;;
   --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$count" -le 1296 ] || usage "--layers $count: must be at most 1296, the number of layers of Table III"
+[ "$count" -le 1296 ] || usage "--layers is '$count', expected at most 1296, the number of layers of Table III"
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 

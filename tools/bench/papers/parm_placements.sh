@@ -28,11 +28,11 @@ while [ $# -gt 0 ]; do
   --layers) count=${2:?} ;;
   --seed) seed=${2:?} ;;
   --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$count" -le 1296 ] || usage "--layers $count: must be at most 1296, the number of layers of Table III"
+[ "$count" -le 1296 ] || usage "--layers is '$count', expected at most 1296, the number of layers of Table III"
 need_bench moe_layer
 
 layers="$layer,E=4,k=1,tp=1,etp=2,ep=4 $layer,E=4,k=1,tp=2,etp=2,ep=4" padded=

@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
   --runs) runs=${2:?} ;;
   --steps) steps=${2:?} ;;
   --train-rate) train_rate=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
   --intra) intra=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

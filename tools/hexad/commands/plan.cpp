@@ -71,7 +71,8 @@ class Planner {
                  most_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
-                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");
+                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all,
+                 " in all; set --ranks to at most ", all);
   }
 
   base::ExitCode run() {

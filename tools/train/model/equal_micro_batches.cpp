@@ -27,8 +27,8 @@ EqualMicroBatches::EqualMicroBatches(const MicroBatch& like) : without_tensors_(
 }
 
 MicroBatch EqualMicroBatches::make(int64_t first_sequence, device::Device device) const {
-  base::require(device.context().meta() != nullptr,
-                "[micro-batch] a micro-batch without values is made on a device with memory");
+  base::require(device.context().meta() != nullptr, "[micro-batch] a micro-batch without values is made on device ",
+                device::name_of(device.kind()), "; expected meta");
   MicroBatch out = without_tensors_;
   out.first_token = first_sequence * out.length;
   auto sizes = tensors_.begin();

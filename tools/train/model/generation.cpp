@@ -41,7 +41,7 @@ class Group {
       : instance_(instance), options_(options), on_token_(on_token), passes_(instance) {}
 
   void add(size_t prompt, std::span<const int32_t> ids) {
-    require(!ids.empty(), "[generate] the prompt is empty");
+    require(!ids.empty(), "[generate] prompt ", prompt, " has no ids; expected at least one");
     const int64_t context = instance_.model.config().context, length = cache_length(std::ssize(ids), options_, context);
     ids = ids.last(std::min(std::ssize(ids), longest_prompt(context)));
     sequences_.push_back({prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});

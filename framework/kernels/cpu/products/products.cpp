@@ -91,8 +91,8 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
 /// Form in which a product uses a weight: transposed in y = x w^T, plain in dx = dy w.
 enum class Side : uint8_t { plain, transposed };
 
-/// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds
-/// the product to `out`.
+/// Multiplies the rows of each expert by its weight. Expert e has the rows [offsets[e], offsets[e + 1]) of `in`. The
+/// products are written to the same rows of `out`, or added to them.
 void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side, Write write,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
@@ -111,7 +111,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side,
   multiply(in, w, products);
 }
 
-/// Computes dw of each expert e = dy^T x over the expert's rows, or adds the product to dw.
+/// Computes dw = dy^T x for each expert, over the rows of the expert, or adds the product to dw.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
   std::vector<GemmTile> products;
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
