@@ -144,6 +144,29 @@ TEST(CheckpointLayouts, F19_NanWeightIsNotSaved) {
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000001"));
 }
 
+// A save computes main weights from rests, which needs memory.
+TEST(CheckpointLayouts, LackOfMemoryForASavedTensorIsNoNumericError) {
+  const Scratch scratch;
+  TrainingRun run(small_recipe({"run.dir=" + scratch.path(), "train.precision=bf16", "optim.main_weights=rest",
+                                "memory.limit_bytes=33554432"}),
+                  self);
+  const Device device(run.instance.context);
+  if (!device.on_host()) GTEST_SKIP() << "main weights are computed in host memory, which has no limit";
+  run.step(documents_of(run.recipe));
+  // Leaves room for the message, but not for a tensor of 6144 bytes, the main weights of a layer's gates and ups.
+  Tensor spare = Tensor::empty({4096}, Dtype::u8, device);
+  std::vector<Tensor> filler;
+  for (int64_t bytes = 1 << 20; bytes >= 512; bytes /= 2) {
+    const auto fill = [&] {
+      for (;;) filler.push_back(Tensor::empty({bytes}, Dtype::u8, device));
+    };
+    message_of(ExitCode::resource, fill);
+  }
+  spare = Tensor();
+  const std::string message = message_of(ExitCode::resource, [&] { run.save(); });
+  EXPECT_TRUE(message.starts_with("checkpoint of step 1 was not saved: out of memory: ")) << message;
+}
+
 // Another program may write such a file.
 TEST(CheckpointLayouts, F19_NanWeightIsReportedAtLoadByName) {
   const Scratch scratch;

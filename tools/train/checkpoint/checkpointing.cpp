@@ -149,15 +149,15 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
   // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
-  const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
+  const auto attempt = [&](const std::function<void()>& stage) {
     Failure mine;
     try {
       stage();
     } catch (const Error& e) {
-      mine = {e.what(),
-              e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has taken the directory
+      // A save reads no data that can be damaged.
+      mine = {e.what(), e.code() == ExitCode::data ? ExitCode::resource : e.code()};
     } catch (const std::exception& e) {
-      mine = {e.what(), code};
+      mine = {e.what(), ExitCode::resource};
     }
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;
@@ -167,18 +167,18 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
   // Rejects tensors that are not finite, because they must not replace the last good checkpoints.
-  attempt(ExitCode::numeric, [&] {
+  attempt([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
-  attempt(ExitCode::resource, [&] {
+  attempt([&] {
     if (world_.rank() == 0) writer.create();
   });
   std::string part;
-  attempt(ExitCode::resource, [&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
+  attempt([&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
   std::vector<std::string> parts;  // empty except on rank 0
   gather_bytes({part.begin(), part.end()}, world_, device,
                [&](int, const std::vector<uint8_t>& bytes) { parts.emplace_back(bytes.begin(), bytes.end()); });
-  attempt(ExitCode::resource, [&] {
+  attempt([&] {
     if (world_.rank() != 0) return;
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
