@@ -106,7 +106,7 @@ void Allocator::account(int64_t bytes, Category category) {
   add_locked(bytes, category);
   const int64_t own = stats_.held - accounted_;
   accounted_ += bytes;
-  hold(own);
+  if (measuring_ == Held::measured) hold(own);
 }
 
 MemoryStats Allocator::stats() const {
@@ -133,9 +133,10 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       block = it->second.back();
       it->second.pop_back();
     } else {
-      if (limit_ && held_ + size > limit_) trim_locked();
+      const auto fits = [&] { return !limit_ || held_ + accounted() + size <= limit_; };
+      if (!fits()) trim_locked();
       const auto take = [&] { return std::aligned_alloc(alignment, (size + slack + 63) / 64 * 64); };
-      if (!limit_ || held_ + size <= limit_) {
+      if (fits()) {
         block = take();
         if (!block && !cached_.empty()) {
           trim_locked();

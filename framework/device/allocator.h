@@ -39,9 +39,11 @@ class Allocator {
   void reset_peaks();
 
  protected:
+  enum class Held : uint8_t { measured, not_measured };
   enum class Live : uint8_t { listed, not_listed };
-  /// `live` tells whether largest_blocks() lists the blocks in use, which takes time for each of them.
-  explicit Allocator(Live live = Live::listed) : listing_(live) {}
+  /// If `held` is `measured`, MemoryStats::held is measured: the allocator must call hold(). `live` tells whether
+  /// largest_blocks() lists the blocks in use, which takes time for each of them.
+  explicit Allocator(Held held = Held::not_measured, Live live = Live::listed) : measuring_(held), listing_(live) {}
 
   void count(int64_t bytes, Category category);         // a negative number counts freed bytes
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
@@ -61,6 +63,7 @@ class Allocator {
       return static_cast<size_t>(s.bytes) * category_count + static_cast<size_t>(s.category);
     }
   };
+  const Held measuring_;
   const Live listing_;
   MemoryStats stats_;
   int64_t accounted_ = 0;

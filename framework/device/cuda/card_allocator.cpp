@@ -26,7 +26,8 @@ bool may_be_registered(Category category) { return category == Category::paramet
 }  // namespace
 
 CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options)
-    : options_(options),
+    : Allocator(Held::measured),
+      options_(options),
       driver_(options.ordinal),
       blocks_(std::move(blocks)),
       cleaner_(options.poison ? std::make_shared<Queue>(options.ordinal, 0) : nullptr),
