@@ -159,6 +159,18 @@ test_loads_of_experts_are_recorded_at_an_interval() {
   expect_equal "$(of_kind step never | number router_max_load | wc -l)" 6
 }
 
+# Every second layer is dense, and each stage of the pipeline has one layer with experts.
+test_loads_of_experts_have_an_empty_row_for_each_dense_layer() {
+  local shape=(model.layers=4 model.moe.every=2)
+  rows() { of_kind step "$1" | sed -nE 's/.*"expert_load":\[([^"]*)\][,}].*/\1/p' | sed -E 's/[0-9.]+(e-[0-9]+)?/n/g' | sort -u; }
+  expect 0 "$HEXAD" train tiny.yaml "${shape[@]}" run.dir=alone
+  expect_equal "$(rows alone)" "[],[n,n,n,n],[],[n,n,n,n]"
+  expect_text alone/report.html '"layers":[1,3]'
+  expect 0 ranks 2 train tiny.yaml "${shape[@]}" parallel.pp=2 run.dir=stages
+  expect_equal "$(rows stages)" "[],[n,n,n,n],[],[n,n,n,n]"
+  expect_text stages/report.html '"layers":[1,3]'
+}
+
 # All tokens choose experts 0 and 1 of rank 0, which have twice the mean load.
 test_shadowed_experts_are_counted() {
   local fixed=(parallel.ep=2 model.moe.routing=trace model.moe.trace=trace)
