@@ -60,7 +60,6 @@ struct RunState {
   std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
   std::string random_state = "null";   // JSON: the seed and the step, which suffice for counter-based random numbers
-  std::string auto_choices = "null";   // JSON: values chosen for `auto` keys; a resumed run uses the same values
   std::string layout = "null";         // JSON: the parallel layout of the run that saved, for readers
 };
 

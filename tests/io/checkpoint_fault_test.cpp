@@ -321,6 +321,19 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   expect_warned({shard(200), "is damaged: digest"});
 }
 
+TEST_F(CheckpointFaults, BadCheckpointOlderThanTheSelectedOneIsNotCalledReplaced) {
+  for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
+  fs::remove(store.path(100) + "/manifest.json");
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 300);
+  ASSERT_EQ(warnings.size(), 1u);
+  expect_warned({"bad checkpoint: " + store.path(100) + "/manifest.json: is missing"});
+  warnings.clear();
+  flip_bit(shard(300, "00000-of-00001"), 3000);  // found only by a full check
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
+  EXPECT_EQ(warnings.size(), 3u);
+  expect_warned({"using " + store.path(200) + ", the newest good checkpoint, instead"});
+}
+
 TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {
   save(store, 100, 1, device);
   flip_bit(shard(100, "00000-of-00001"), 3000);
