@@ -56,9 +56,13 @@ TEST(Documents, LongDocumentsAreCutAtPausesAndKeepEveryByte) {
 TEST(Documents, CutDoesNotSplitAUtf8Character) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xe2\x82\xac";
+  std::string joined;
   for (const std::string& piece : documents(text, {.separator = "", .longest_bytes = 16})) {
+    EXPECT_LE(piece.size(), 16u);
     EXPECT_EQ(piece.size() % 3, 0u);
+    joined += piece;
   }
+  EXPECT_EQ(joined, text);
 }
 
 TEST(Prepare, WrittenFilesMatchTheSummary) {

@@ -68,9 +68,14 @@ TEST(Fp8Wire, SendsAByteForEachValueAndOneScale) {
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {
     const auto run = [&](const char* wire) {
       ScheduledLayer layer(world, {"parallel.ep=4", wire});
-      world.take(comm::TrafficClass::ep);
+      // A rank's count of sent bytes is complete once all ranks have reached the barrier.
+      const auto sent = [&] {
+        world.barrier(layer.stream()).wait();
+        return world.take(comm::TrafficClass::ep).bytes;
+      };
+      sent();
       const std::vector<int64_t> counts = layer.run().statistics.counts;
-      return std::pair(world.take(comm::TrafficClass::ep).bytes, counts);
+      return std::pair(sent(), counts);
     };
     const auto exact = run("schedule.moe.wire=model"), rounded = run("schedule.moe.wire=fp8");
     EXPECT_EQ(exact.second, rounded.second);

@@ -173,6 +173,7 @@ TEST(LayerGraphs, CanBeSimulatedTogether) {
   const auto of_class = all.graphs(recipe.schedule.moe.settled());
   std::vector<const TaskGraph*> forward;
   for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].data());
+  ASSERT_EQ(forward.size(), 8u);
   for (const auto& timeline : simulate(forward, schedule::Rates::defaults(), rank_groups(layout, one_node(8))))
     EXPECT_GT(timeline.total(), 0);
 }
