@@ -45,6 +45,7 @@ expect_text() {
 }
 expect_no_text() {
   local file=$1 text
+  [ -f "$file" ] || failed "there is no file $file"
   shift
   for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file"; done
 }
@@ -58,7 +59,10 @@ expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
 expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
 # Expects the file to contain no control code, such as an escape sequence or a carriage return. Log files and pipes must not
 # contain any.
-expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
+expect_plain() {
+  [ -f "$1" ] || failed "there is no file $1"
+  ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"
+}
 
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
 # Expects the same loss in every step of both runs, within 1e-9 of its value.

@@ -24,6 +24,7 @@ test_every_layout_gives_the_tokens_of_one_rank() {
     set -- run --prompt "the quick" --prompt "line 3" --prompt "" --max-tokens 12 --temperature $temperature --seed 5 --json
     expect 0 "$HEXAD" generate "$@"
     alone=$(results)
+    [ -n "$alone" ] || failed 'out has no "results"'
     expect_text out '"prompt": "the quick"' '"tokens": [' '"stop": "max_tokens"'
     for keys in parallel.tp=2 "parallel.tp=2 parallel.sp=true" parallel.ep=2 parallel.pp=2; do
       # shellcheck disable=SC2086
@@ -74,6 +75,7 @@ test_ranks_use_the_checkpoint_of_rank_0() {
   cp -r run earlier
   rm -r earlier/checkpoints/step-00000006
   expect 0 ranks 2 eval run --step 4 --json
+  expect_text out '"heldout_loss": '
   loss=$(grep heldout_loss out)
   # Rank 1 finds a newer checkpoint, as if the run had saved it meanwhile.
   expect 0 pair "eval earlier --json" "eval run --json"

@@ -11,7 +11,7 @@ srun=(srun --mpi=pmix --kill-on-bad-exit=1)
 endless=(train.steps=1000000 train.log_every=100000 checkpoint.every=0)
 state_of() { scontrol show job "$1" | grep -oE 'JobState=\w+' | cut -d= -f2; }
 is() { [ "$(state_of "$1")" == "$2" ]; } # JOB STATE
-is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
+is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol show job "$1")"; }
 says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
 # Prints the names of the nodes, which are those of their network namespaces.
