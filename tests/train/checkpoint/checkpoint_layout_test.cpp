@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <filesystem>
+#include <new>
 
 #include "framework/io/checkpoint_writer.h"
 #include "parallel/comm/self_group.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/checkpoint/initial_weights.h"
 
 namespace hexad::tests {
@@ -171,6 +173,18 @@ TEST(CheckpointLayouts, LackOfMemoryForASavedTensorIsNoNumericError) {
   spare = Tensor();
   const std::string message = message_of(ExitCode::resource, [&] { run.save(); });
   EXPECT_TRUE(message.starts_with("checkpoint of step 1 was not saved: out of memory: ")) << message;
+}
+
+TEST(CheckpointLayouts, LackOfMemoryOnOneRankIsThrownByAllRanksThatOpen) {
+  const Scratch scratch;
+  save_under(two, scratch);
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const base::FileWork work;
+    if (world.rank() == 1) work.on_move([](uint64_t) { throw std::bad_alloc(); });
+    EXPECT_EQ(
+        message_of(ExitCode::resource, [&] { open_verified(scratch / "checkpoints/step-00000003", world, work); }),
+        "out of memory");
+  });
 }
 
 // Another program may write such a file.

@@ -10,6 +10,7 @@
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -53,22 +54,6 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
-}
-
-// Error of this rank in collective work, which is sent to the other ranks.
-struct Failure {
-  std::string text{};  // empty: no failure
-  ExitCode code = ExitCode::done;
-};
-
-template <class F>
-Failure attempted(F&& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return {e.what(), e.code()};
-  }
-  return {};
 }
 
 // Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
@@ -209,7 +194,12 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
     });
     say("");
   } else {
-    for (std::string folder; !(folder = say("")).empty();) attempted([&] { open(folder); });
+    for (std::string folder; !(folder = say("")).empty();) {
+      try {
+        open(folder);
+      } catch (const Error&) {  // rank 0 throws it, too, and then ends the search or opens another checkpoint
+      }
+    }
   }
   throw_first(failure, world_);
   if (say(found).empty()) return {};
