@@ -173,6 +173,29 @@ test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   expect 0 prepare 0.1 bytes --binary
 }
 
+# `expect_bytes_in_dataset FILE`: expects the ids of the dataset, whose only document is the file, to be the file's bytes.
+expect_bytes_in_dataset() {
+  local tokens
+  # The header of a dataset has 96 bytes, with the number of tokens from byte 16 on. Ids of two bytes follow.
+  tokens=$(od -An -tu8 -j16 -N8 data/train.hxd)
+  expect_equal $((tokens)) $(($(stat -c %s "$1") + 1))
+  od -An -v -tu2 -w2 -j96 -N$((2 * tokens)) data/train.hxd | tr -d ' ' >ids
+  od -An -v -tu1 -w1 "$1" | tr -d ' ' >bytes
+  head -n -1 ids | cmp -s - bytes || failed "ids and bytes differ: $(diff ids bytes | head -n 5)"
+  [ "$(tail -n 1 ids)" -ge 256 ] || failed "the last id is $(tail -n 1 ids), expected that of the end of the document"
+}
+
+test_bytes_of_texts_are_the_ids_of_the_dataset() {
+  local i
+  mkdir texts
+  printf 'caf\xc3\xa9\r\n\n  two\t \n\n' >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_bytes_in_dataset texts/a.txt
+  for i in $(seq 0 255); do printf '%b' "\\x$(printf %x "$i")"; done >texts/a.txt
+  expect 0 prepare 0 bytes --binary --force
+  expect_bytes_in_dataset texts/a.txt
+}
+
 test_jsonl_files_are_read_line_by_line() {
   mkdir texts
   printf '{"id": 1, "text": "one\\ntwo \\u00e9"}\n\n{"text": "three", "body": "four"}\r\n' >texts/a.jsonl

@@ -133,6 +133,26 @@ test_chats_are_answered_up_to_the_end_of_the_turn() {
   expect_text err "expected at most 63"
 }
 
+# Prints the text of the only result of --json, with `\n` for the end of a line.
+text_of_result() { sed -nE 's/^ *"text": "(.*)",?$/\1/p' out; }
+
+test_an_answer_ends_with_the_turn() {
+  local text i
+  mkdir texts
+  for i in $(seq 200); do printf 'user: \nassistant: \n'; done >texts/a.txt
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data train.steps=100 \
+    checkpoint.every=0 optim.schedule=constant
+  # The same ids as those of the chat below. The model goes on after the end of a line, which ends a turn of this form.
+  expect 0 "$HEXAD" generate run --prompt $'user: user\nassistant: ' --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "max_tokens"'
+  text=$(text_of_result)
+  [[ $text == *'\n'* ]] || failed "the model has not learned to end a line: $text"
+  expect 0 "$HEXAD" generate run --chat-form plain --prompt user --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "end_of_turn"'
+  expect_equal "$(text_of_result)" "${text%%'\n'*}"
+}
+
 test_questions_have_the_same_answers_on_every_layout() {
   local alone keys
   trained
