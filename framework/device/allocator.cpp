@@ -121,12 +121,19 @@ void Allocator::reset_peaks() {
   stats_.peak_held = stats_.held;
 }
 
+void Allocator::refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const {
+  base::fail(base::ExitCode::resource, memory, ": ", name_of(category), " block of ", bytes, " bytes",
+             limit ? base::cat(" does not fit under the limit of ", limit, " bytes") : "", "; in use:\n",
+             stats().table(), "largest blocks:\n", largest_blocks());
+}
+
 CachingAllocator::~CachingAllocator() { trim_locked(); }
 
 void* CachingAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   const int64_t size = block_size(bytes);
   void* block = nullptr;
+  bool within_limit = true;
   {
     std::lock_guard lock(mutex_);
     if (auto it = cached_.find(size); it != cached_.end() && !it->second.empty()) {
@@ -136,7 +143,8 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       const auto fits = [&] { return !limit_ || held_ + accounted() + size <= limit_; };
       if (!fits()) trim_locked();
       const auto take = [&] { return std::aligned_alloc(alignment, (size + slack + 63) / 64 * 64); };
-      if (fits()) {
+      within_limit = fits();
+      if (within_limit) {
         block = take();
         if (!block && !cached_.empty()) {
           trim_locked();
@@ -146,10 +154,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       if (block) held_ += size;
     }
   }
-  if (!block)
-    base::fail(base::ExitCode::resource, "out of memory: ", name_of(category), " block of ", bytes, " bytes",
-               limit_ ? base::cat(" does not fit under the limit of ", limit_, " bytes") : "", "; in use:\n",
-               stats().table(), "largest blocks:\n", largest_blocks());
+  if (!block) refuse("out of memory", bytes, category, within_limit ? 0 : limit_);
   count(bytes, category);
   if (poison_) std::memset(block, 0xff, bytes);  // a float with all bits set is NaN
   return block;

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -49,6 +50,10 @@ class Allocator {
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
   void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
+  /// Throws Error(resource) for a block that was not allocated. `memory` is "out of memory", or a longer description.
+  /// `limit` is the number of bytes that the block would exceed; 0 if the memory itself does not suffice. Must not be
+  /// called with the mutex locked.
+  [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
   mutable std::mutex mutex_;
 
  private:

@@ -20,7 +20,7 @@ class Heap;
 
 /// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches and waits
 /// for later marks throw its error.
-class Queue : public std::enable_shared_from_this<Queue> {
+class Queue {
  public:
   /// If a seed is given, every launched operation starts after a random delay.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
