@@ -30,6 +30,7 @@ test_checkpoint_of_one_device_is_continued_on_the_other() {
     checkpoint.keep=3
   rm -r handed/checkpoints/step-00000004
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 checkpoint.keep=3
+  expect_equal "$(losses whole | wc -l)" 4
   expect_equal "$(losses whole | tail -n 2)" "$(losses handed | tail -n 2)"
 }
 

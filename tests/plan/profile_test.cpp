@@ -43,8 +43,10 @@ TEST(MeasuredGroups, NodesInterleavedByTheLauncherAreFound) {
   comm::with_ranks(
       4,
       [](const ProcessGroup& world) {
-        for (const MeasuredGroup& g : measured_groups(world))
-          EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
+        const auto groups = measured_groups(world);
+        for (const GroupKind kind : {GroupKind::intra, GroupKind::inter})
+          EXPECT_GT(std::ranges::count(groups, kind, &MeasuredGroup::kind), 0);
+        for (const MeasuredGroup& g : groups) EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
       },
       nodes);
 }
