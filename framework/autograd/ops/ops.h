@@ -1,5 +1,5 @@
 // Declarations of all differentiable ops. Each op is implemented in the file named in its section. Shapes use the
-// legend of kernel_table.h.
+// legend of kernel_operands.h.
 #pragma once
 
 #include <optional>
