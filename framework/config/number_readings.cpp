@@ -13,7 +13,7 @@ using base::cat;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// True if the commas of `whole` separate groups of digits: "1,000", or "10,00,000" as written in India.
+/// True if `whole`, which has commas, consists of groups of digits: "1,000", or "10,00,000" as written in India.
 bool has_groups(std::string_view whole) {
   if (whole.starts_with('0')) return false;
   bool first = true;
@@ -58,7 +58,7 @@ std::vector<std::string> unsigned_readings(std::string_view text) {
   if (commas == 0) return {accepted(plain)};
   std::vector<std::string> readings;
   const std::string_view whole = std::string_view(plain).substr(0, plain.find_first_of(".eE"));
-  if (has_groups(whole)) {
+  if (std::ranges::count(whole, ',') == commas && has_groups(whole)) {
     std::string joined = plain;
     std::erase(joined, ',');
     readings.push_back(accepted(std::move(joined)));

@@ -95,6 +95,8 @@ TEST(Fault30, SuggestedNumbersKeepTheSignAndTheDecimalComma) {
   EXPECT_EQ(real("-0x10"), "; write -16");
   EXPECT_EQ(real("+-5"), "");
   EXPECT_EQ(real("1,5,3"), "");
+  EXPECT_EQ(real("100.5,3"), "") << "a comma after the point separates no groups";
+  EXPECT_EQ(real("100e5,3"), "");
 }
 
 TEST(Fault30, ValuesOutOfRangeAreRefused) {
