@@ -1,7 +1,6 @@
 #include "tools/train/checkpoint/checkpointing.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "framework/base/enum_names.h"
 #include "framework/base/name_pattern.h"
@@ -135,15 +134,8 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   io::CheckpointWriter writer(store_, progress.step);
   // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
   const auto attempt = [&](const std::function<void()>& stage) {
-    Failure mine;
-    try {
-      stage();
-    } catch (const Error& e) {
-      // A save reads no data that can be damaged.
-      mine = {e.what(), e.code() == ExitCode::data ? ExitCode::resource : e.code()};
-    } catch (const std::exception& e) {
-      mine = {e.what(), ExitCode::resource};
-    }
+    Failure mine = attempted(stage);
+    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;  // a save reads no data that can be damaged
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;
     if (world_.rank() == 0) writer.discard();
