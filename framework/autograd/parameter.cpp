@@ -72,9 +72,10 @@ class Source {
 
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
-    require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
-            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim,
-            "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ", spec.global_shape.rank() - 1);
+    require(s.parts > 0 && 0 <= s.index && s.index < s.parts && 0 <= s.dim && s.dim < spec.global_shape.rank(),
+            "[parameter] ", spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ",
+            s.dim, "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ",
+            spec.global_shape.rank() - 1);
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
@@ -109,6 +110,8 @@ HeldWeight Parameter::hold(Stream& stream) {
 void Parameter::initialize(uint64_t seed) {
   if (!device_.has_memory()) return void(local());
   const Source source(seed, spec_);
+  // Values are rounded to f32 for every dtype. An f64 run therefore starts from exactly the weights of an f32 run.
+  const auto value = static_cast<float>(spec_.init.value);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
@@ -116,11 +119,10 @@ void Parameter::initialize(uint64_t seed) {
         on_host ? 0 : static_cast<size_t>(shape_.numel()));  // values to upload; empty if the host can write to local()
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
-      std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
+      std::fill_n(out, shape_.numel(), T(static_cast<A>(value)));
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Normal values are drawn as f32 for every dtype. In an f64 run, they are therefore exactly those of an f32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
@@ -129,8 +131,7 @@ void Parameter::initialize(uint64_t seed) {
           const size_t n = std::min(piece, count - at);
           source.normals({values.data(), n}, global + at);
           for (size_t i = 0; i < n; ++i)
-            out[local + at + static_cast<int64_t>(i)] =
-                T(static_cast<A>(values[i] * static_cast<float>(spec_.init.value)));
+            out[local + at + static_cast<int64_t>(i)] = T(static_cast<A>(values[i] * value));
         }
       });
     };

@@ -34,6 +34,9 @@ struct DocumentSplit {
   int64_t longest_bytes = 65536;
 };
 
+/// Returns the limit of --split-bytes for messages: "2000 now", or "no limit now".
+std::string present_limit(const DocumentSplit& split);
+
 /// Minimum of --split-bytes, other than 0.
 inline constexpr int64_t least_split_bytes = 16;
 

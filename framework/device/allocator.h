@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -39,14 +40,20 @@ class Allocator {
   void reset_peaks();
 
  protected:
+  enum class Held : uint8_t { measured, not_measured };
   enum class Live : uint8_t { listed, not_listed };
-  /// `live` tells whether largest_blocks() lists the blocks in use, which takes time for each of them.
-  explicit Allocator(Live live = Live::listed) : listing_(live) {}
+  /// If `held` is `measured`, MemoryStats::held is measured: the allocator must call hold(). `live` tells whether
+  /// largest_blocks() lists the blocks in use, which takes time for each of them.
+  explicit Allocator(Held held = Held::not_measured, Live live = Live::listed) : measuring_(held), listing_(live) {}
 
   void count(int64_t bytes, Category category);         // a negative number counts freed bytes
   void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
   void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
   int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
+  /// Throws Error(resource) for a block that was not allocated. `memory` is "out of memory", or a longer description.
+  /// `limit` is the number of bytes that the block would exceed; 0 if the memory itself does not suffice. Must not be
+  /// called with the mutex locked.
+  [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
   mutable std::mutex mutex_;
 
  private:
@@ -61,6 +68,7 @@ class Allocator {
       return static_cast<size_t>(s.bytes) * category_count + static_cast<size_t>(s.category);
     }
   };
+  const Held measuring_;
   const Live listing_;
   MemoryStats stats_;
   int64_t accounted_ = 0;

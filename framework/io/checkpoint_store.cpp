@@ -91,6 +91,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
       if (!fs::exists(path(step), gone) && !gone) continue;
       if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
       scan.problems.push_back(error.what());
+      scan.newest_bad = step;
     }
   }
   // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
@@ -121,16 +122,18 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
   }
   Scan found = scan(Check::quick);
   check_hint(!found.good.empty() || !found.problems.empty());
+  bool skipped = false;  // true if a newer checkpoint than the current one is damaged
   for (Checkpoint& checkpoint : found.good) {
     try {
       verify(checkpoint);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
       found.problems.push_back(error.what());
+      skipped = true;
       continue;
     }
     for (const std::string& problem : found.problems) options_.warn(cat("bad checkpoint: ", problem));
-    if (!found.problems.empty()) {
+    if (skipped || found.newest_bad > checkpoint.step()) {
       options_.warn(cat("using ", checkpoint.folder(), ", the newest good checkpoint, instead"));
     }
     return std::move(checkpoint);

@@ -45,10 +45,10 @@ class CheckpointStore {
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
-  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, and about a `latest`
-  /// that is missing, unreadable, or does not name an existing checkpoint. Throws Error(data) if the requested
-  /// checkpoint is missing or bad. With `auto`, throws Error(data) if all checkpoints are bad, because only the user
-  /// may decide to start over.
+  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, about the selection
+  /// if a newer checkpoint is bad, and about a `latest` that is missing, unreadable, or does not name an existing
+  /// checkpoint. Throws Error(data) if the requested checkpoint is missing or bad. With `auto`, throws Error(data) if
+  /// all checkpoints are bad, because only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
   /// Like find(resume, Check::quick), but a checkpoint is good only if `verify` also does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
@@ -87,7 +87,8 @@ class CheckpointStore {
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
-    std::vector<std::string> problems;  // one message for each bad checkpoint
+    std::vector<std::string> problems;  // one message for each bad checkpoint, which names the file and the tensor
+    int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
   /// Opens all checkpoints. A checkpoint that is removed during the call is neither good nor bad. Throws Error(data) if
   /// the folder cannot be listed.

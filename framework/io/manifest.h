@@ -62,7 +62,6 @@ struct RunState {
   std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
   std::string random_state = "null";   // JSON: skipped steps and the chosen schedule; random numbers need no state
-  std::string auto_choices = "null";   // JSON: preserved but not used by this program
   std::string layout = "null";         // JSON: the parallel layout of the run that saved, for people
 };
 

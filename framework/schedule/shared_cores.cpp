@@ -7,12 +7,11 @@
 
 namespace hexad::schedule {
 
-bool SharedCores::shared() const { return cores < std::max(ranks, measured_ranks) * threads; }
+bool SharedCores::shared(double needed) const { return cores < std::max(ranks, measured_together()) * needed; }
 
 double SharedCores::speed(double own, double mean) const {
   const auto share = [this](double needed) { return std::min(1.0, cores / needed); };
-  const int together = by == MeasuredBy::all_ranks ? measured_ranks : 1;
-  return share(ranks * mean) / share(together * own);
+  return share(ranks * mean) / share(measured_together() * own);
 }
 
 void SharedCores::check() const {
@@ -32,7 +31,7 @@ std::optional<CoreSharing> sharing_of(const std::optional<SharedCores>& cores, s
   for (const int node : nodes)
     if (node != CoreSharing::no_node)
       of_job.ranks = std::max(of_job.ranks, static_cast<int>(std::ranges::count(nodes, node)));
-  if (!of_job.shared()) return {};
+  if (!of_job.shared(needs.most)) return {};
   return CoreSharing{
       .node = std::move(nodes), .needed = needs.cores, .speed = [of_job, needs](int queue, size_t active, double mean) {
         return needs.local(queue) ? of_job.speed(needs.cores(active), mean) : 1.0;

@@ -30,19 +30,23 @@ struct SharedCores {
   double waiting = 0;      // cores that a rank needs while it neither computes nor copies, from 0 to 1
   MeasuredBy by = MeasuredBy::all_ranks;
 
-  /// True if the kernels of a node's ranks have more threads than there are cores, in the simulated job or during the
-  /// measurement.
-  bool shared() const;
+  /// True if ranks that need up to `needed` cores each may need more cores than there are, in the simulated job or
+  /// during the measurement.
+  bool shared(double needed) const;
   /// Returns the speed of a rank that needs `own` cores, relative to its speed during the measurement, while the ranks
   /// of its node need `mean` cores on average.
   double speed(double own, double mean) const;
   /// Throws base::Error(usage) if a member is out of range.
   void check() const;
+
+ private:
+  int measured_together() const { return by == MeasuredBy::all_ranks ? measured_ranks : 1; }
 };
 
 /// Needs of a set of queues that simulates one rank.
 struct CoreNeeds {
   std::function<double(size_t active)> cores;  // cores that a rank with these active queues needs
+  double most;                                 // largest result of `cores` that occurs
   std::function<bool(int queue)> local;  // true for a queue of computations or copies, whose speed depends on cores
 };
 

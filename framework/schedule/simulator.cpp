@@ -61,6 +61,10 @@ int capped_threads(std::span<const TaskGraph* const> graphs, int threads) {
 CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& cores, Drive drive) {
   const auto has = [](size_t active, int queue) { return (active >> queue & 1) != 0; };
   constexpr int compute = static_cast<int>(Lane::compute), copy = static_cast<int>(Lane::copy);
+  const auto copies = [](const Task& task) { return queue_of(task.spec) == copy; };
+  const bool beside = drive != Drive::caller && std::ranges::any_of(graphs, [&](const TaskGraph* graph) {
+                        return std::ranges::any_of(graph->tasks(), copies);
+                      });
   return {.cores =
               [=, capped = capped_threads(graphs, cores.threads),
                copying = drive == Drive::caller ? cores.threads : 1](size_t active) {
@@ -68,6 +72,7 @@ CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& 
                                    (has(active, capped_queue) ? capped : 0) + (has(active, copy) ? copying : 0);
                 return needed > 0 ? static_cast<double>(needed) : cores.waiting;
               },
+          .most = static_cast<double>(cores.threads + (beside ? 1 : 0)),
           .local = [](int queue) { return queue == compute || queue == copy || queue == capped_queue; }};
 }
 

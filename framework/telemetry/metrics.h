@@ -61,8 +61,8 @@ struct StepMetrics {
                                       // recomputation
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
   double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
-  /// Peak bytes by allocation category, of all categories ("total"), and of memory obtained from the device's driver
-  /// ("held"). Each is the maximum over ranks.
+  /// Bytes by allocation category, each on the rank with the highest peak. "total" is the peak of the sum without
+  /// "offload". "held" is the memory that the allocator holds, used or unused, and is absent if it is not measured.
   std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;
@@ -75,8 +75,8 @@ struct StepMetrics {
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets
-  /// [layer][expert]: fraction of the layer's token-expert pairs. Each row sums to 1. If dense layers have rows, these
-  /// rows are empty. The whole table is empty in steps that train.router_every skips.
+  /// [block][expert]: fraction of the layer's token-expert pairs, prediction blocks last. Each row sums to 1; the row
+  /// of a block without experts is empty. The whole table is empty in steps that train.router_every skips.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
   std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule

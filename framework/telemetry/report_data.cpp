@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -78,6 +79,37 @@ Json memory_columns(const Table& table) {
       return it == s.memory_peak_bytes.end() ? 0 : it->second;
     });
   }
+  return out;
+}
+
+/// Appearance of one kind of memory in the chart.
+struct MemoryKind {
+  std::string_view name, colour;
+  bool stacked;  // true if it is part of the memory in use
+};
+
+// The order is fixed. A kind therefore has the same colour and position in every run.
+constexpr std::array<MemoryKind, 9> memory_kinds{{{"parameter", "series-1", true},
+                                                  {"gradient", "series-2", true},
+                                                  {"optimizer", "series-3", true},
+                                                  {"activation", "series-4", true},
+                                                  {"temporary", "series-5", true},
+                                                  {"communication", "series-6", true},
+                                                  {"connection", "series-7", true},
+                                                  {"offload", "series-8", false},
+                                                  {"held", "ink", false}}};
+
+/// Omits the total, which is about the height of the stack.
+Json memory_chart(const Table& table) {
+  Json out = Json::array();
+  const auto add = [&](std::string_view name, std::string_view colour, bool stacked) {
+    out.push_back({{"name", name}, {"colour", colour}, {"stacked", stacked}});
+  };
+  std::set<std::string> measured = names(table.steps, &StepMetrics::memory_peak_bytes);
+  measured.erase("total");
+  for (const MemoryKind& kind : memory_kinds)
+    if (measured.erase(std::string(kind.name))) add(kind.name, kind.colour, kind.stacked);
+  for (const std::string& name : measured) add(name, "muted", true);
   return out;
 }
 
@@ -219,6 +251,7 @@ std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps,
   for (size_t i = 0; i < steps.size(); ++i)
     if (!steps[i].expert_load.empty()) with_load.push_back(i);
   if (with_load.size() <= count) return with_load;
+  if (count == 1) return {with_load.back()};
   std::vector<size_t> chosen;
   for (size_t i = 0; i < count; ++i) chosen.push_back(with_load[i * (with_load.size() - 1) / (count - 1)]);
   return chosen;
@@ -245,6 +278,7 @@ std::string report_data(const MetricsHistory& history) {
                   {"router_max_load", table.numbers(&StepMetrics::router_max_load)},
                   {"dropped_fraction", table.numbers(&StepMetrics::dropped_fraction)},
                   {"memory", memory_columns(table)},
+                  {"memory_chart", memory_chart(table)},
                   {"comm", comm_columns(table)},
                   {"experts", expert_data(table)},
                   {"heldout", heldout_data(history, seconds)}};

@@ -14,14 +14,15 @@ namespace hexad::telemetry {
 /// the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
-/// Returns the indices of at most `count` (at least 2) steps with expert loads, evenly spaced among these steps. The
-/// first and the last such step are included.
+/// Returns the indices of at most `count` steps with expert loads, evenly spaced, including the first and the last such
+/// step. A `count` of 1 gives the last one.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Returns the columns of the charts as a JSON object. Values that are not finite and missing losses become null.
-/// Missing memory categories and classes of traffic become 0. The held-out loss has one curve for each text. '<' is
-/// written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in ascending
-/// order.
+/// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
+/// null. `memory_chart` has the name and colour, a variable of report.css, of each column of `memory` that the chart
+/// shows; a column that is not stacked is no part of the memory in use. The held-out loss has one curve for each text.
+/// '<' is written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in
+/// ascending order.
 std::string report_data(const MetricsHistory& history);
 
 /// Returns `text` as a JSON string that may be put into a <script> element.

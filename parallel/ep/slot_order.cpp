@@ -1,5 +1,7 @@
 #include "parallel/ep/slot_order.h"
 
+#include <algorithm>
+
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/ep/padded_order.h"
@@ -33,6 +35,17 @@ void check_ids(const Tensor& known, const Ordering& o) {
   for (int64_t i = 0; i < known.numel(); ++i)
     require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i],
             ", expected at least -1 and less than ", o.experts);
+}
+
+// Throws an error if a token names an expert twice. `known` are valid ids on the host.
+void check_distinct(const Tensor& known) {
+  const int64_t top_k = known.dim(1);
+  const int32_t* id = known.data<int32_t>();
+  for (int64_t i = 0; i < known.numel(); ++i) {
+    const int32_t* token = id + i / top_k * top_k;
+    require(id[i] < 0 || std::find(token, id + i, id[i]) == id + i, "[ep] token ", i / top_k, " names expert ", id[i],
+            " twice, expected different experts");
+  }
 }
 
 // Sorted slots of several ranks, on the device of their ids.
@@ -113,6 +126,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     const HostRead read = read_to_host("routing: ids", ids, stream);
     const Tensor& known = read.tensor();
     check_ids(known, o);
+    if (o.capacity > 0) check_distinct(known);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
       const Tensor part = known.slice(0, q * share, (q + 1) * share);
@@ -135,6 +149,7 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }
+  if (ids.device().on_host()) check_distinct(ids);
   return orders;
 }
 

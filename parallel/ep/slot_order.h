@@ -91,11 +91,13 @@ struct Ordering {
 
 /// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the experts
 /// of each token: first the rows of the first rank's tokens, then those of the next rank. Each rank has the same number
-/// of tokens. Each id is in [0, experts), or -1 for a dropped slot. `stream` must be the compute lane.
+/// of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are distinct. `stream`
+/// must be the compute lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
 /// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
-/// Error(communication) if `senders` is set, otherwise std::logic_error.
+/// Error(communication) if `senders` is set, otherwise std::logic_error. An expert that a token names twice throws
+/// std::logic_error if the host reads the ids or has them in its memory.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

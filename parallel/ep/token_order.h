@@ -6,8 +6,7 @@
 namespace hexad::ep {
 
 /// Returns the slot order of one rank for RowOf::token. The ids must be on the host and valid. The tensors of the
-/// result are on the host. Throws std::logic_error if a token has more slots for a rank than the rank has experts,
-/// because an expert is then listed twice.
+/// result are on the host. Throws std::logic_error if a token names an expert twice.
 SlotOrder order_tokens(const Tensor& ids, const Ordering& ordering, int rank);
 
 }  // namespace hexad::ep

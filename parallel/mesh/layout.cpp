@@ -37,8 +37,13 @@ template <class... Parts>
   throw IllegalLayout(cat("parallel.", name), cat(value), cat(reason...));
 }
 
-void require_positive(const char* name, int value, int least) {
-  if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
+void require_positive(const char* name, int value) {
+  if (value < 1) refuse(name, value, "must be at least 1");
+}
+
+// `zero` is the meaning of 0.
+void require_not_negative(const char* name, int value, const char* zero) {
+  if (value < 0) refuse(name, value, "must be at least 1, or 0 (", zero, ")");
 }
 
 // Returns the axis that replaces `axis` in `view`; nullopt if the view has no such axis.
@@ -97,12 +102,12 @@ AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
 }  // namespace
 
 Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansion) {
-  require_positive("pp", s.pp, 1);
-  require_positive("cp", s.cp, 1);
-  require_positive("tp", s.tp, 1);
-  require_positive("ep", s.ep, 1);
-  require_positive("dp", s.dp, 0);
-  require_positive("etp", s.etp, 0);
+  require_positive("pp", s.pp);
+  require_positive("cp", s.cp);
+  require_positive("tp", s.tp);
+  require_positive("ep", s.ep);
+  require_not_negative("dp", s.dp, "computed from the number of ranks");
+  require_not_negative("etp", s.etp, "equal to tp");
   const int64_t fixed = int64_t{s.pp} * s.cp * s.tp;
   const std::string axes = cat("pp ", s.pp, " x cp ", s.cp, " x tp ", s.tp);
   if (fixed > world || world % fixed != 0)

@@ -289,5 +289,22 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
   EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0; expected at least 1");
 }
 
+TEST(CrossEntropyLoss, ErrorNamesShapeAndDtypeOfTheBias) {
+  Lab lab;
+  Parameter &w = lab.parameter({6, 3}), &bias = lab.parameter({6}, Dtype::f32), &longer = lab.parameter({7});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto message = [&](Parameter& with) -> std::string {
+    try {
+      linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3})), w, lab.values<int32_t>({1, 2}), {.bias = &with});
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(bias), "[cross_entropy] the bias is [6] f32, expected [6] f64");
+  EXPECT_EQ(message(longer), "[cross_entropy] the bias is [7] f64, expected [6] f64");
+}
+
 }  // namespace
 }  // namespace hexad::tests

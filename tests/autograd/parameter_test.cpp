@@ -169,6 +169,16 @@ TEST(Parameter, ConstantFillsEveryElement) {
   EXPECT_EQ(values_of(p.local()), (std::vector<double>{1, 1, 1}));
 }
 
+TEST(Parameter, ConstantsOfF64AreThoseOfF32) {
+  Lab lab;
+  Parameter::Spec s = spec("gain", {2});
+  s.init = {Init::Kind::constant, 0.1};
+  s.dtype = Dtype::f64;
+  Parameter p(s, lab.context);
+  p.initialize(seed);
+  EXPECT_EQ(values_of(p.local()), std::vector<double>(2, static_cast<double>(0.1F)));
+}
+
 TEST(Parameter, IsAccountedByCategory) {
   Lab lab;
   const auto p = made(lab, "w");
@@ -244,6 +254,11 @@ TEST(Parameter, ErrorsNameTheParameter) {
         made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
       }),
       "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
+  EXPECT_EQ(
+      message_of([&] {
+        made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
+      }),
+      "[parameter] w [4, 6, 8]: piece 0 of 2 of dimension -1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 

@@ -46,6 +46,7 @@ expect_text() {
 }
 expect_no_text() {
   local file=$1 text
+  [ -f "$file" ] || failed "there is no file $file"
   shift
   for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file, expected it not to be there"; done
 }
@@ -61,6 +62,7 @@ expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists, expected nothing there
 # Expects the file to contain no control code except tabs and newlines. Files and pipes must not get escape sequences or
 # carriage returns.
 expect_plain() {
+  [ -f "$1" ] || failed "there is no file $1, expected one"
   ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1, expected none: $(cat -v "$1")"
 }
 

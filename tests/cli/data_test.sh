@@ -121,8 +121,8 @@ test_run_keeps_the_order_of_its_data() {
   expect_text run/recipe.yaml "shuffle: documents"
   expect 0 train run.dir=other optim.schedule=constant
   expect_text other/recipe.yaml "shuffle: sequences"
-  ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
-    failed "both orders of data give the same weights, expected different ones"
+  cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors
+  [ $? -eq 1 ] || failed "both orders of data give the same weights, or a file is missing"
 }
 
 test_changed_packing_is_reported() {
@@ -171,6 +171,29 @@ test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   expect_text err "texts/zero.txt: is not text: byte 3 is 0xe9, which is not UTF-8"
   expect_nothing_at data/train.hxd
   expect 0 prepare 0.1 bytes --binary
+}
+
+# `expect_bytes_in_dataset FILE`: expects the ids of the dataset, whose only document is the file, to be the file's bytes.
+expect_bytes_in_dataset() {
+  local tokens
+  # The header of a dataset has 96 bytes, with the number of tokens from byte 16 on. Ids of two bytes follow.
+  tokens=$(od -An -tu8 -j16 -N8 data/train.hxd)
+  expect_equal $((tokens)) $(($(stat -c %s "$1") + 1))
+  od -An -v -tu2 -w2 -j96 -N$((2 * tokens)) data/train.hxd | tr -d ' ' >ids
+  od -An -v -tu1 -w1 "$1" | tr -d ' ' >bytes
+  head -n -1 ids | cmp -s - bytes || failed "ids and bytes differ: $(diff ids bytes | head -n 5)"
+  [ "$(tail -n 1 ids)" -ge 256 ] || failed "the last id is $(tail -n 1 ids), expected that of the end of the document"
+}
+
+test_bytes_of_texts_are_the_ids_of_the_dataset() {
+  local i
+  mkdir texts
+  printf 'caf\xc3\xa9\r\n\n  two\t \n\n' >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_bytes_in_dataset texts/a.txt
+  for i in $(seq 0 255); do printf '%b' "\\x$(printf %x "$i")"; done >texts/a.txt
+  expect 0 prepare 0 bytes --binary --force
+  expect_bytes_in_dataset texts/a.txt
 }
 
 test_jsonl_files_are_read_line_by_line() {

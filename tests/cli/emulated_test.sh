@@ -30,6 +30,7 @@ test_checkpoint_of_the_emulated_device_is_continued_on_the_cpu() {
     checkpoint.keep=3
   rm -r handed/checkpoints/step-00000004
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 checkpoint.keep=3
+  expect_equal "$(losses whole | wc -l)" 4
   expect_equal "$(losses whole | tail -n 2)" "$(losses handed | tail -n 2)"
 }
 
@@ -52,8 +53,11 @@ test_environments_device_overrides_the_recipes_device() {
 }
 
 test_wrong_seed_is_named() {
-  HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=soon expect 2 "$HEXAD" train tiny.yaml
-  expect_text err "HEXAD_EMULATED_JITTER is 'soon', expected a seed"
+  local seed
+  for seed in soon -1 ' 1' 1x 18446744073709551616 ''; do
+    HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=$seed expect 2 "$HEXAD" train tiny.yaml
+    expect_text err "HEXAD_EMULATED_JITTER is '$seed', expected a seed, a number from 0 to 18446744073709551615"
+  done
 }
 
 run_tests "$@"

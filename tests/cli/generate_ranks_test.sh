@@ -27,6 +27,7 @@ test_layouts_give_the_tokens_of_one_rank() {
     set -- run --prompt "the quick" --prompt "line 3" --prompt "" --max-tokens 12 --temperature $temperature --seed 5 --json
     expect 0 "$HEXAD" generate "$@"
     alone=$(results)
+    [ -n "$alone" ] || failed 'out has no "results"'
     expect_text out '"prompt": "the quick"' '"tokens": [' '"stop": "max_tokens"'
     for keys in parallel.tp=2 "parallel.tp=2 parallel.sp=true" parallel.ep=2 parallel.pp=2; do
       # shellcheck disable=SC2086
@@ -77,6 +78,7 @@ test_ranks_use_the_checkpoint_of_rank_0() {
   cp -r run earlier
   rm -r earlier/checkpoints/step-00000006
   expect 0 ranks 2 eval run --step 4 --json
+  expect_text out '"heldout_loss": '
   loss=$(grep heldout_loss out)
   # Rank 1 finds a newer checkpoint, as if the run had saved it meanwhile.
   expect 0 pair "eval earlier --json" "eval run --json"
@@ -132,6 +134,26 @@ test_answers_to_chats_omit_the_conversation() {
   expect_text err "--chat-form gemma has user, assistant"
   expect 2 "$HEXAD" generate run --chat-form plain --prompt "$(seq -s ' ' 100)"
   expect_text err "expected at most 63"
+}
+
+# Prints the text of the only result of --json, with `\n` for the end of a line.
+text_of_result() { sed -nE 's/^ *"text": "(.*)",?$/\1/p' out; }
+
+test_an_answer_ends_with_the_turn() {
+  local text i
+  mkdir texts
+  for i in $(seq 200); do printf 'user: \nassistant: \n'; done >texts/a.txt
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data train.steps=100 \
+    checkpoint.every=0 optim.schedule=constant
+  # The same ids as those of the chat below. The model goes on after the end of a line, which ends a turn of this form.
+  expect 0 "$HEXAD" generate run --prompt $'user: user\nassistant: ' --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "max_tokens"'
+  text=$(text_of_result)
+  [[ $text == *'\n'* ]] || failed "the model has not learned to end a line: $text"
+  expect 0 "$HEXAD" generate run --chat-form plain --prompt user --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "end_of_turn"'
+  expect_equal "$(text_of_result)" "${text%%'\n'*}"
 }
 
 test_questions_have_the_same_answers_on_one_rank_and_on_layouts_of_two() {

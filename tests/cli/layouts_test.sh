@@ -61,6 +61,7 @@ test_held_out_loss_does_not_depend_on_the_ranks() {
   expect 0 ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 parallel.ep=2
   expect 0 "$HEXAD" eval run
   alone=$(sed -n 1p out)
+  [[ $alone == *"held-out loss "*" nats per token"* ]] || failed "the first line has no held-out loss: $alone"
   expect 0 ranks 2 eval run
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 0 ranks 4 eval run parallel.ep=4

@@ -56,7 +56,7 @@ test_several_testbeds_can_run_at_the_same_time() {
 }
 
 # `gone PROCESS`: true if no network namespace of this emulation exists.
-gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
+gone() { [ -z "$(ip netns list 2>/dev/null | grep "^hx$1")" ]; }
 
 # `ends_after SIGNAL`: expects the signal to end the script and everything that it started.
 ends_after() {

@@ -180,6 +180,21 @@ test_a_failed_point_is_named() {
   expect_text out 'ranks-1_lr-0.01' 'failed: exit code' results/ranks-1_lr-0.01/repeat-1.txt
 }
 
+test_other_runs_follow_a_failed_run_which_alone_runs_again() {
+  make_experiment
+  # A launcher whose first run fails.
+  cat >start <<'S'
+if mkdir started 2>/dev/null; then echo "the first run fails"; exit 3; fi
+exec "$@"
+S
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 3: the first run fails'
+  expect_equal "$(states failed)" 1
+  expect_equal "$(states finished)" 3
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
+}
+
 test_submit_writes_array_scripts_within_the_node_hours() {
   make_experiment 'ranks_per_node: 1' 'minutes: 5'
   expect 0 "$HEXAD" scale e.yaml --submit

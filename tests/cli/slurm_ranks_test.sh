@@ -12,7 +12,7 @@ endless=(train.steps=1000000 train.log_every=100000 checkpoint.every=0)
 state_of() { scontrol show job "$1" | grep -oE 'JobState=\w+' | cut -d= -f2; }
 # `is JOB STATE`: true if the job has this state.
 is() { [ "$(state_of "$1")" == "$2" ]; }
-is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
+is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol show job "$1")"; }
 # `says FILE TEXT`: true if the file contains the text.
 says() { grep -qF -- "$2" "$1" 2>/dev/null; }
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }

@@ -70,10 +70,22 @@ test_ranks_that_gather_weights_show_their_waits() {
   expect_text trace.json '"name":"wait: dp all_gather of '
 }
 
-test_trace_shows_the_injected_slowness_of_a_rank() {
-  HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
+# `long_waits RANK MILLISECONDS`: prints the number of waits of the rank's thread that take at least this long.
+long_waits() {
+  awk -v rank="$1" -v ms="$2" '
+    function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
+    /"ph":"X"/ && /"name":"wait: / && field("pid") + 0 == rank + 0 && field("dur") + 0 >= 1000 * ms { ++n }
+    END { print n + 0 }' trace.json
+}
+
+test_trace_shows_the_wait_for_a_slow_rank() {
+  local waits
+  HEXAD_FAULT=slow@1,1,60 traced 2 parallel.pp=2
   expect_covered 2
   expect_text trace.json '"name":"injected slowness"'
+  # Rank 1 begins each of the nine steps 60 ms late. Rank 0 computes for a part of this time.
+  waits=$(long_waits 0 30)
+  [ "$waits" -ge 5 ] || failed "rank 0 waits for at least 30 ms in $waits places, expected one in most of the nine steps"
 }
 
 run_tests "$@"

@@ -27,7 +27,7 @@ test_signal_ends_all_processes_and_removes_the_nodes() {
   "$nodes" --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" &
   local emulation=$!
   wait_until has_lines ranks 2
-  ip netns list | grep -q "^hx$emulation" || failed "the testbed of process $emulation has no network namespace"
+  [ -n "$(ip netns list | grep "^hx$emulation")" ] || failed "the testbed of process $emulation has no network namespace"
   kill -TERM $emulation
   wait $emulation
   expect_equal $? 143

@@ -87,7 +87,8 @@ test_unknown_instruction_set_is_refused() {
 }
 
 test_feature_missing_from_the_build_is_an_error_of_the_recipe() {
-  "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
+  expect 0 "$HEXAD" env
+  grep -q "^cuda  *none: .*built without CUDA" out || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
   expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" train tiny.yaml

@@ -162,7 +162,9 @@ TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
     EXPECT_EQ(e.code(), ExitCode::communication);
     EXPECT_EQ(without_places(e.what()),
               "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not arrived; to "
-              "blame: rank 3 waits for no other rank: it computes, or hangs in its own code");
+              "blame: rank 3 waits for no other rank: it computes, or hangs in its own code; expected the rank to join "
+              "the operation; check its log and the stack of its process; if it computes, increase "
+              "distributed.watchdog_seconds");
   }
 }
 

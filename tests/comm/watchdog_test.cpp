@@ -118,7 +118,7 @@ TEST(Watchdog, ActiveFileWorkAtTheEndOfAChainIsNoHang) { EXPECT_EQ(end_of_file_w
 
 TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   const std::string text = end_of_file_work(false);
-  EXPECT_NE(text.find("; to blame: rank 2 its file work has made no progress for 0."), std::string::npos) << text;
+  EXPECT_NE(text.find("; to blame: rank 2 has made no progress in its file work for 0."), std::string::npos) << text;
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes done"), std::string::npos) << text;
 }
 

@@ -53,6 +53,20 @@ TEST(CardAllocator, ReusesMemoryAndReportsItsLimit) {
   EXPECT_EQ(allocator.stats().total, 0);
 }
 
+TEST(CardAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
+  CardAllocator allocator(std::make_shared<Blocks>(), options(256 * mib));
+  const int64_t whole = cuda_double::capacity();
+  cuda_double::set_capacity(cuda_double::in_use(0) + 16 * mib);
+  std::string text;
+  try {
+    static_cast<void>(allocator.allocate(64 * mib, Category::activation));
+  } catch (const base::Error& e) {
+    text = e.what();
+  }
+  cuda_double::set_capacity(whole);
+  EXPECT_TRUE(text.starts_with("out of memory of the card: activation block of 67108864 bytes; in use:\n")) << text;
+}
+
 TEST(CardAllocator, MemoryFreedInOneSegmentServesAnother) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   void* p = allocator.allocate(60 * mib, Category::temporary);

@@ -8,6 +8,7 @@
 #include "framework/kernels/cuda/products/plan_cache.h"
 #include "framework/kernels/kernel_table.h"
 #include "tests/support/cuda_double/blas_lt.h"
+#include "tests/support/cuda_double/device.h"
 
 namespace hexad::kernels::cuda {
 
@@ -42,6 +43,21 @@ TEST(DenseProducts, LeaveReservedMultiprocessorsToCommunication) {
     EXPECT_EQ(cuda_double::last_multiprocessors(), left) << reserve;
     EXPECT_EQ(multiprocessors(context), left) << reserve;
   }
+}
+
+TEST(DenseProducts, TakeAnEvenNumberBesideAReserveOfAnOddCard) {
+  const cuda_double::Multiprocessors odd(133);
+  for (const auto& [reserve, left] : {std::pair{1, 132}, {2, 130}, {3, 130}, {131, 2}}) {
+    device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
+    multiply(context);
+    EXPECT_EQ(device::cuda::cuda_stream(context.compute()).card().reserved(), 133 - left) << reserve;
+    EXPECT_EQ(cuda_double::last_multiprocessors(), left) << reserve;
+    EXPECT_EQ(multiprocessors(context), left) << reserve;
+  }
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  multiply(context);
+  EXPECT_EQ(cuda_double::last_multiprocessors(), 0);
+  EXPECT_EQ(multiprocessors(context), 133) << "without a reserve, products take all multiprocessors";
 }
 
 TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/data/data_folder.h"
+#include "tests/support/file_permissions.h"
 
 namespace hexad::data {
 
@@ -231,7 +232,7 @@ TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
 }
 
 TEST_F(Inputs, UnlistableFolderIsNamed) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may list everything";
+  const tests::HeedFilePermissions heed;
   folder_.write("in/a.txt", "text");
   folder_.write("in/private/b.txt", "text");
   fs::permissions(folder_ / "in/private", fs::perms::none);

@@ -56,9 +56,13 @@ TEST(Documents, LongDocumentsAreCutAtPausesAndKeepEveryByte) {
 TEST(Documents, CutDoesNotSplitAUtf8Character) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xe2\x82\xac";
+  std::string joined;
   for (const std::string& piece : documents(text, {.separator = "", .longest_bytes = 16})) {
+    EXPECT_LE(piece.size(), 16u);
     EXPECT_EQ(piece.size() % 3, 0u);
+    joined += piece;
   }
+  EXPECT_EQ(joined, text);
 }
 
 TEST(Prepare, WrittenFilesMatchTheSummary) {
@@ -474,8 +478,14 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
-                  "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "
+                  "is one document, so no part can be held out; cut it into shorter documents (--split-bytes, 2000 "
                   "now) or give --heldout 0");
+  expect_contains(message(data,
+                          [&](auto& o) {
+                            o.inputs = {single};
+                            o.split.longest_bytes = 0;
+                          }),
+                  "shorter documents (--split-bytes, no limit now) or give --heldout 0");
   const std::string copy = f.folder.write("copy", "one line");
   expect_contains(message(data,
                           [&](auto& o) {

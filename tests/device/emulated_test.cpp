@@ -11,6 +11,7 @@
 
 #include "framework/base/error.h"
 #include "framework/device/context.h"
+#include "framework/device/emulated/emulated_allocator.h"
 #include "framework/device/emulated/heap.h"
 
 namespace hexad::tests {
@@ -156,6 +157,25 @@ TEST_F(EmulatedDevice, FailureIsThrownByLaterWaitsAndLaunches) {
 TEST_F(EmulatedDevice, KeepsItsLimit) {
   DeviceContext small({.kind = DeviceKind::emulated, .memory_limit = 1024});
   EXPECT_THROW(small.allocator()->allocate(2048, Category::activation), base::Error);
+}
+
+TEST(EmulatedAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
+  const auto heap =
+      std::make_shared<emulated::Heap>(1 << 16, std::make_shared<emulated::Queue>("cleaner", std::nullopt));
+  emulated::EmulatedAllocator allocator(heap, 1 << 20);
+  const auto message = [&](int64_t bytes) -> std::string {
+    try {
+      static_cast<void>(allocator.allocate(bytes, Category::activation));
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_TRUE(message(1 << 21).starts_with(
+      "out of memory of the emulated device: activation block of 2097152 bytes does not fit under the limit of 1048576 "
+      "bytes; in use:\n"));
+  EXPECT_TRUE(message(1 << 17).starts_with(
+      "out of memory of the emulated device: activation block of 131072 bytes; in use:\n"));
 }
 
 TEST_F(EmulatedDevice, KeepsItsLimitOfPinnedMemory) {

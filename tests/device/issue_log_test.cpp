@@ -57,8 +57,22 @@ TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
   compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
   const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` includes `one`
-  compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
+  inter.wait(Event::at(log.mark(two)));
+  compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
+}
+
+TEST(MetaStream, RecordsTheWaitsOfACollectiveForWhichItDoesNotWait) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
+  const int32_t copy = add_kernel(log, Lane::copy);
+  inter.wait(Event::at(log.mark(copy)));
+  const int32_t exchange = add_exchange(log, Lane::inter);
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{copy});
+  inter.wait(Event::at(log.mark(exchange)));
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{exchange}) << "the exchange follows the copy";
 }
 
 TEST(MetaStream, HostWaitsForAllThatAnEventRecorded) {

@@ -302,7 +302,35 @@ TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
 
 TEST(SlotOrder, RefusesTokenRowsWithARepeatedExpert) {
   Lab lab;
-  EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
+  const auto refused = [&](const std::vector<int32_t>& ids, int64_t top_k) -> std::string {
+    try {
+      ep::order_slots(ids_of(lab, ids, top_k), {4, 2, {}, RowOf::token}, 0, lab.stream());
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(refused({0, 0, 1}, 3), "[ep] token 0 names expert 0 twice, expected different experts");
+  EXPECT_EQ(refused({0, 1, 3, 3}, 2), "[ep] token 1 names expert 3 twice, expected different experts")
+      << "a rank has as many experts as the token has slots";
+  EXPECT_EQ(refused({0, 2, -1, -1}, 2), "nothing");
+}
+
+TEST(SlotOrder, RefusesSlotRowsWithARepeatedExpert) {
+  Lab lab;
+  const auto refused = [&](const std::vector<int32_t>& ids, double capacity) -> std::string {
+    try {
+      ep::order_slots(ids_of(lab, ids, 2), {.experts = 4, .ranks = 2, .capacity = capacity}, 0, lab.stream());
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  for (const double capacity : {0.0, 4.0}) {
+    if (capacity == 0 && !lab.context.on_host()) continue;  // the host does not read the ids
+    EXPECT_EQ(refused({0, 1, 3, 3}, capacity), "[ep] token 1 names expert 3 twice, expected different experts");
+    EXPECT_EQ(refused({0, 1, 0, -1, -1, -1}, capacity), "nothing");
+  }
 }
 
 TEST(SlotOrder, RefusesMoreChunksThanParts) {

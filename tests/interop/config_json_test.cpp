@@ -51,7 +51,7 @@ TEST(ReadConfig, PropertiesOfGlm4MoeAndGpt2BecomeRecipeKeys) {
 }
 
 TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
-  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3"));
+  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3_released"));
   EXPECT_EQ(v3.text("model.attention"), "latent");
   EXPECT_EQ(v3.integer("model.latent.q_rank"), 6);
   EXPECT_EQ(v3.integer("model.latent.kv_rank"), 5);
@@ -59,7 +59,7 @@ TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
   EXPECT_EQ(v3.integer("model.head_size"), 7);
   EXPECT_EQ(v3.real("model.yarn.mscale_all_dim"), 1);
   EXPECT_EQ(v3.text("model.moe.group_score"), "best_two");
-  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2"));
+  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2_released"));
   EXPECT_EQ(v2.integer("model.latent.q_rank"), 0);
   EXPECT_EQ(v2.real("model.yarn.mscale"), 0.707);
   EXPECT_EQ(v2.text("model.moe.group_score"), "best");
@@ -67,7 +67,7 @@ TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
 }
 
 TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
-  Json config = golden_config("deepseek_v2");
+  Json config = golden_config("deepseek_v2_released");
   config["topk_method"] = "greedy";
   expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy for n_group 4");
   config["n_group"] = 1, config["topk_group"] = 1;
@@ -81,13 +81,13 @@ TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
 }
 
 TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["rope_interleave"] = false;
   expect_contains(refusal(config), "rope_interleave is false, expected true");
 }
 
 TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["v_head_dim"] = 8;
   expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");
   config["v_head_dim"] = 7;
@@ -425,7 +425,7 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
 
 // Before and after the change, layer 0 is dense and layer 1 has experts. Only the prediction block, layer 2, changes.
 TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["num_nextn_predict_layers"] = 1;
   ForeignConfig read = read_config(config.dump(), "config.json");
   EXPECT_TRUE(read.keys.is_moe(2));

@@ -110,7 +110,7 @@ RawTensors in_mxfp4() {
 struct Folder {
   explicit Folder(const RawTensors& tensors, const std::function<void(Json&)>& change = {}) {
     std::filesystem::create_directory(path);
-    Json config = Json::parse(read_text(golden_folder("gpt_oss") + "/config.json"));
+    Json config = Json::parse(read_text(golden_folder("gpt_oss_released") + "/config.json"));
     if (change) change(config);
     write_text(path + "/config.json", config.dump(2));
     write_tensors(path + "/model.safetensors", tensors);
@@ -224,7 +224,7 @@ TEST(GptOss, BadAndMissingScalesAreRefused) {
 
 TEST(GptOss, ConfigBecomesTheKeysOfTheRecipe) {
   const auto keys = [](const std::function<void(Json&)>& change) {
-    Json config = Json::parse(read_text(golden_folder("gpt_oss") + "/config.json"));
+    Json config = Json::parse(read_text(golden_folder("gpt_oss_released") + "/config.json"));
     change(config);
     return read_config(config.dump(), "config.json").keys;
   };

@@ -145,7 +145,8 @@ TEST_P(LatentModel, SharedRotaryPartIsItsOwnParameter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, LatentModel, testing::Values("deepseek_v2", "deepseek_v3", "kimi_k2"));
+INSTANTIATE_TEST_SUITE_P(Families, LatentModel,
+                         testing::Values("deepseek_v2_released", "deepseek_v3_released", "kimi_k2"));
 
 class PredictingModel : public LatentModel {
  protected:
@@ -217,7 +218,7 @@ TEST_P(PredictingModel, BlocksThatAreNotStoredAreLeftOut) {
   EXPECT_EQ(Json::parse(read_text(scratch_ / "exported/config.json"))["num_nextn_predict_layers"], 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, PredictingModel, testing::Values("deepseek_v3", "kimi_k2"));
+INSTANTIATE_TEST_SUITE_P(Families, PredictingModel, testing::Values("deepseek_v3_released", "kimi_k2"));
 
 }  // namespace
 }  // namespace hexad::tests

@@ -256,6 +256,7 @@ TEST_F(CheckpointFaults, Fault11FlippedBitOfAShardIsFoundAndTheTensorNamed) {
   save(store, 200, 2, device);
   const std::string good = read_bytes(shard(200)), path = shard(200);
   const SafetensorsFile file = SafetensorsFile::open(path);
+  int inside_tensors = 0;
   for (size_t byte = 0; byte < good.size(); byte += byte < 16 ? 1 : 37) {
     SCOPED_TRACE(byte);
     write_bytes(path, good);
@@ -268,11 +269,12 @@ TEST_F(CheckpointFaults, Fault11FlippedBitOfAShardIsFoundAndTheTensorNamed) {
     for (const TensorInfo& t : file.tensors()) {
       const bool inside_tensor = t.begin <= static_cast<int64_t>(byte) && static_cast<int64_t>(byte) < t.end;
       if (!inside_tensor) continue;
-      // For example "moment1:experts.up" of "moment1:experts.up[0:2,...]".
-      const std::string piece = t.name.substr(0, t.name.find('['));
+      ++inside_tensors;
+      const std::string piece = t.name.substr(0, t.name.find('['));  // "main:experts.up" of "main:experts.up[0:2,...]"
       expect_warned({cat("'", piece.substr(piece.find(':') + 1), "' is damaged: digest ")});
     }
   }
+  EXPECT_GT(inside_tensors, 0);
 }
 
 TEST_F(CheckpointFaults, Fault11DamageIsFoundInPartialReads) {
@@ -320,6 +322,19 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   ASSERT_EQ(fs::file_size(shard(200)), good.size());
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
   expect_warned({shard(200), "is damaged: digest"});
+}
+
+TEST_F(CheckpointFaults, BadCheckpointOlderThanTheSelectedOneIsNotCalledReplaced) {
+  for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
+  fs::remove(store.path(100) + "/manifest.json");
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 300);
+  ASSERT_EQ(warnings.size(), 1u);
+  expect_warned({"bad checkpoint: " + store.path(100) + "/manifest.json: is missing"});
+  warnings.clear();
+  flip_bit(shard(300, "00000-of-00001"), 3000);  // found only by a full check
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
+  EXPECT_EQ(warnings.size(), 3u);
+  expect_warned({"using " + store.path(200) + ", the newest good checkpoint, instead"});
 }
 
 TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {

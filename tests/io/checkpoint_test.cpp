@@ -9,7 +9,9 @@
 #include <map>
 #include <set>
 
+#include "framework/data/digest.h"
 #include "framework/io/inspect_checkpoint.h"
+#include "framework/io/json.h"
 
 namespace hexad::io {
 
@@ -141,8 +143,26 @@ TEST_F(Checkpoints, ManifestKeepsThePositionOfTheRun) {
   EXPECT_EQ(run.recipe, expected.recipe);
   EXPECT_EQ(run.data_position, expected.data_position);
   EXPECT_EQ(run.random_state, expected.random_state);
-  EXPECT_EQ(run.auto_choices, expected.auto_choices);
   EXPECT_EQ(run.layout, expected.layout);
+}
+
+TEST_F(Checkpoints, ManifestsOfOlderProgramsWithOtherMembersAreRead) {
+  save(store, 100, 2, device);
+  const std::string path = store.path(100) + "/manifest.json";
+  const Json now = parse_json(read_bytes(path), "manifest");
+  EXPECT_TRUE(now["content"].at("auto_choices").is_null()) << "older programs require this member";
+  const auto expect_read = [&](const Json& content) {
+    Json older = now;
+    older["content"] = content;
+    older["digest"] = data::digest_of(content.dump()).to_string();
+    std::ofstream(path, std::ios::trunc) << older.dump(1);
+    expect_holds(store.open(100, Check::full), 100, device);
+  };
+  Json content = now["content"];
+  content["auto_choices"] = {{"chunks", 4}};
+  expect_read(content);
+  content.erase("auto_choices");
+  expect_read(content);
 }
 
 TEST_F(Checkpoints, ShardsAreOrdinarySafetensorsFiles) {
@@ -375,6 +395,15 @@ TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {
   }
   const std::string json = describe_json(checkpoint);
   EXPECT_NE(json.find("\"elements\": 280"), std::string::npos) << json;  // elements of the parameters: 88 + 192
+}
+
+TEST_F(Checkpoints, InspectionSaysWhereTheRunWouldBegin) {
+  EXPECT_EQ(describe(store.scan(Check::full)), "there is no checkpoint: the run would start from step 0\n");
+  save(store, 100, 1, device);
+  const std::string path = store.path(100);
+  EXPECT_EQ(describe(store.scan(Check::full)), cat("good  ", path, "\nthe run would continue from ", path, "\n"));
+  std::filesystem::remove(path + "/manifest.json");
+  EXPECT_EQ(describe(store.scan(Check::full)), "no checkpoint is good: the run cannot continue\n");
 }
 
 }  // namespace

@@ -32,7 +32,6 @@ inline RunState state_of(int64_t step) {
   state.seed = UINT64_MAX - 1;
   state.recipe = "model:\n  hidden: 8  # \"quoted\" and ünicode\n";
   state.data_position = R"({"epoch":1,"sample":12345})";
-  state.auto_choices = R"({"chunks":4,"ratio":0.1})";
   state.layout = R"({"dp":2,"ep":2})";
   return state;
 }

@@ -49,6 +49,11 @@ void swiglu_backward_in_place(K k, Trial& r) {
     const auto dweights = [&] { return r.output({shape[0]}, r.acc(), shape[1]); };
     const Tensor gate = updated(), up = updated(), dout = updated();
     k.swiglu.backward(r.stream, {gate, up}, r.normal(shape), {gate, up, weights});
+    const Tensor only_gate = updated(), only_up = updated(), only_dout = updated();
+    k.swiglu.backward(r.stream, {only_gate, r.output(shape)}, r.normal(shape), {only_gate, r.normal(shape), weights});
+    k.swiglu.backward(r.stream, {r.output(shape), only_up}, r.normal(shape), {r.normal(shape), only_up, weights});
+    k.swiglu.backward(r.stream, {r.output(shape), r.output(shape), only_dout}, only_dout,
+                      {r.normal(shape), r.normal(shape), weights});
     k.swiglu.backward(r.stream, {.dgate = dout, .dup = r.output(shape), .dweights = dweights()}, dout,
                       {r.normal(shape), r.normal(shape), weights});
     const Tensor gate2 = updated(), up2 = updated(), dout2 = updated();
@@ -87,6 +92,24 @@ void clamped_swiglu_backward(K k, Trial& r) {
                             0.75);
 }
 
+// Like swiglu_backward_in_place().
+void clamped_swiglu_backward_in_place(K k, Trial& r) {
+  const Shape shape{r.size.rows, r.size.width};
+  r.expect_zeros();  // if there is one element, it may be beyond the limit
+  for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
+    const auto backward = [&](const SwigluGradients& gradients, const Tensor& dout, const Tensor& gate,
+                              const Tensor& up) {
+      k.clamped_swiglu.backward(r.stream, gradients, dout, {gate, up, weights}, 0.75);
+    };
+    const Tensor gate = r.update(shape, r.dtype, 3), up = r.update(shape, r.dtype), dout = r.update(shape, r.dtype);
+    backward({gate, r.output(shape)}, r.normal(shape), gate, r.normal(shape));
+    backward({r.output(shape, 3), up}, r.normal(shape), r.normal(shape), up);
+    backward({r.output(shape, 3), r.output(shape), dout}, dout, r.normal(shape), r.normal(shape));
+    const Tensor dout_of_gate = r.update(shape, r.dtype, 3);
+    backward({dout_of_gate, r.output(shape)}, dout_of_gate, r.normal(shape), r.normal(shape));
+  }
+}
+
 }  // namespace
 
 std::vector<Case> activation_cases() {
@@ -116,6 +139,8 @@ std::vector<Case> activation_cases() {
        clamped_swiglu_forward},
       {"clamped_swiglu_backward", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::backward),
        clamped_swiglu_backward},
+      {"clamped_swiglu_backward_in_place", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::backward),
+       clamped_swiglu_backward_in_place},
       {"row_gate_forward", entry(&KernelTable::row_gate, &RowGateKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

@@ -77,6 +77,13 @@ TEST(Judge, DetectsAnUnwrittenElement) {
   EXPECT_NE(difference(expected, actual).find("nan (tolerance"), std::string::npos) << difference(expected, actual);
 }
 
+TEST(Judge, DetectsAnUnwrittenInteger) {
+  Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
+  reference_table.pointwise.fill(expected.stream, expected.output({3, 5}, Dtype::i32), -1);
+  actual.output({3, 5}, Dtype::i32);
+  EXPECT_NE(difference(expected, actual).find("expected -1, got"), std::string::npos) << difference(expected, actual);
+}
+
 TEST(Judge, DetectsAWriteIntoTheGuardBand) {
   Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
   filled(expected, 2);

@@ -205,7 +205,9 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
 
 TEST(TiedEmbedding, IsOneParameter) {
   const ModelInstance instance(small_recipe({"model.tied_embedding=true"}), Registry(), self);
+  const ModelInstance untied(small_recipe(), Registry(), self);
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
+  EXPECT_EQ(instance.parameters.size() + 1, untied.parameters.size());
 }
 
 // Models whose sizes are not multiples of a tile or a vector, for tests of the whole loss.

@@ -472,6 +472,8 @@ TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
       "parallel.cp_expansion (horizontal) needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
       "with dp 2; use vertical or auto");
   EXPECT_EQ(refusal({.tp = 0}, 4), "parallel.tp (0) must be at least 1");
+  EXPECT_EQ(refusal({.dp = -1}, 4), "parallel.dp (-1) must be at least 1, or 0 (computed from the number of ranks)");
+  EXPECT_EQ(refusal({.etp = -1}, 4), "parallel.etp (-1) must be at least 1, or 0 (equal to tp)");
   EXPECT_EQ(refusal({.pp = 65536, .cp = 65536}, 4),
             "parallel has pp 65536 x cp 65536 x tp 1 = 4294967296 ranks, which must divide the number of ranks (4); "
             "nearest: 4294967296 "

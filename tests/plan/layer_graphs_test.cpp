@@ -121,12 +121,16 @@ TEST(LayerGraphs, KnowTheNodesOfAPipelineStage) {
   const std::vector<int> nodes{0, 0, 0, 1};
   const LayerGraphs all(recipe, {}, layout_of(recipe, 4), nodes);
   EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 0, 1, 1}));
-  for (const int rank : {0, 1, 2, 3})
+  for (const int rank : {0, 1, 2, 3}) {
+    int exchanges = 0;
     for (const TaskGraph& graph : graphs_of_layer(recipe, 4, rank, nodes))
       for (const Task& task : graph.tasks())
         if (task.spec.kind == schedule::TaskKind::all_to_all) {
+          ++exchanges;
           EXPECT_EQ(task.spec.cost.crosses_nodes, rank >= 2);
         }
+    EXPECT_GT(exchanges, 0) << "rank " << rank;
+  }
 }
 
 TEST(LayerGraphs, AreSharedByRanksOfAClass) {
@@ -174,6 +178,7 @@ TEST(LayerGraphs, CanBeSimulatedTogether) {
   const auto of_class = all.graphs(recipe.schedule.moe.settled());
   std::vector<const TaskGraph*> forward;
   for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].data());
+  ASSERT_EQ(forward.size(), 8u);
   for (const auto& timeline : simulate(forward, schedule::Rates::defaults(), rank_groups(layout, one_node(8))))
     EXPECT_GT(timeline.total(), 0);
 }

@@ -246,6 +246,7 @@ TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
 TEST(Plan, GivesTheMemoryOfAnEvenLoadEvenIfPlannedForTheWorst) {
   const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
                                 {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2, .details = true});
+  ASSERT_FALSE(plan.best.empty());
   for (const PlannedLayout& l : plan.best) {
     EXPECT_EQ(l.routed.worst.bytes, l.memory.total) << l.candidate.to_string(ranks);
     EXPECT_EQ(l.routed.even, estimate_memory(l.candidate.recipe, {}, ranks).total) << l.candidate.to_string(ranks);

@@ -43,8 +43,10 @@ TEST(MeasuredGroups, NodesInterleavedByTheLauncherAreFound) {
   comm::with_ranks(
       4,
       [](const ProcessGroup& world) {
-        for (const MeasuredGroup& g : measured_groups(world))
-          EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
+        const auto groups = measured_groups(world);
+        for (const GroupKind kind : {GroupKind::intra, GroupKind::inter})
+          EXPECT_GT(std::ranges::count(groups, kind, &MeasuredGroup::kind), 0);
+        for (const MeasuredGroup& g : groups) EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
       },
       nodes);
 }
@@ -162,7 +164,7 @@ TEST(Measure, RanksThatShareCoresMeasureHowMuchAWaitingRankUses) {
     EXPECT_EQ(cluster.measured.by, schedule::MeasuredBy::all_ranks);
     const auto cores = rates_of(cluster, {.groups = {{"ep", 2, 1}}}).cores;
     ASSERT_TRUE(cores);
-    EXPECT_EQ(cores->shared(), node_cores == 1);
+    EXPECT_EQ(cores->shared(1), node_cores == 1);
     const bool listed = profile_table(cluster).find("the ranks of a node share 1 core;") != std::string::npos;
     EXPECT_EQ(listed, node_cores == 1);
     if (node_cores == 2) {

@@ -113,9 +113,12 @@ TEST(StepSimulation, CopiesNeedOneCoreBesideTheThreadsOfKernels) {
   Step s(0);
   s.kernel(4);
   s.kernel(4, {}, Lane::copy);
-  const schedule::SharedCores cores{
+  schedule::SharedCores cores{
       .cores = 3, .ranks = 2, .measured_ranks = 2, .threads = 2, .by = schedule::MeasuredBy::one_rank};
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 8) << "two ranks need 6 cores, one rank needs 3";
+  cores.cores = 4;
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 6)
+      << "a core for each thread leaves none to copies";
 }
 
 TEST(StepSimulation, SlowsKernelsDuringCommunication) {
@@ -245,7 +248,28 @@ TEST(StepSimulation, RanksThatNeverMeetAreABug) {
   std::vector<Step> ranks{Step(0), Step(1)};
   for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
   ranks[0].collective(0, 2);
-  EXPECT_THROW(simulated(ranks, {0, 0}), std::logic_error);
+  try {
+    simulated(ranks, {0, 0});
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[plan] group 'ep': operation 0 of rank 0 is all_to_all, that of rank 1 is missing");
+  }
+}
+
+TEST(StepSimulation, NamesRanksThatWaitForEachOther) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1}), s.group("tp", TrafficClass::tp, {0, 1});
+  ranks[0].collective(1, 2, {ranks[0].collective(0, 2)});
+  ranks[1].collective(0, 2, {ranks[1].collective(1, 2)});
+  try {
+    simulated(ranks, {0, 0});
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with("[plan] ranks of the simulated step wait for each other forever: rank 0 at comm."))
+        << text;
+    EXPECT_NE(text.find("rank 1 at comm.all_to_all"), std::string::npos) << text;
+  }
 }
 
 }  // namespace

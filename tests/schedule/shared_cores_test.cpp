@@ -87,6 +87,19 @@ TEST(SharedCores, ThreadsShareInProportionToTheirNumber) {
   EXPECT_NEAR(caller[0].total(), 10, rounding(10));
 }
 
+TEST(SharedCores, CopiesNeedACoreBesideTheThreadsOfAllRanks) {
+  const Rates two_cores = on({.cores = 2, .ranks = 2, .measured_ranks = 2, .by = MeasuredBy::one_rank});
+  TaskGraph both = one_computation(4);
+  copies(both, "M", 4);
+  for (const Timeline& t : simulate_all({both, one_computation(4)}, two_cores, {{node_group, {0, 0}}}))
+    EXPECT_NEAR(t.total(), 6, rounding(6)) << "the ranks need three cores";
+}
+
+TEST(SharedCores, RatesOfOneRankDoNotDependOnTheOtherMeasuredRanks) {
+  EXPECT_TRUE((SharedCores{.measured_ranks = 4}.shared(1)));
+  EXPECT_FALSE((SharedCores{.measured_ranks = 4, .by = MeasuredBy::one_rank}.shared(1)));
+}
+
 TEST(SharedCores, ComputationsThatLeaveThreadsNeedFewerCores) {
   Rates rates = on({.cores = 4, .ranks = 2, .measured_ranks = 2, .threads = 4, .by = MeasuredBy::one_rank});
   rates.speed_of_threads = {0.25, 0.5, 0.75, 1};
@@ -275,11 +288,11 @@ TEST(SharedCores, AgreeWithANaiveSimulation) {
         }
 }
 
-TEST(SharedCores, ACoreForEachThreadChangesNothing) {
+TEST(SharedCores, ACoreForEachThreadAndCopyChangesNothing) {
   for (uint64_t seed = 0; seed < 20; ++seed)
     for (const MeasuredBy by : {MeasuredBy::all_ranks, MeasuredBy::one_rank}) {
       const std::vector<TaskGraph> graphs = random_graphs(seed, 6);
-      const SharedCores enough{.cores = 6, .ranks = 3, .measured_ranks = 3, .threads = 2, .waiting = 0.5, .by = by};
+      const SharedCores enough{.cores = 9, .ranks = 3, .measured_ranks = 3, .threads = 2, .waiting = 0.5, .by = by};
       const auto with = simulate_all(graphs, on(enough), three_on_a_node);
       const auto without = simulate_all(graphs, unit_rates(), three_on_a_node);
       for (size_t r = 0; r < graphs.size(); ++r)

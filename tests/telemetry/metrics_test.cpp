@@ -197,6 +197,28 @@ TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
   EXPECT_EQ(mfu, (std::vector{0.5, 0.5, 0.25, 0.25}));
 }
 
+TEST(MetricsJson, LoadsOfOlderProgramsGetTheLayersOfLaterSteps) {
+  using Table = std::vector<std::vector<double>>;
+  const std::vector<double> even{0.5, 0.5}, uneven{0.25, 0.75};
+  const auto read_back = [](const std::vector<Table>& tables) {
+    std::string lines;
+    for (const Table& table : tables) {
+      StepMetrics s = full_step(1);
+      s.expert_load = table;
+      lines += to_json_line(s) + "\n";
+    }
+    const TemporaryFolder folder;
+    write_text(folder / "m.jsonl", lines);
+    std::vector<Table> loads;
+    for (const StepMetrics& s : read_metrics(folder / "m.jsonl").steps) loads.push_back(s.expert_load);
+    return loads;
+  };
+  const Table old{even, uneven}, interleaved{{}, uneven, {}, even};
+  EXPECT_EQ(read_back({old, {}, interleaved}), (std::vector<Table>{{{}, even, {}, uneven}, {}, interleaved}));
+  EXPECT_EQ(read_back({old, {}, old}), (std::vector<Table>{old, {}, old})) << "every layer may have experts";
+  EXPECT_EQ(read_back({{even}, interleaved}), (std::vector<Table>{{even}, interleaved})) << "another number of layers";
+}
+
 TEST(MetricsJson, EvaluationsHaveSeparateNames) {
   const EvalMetrics before{.step = 9, .tokens = 4096, .loss = 1.75, .bits_per_byte = 0.9};
   const std::string line = to_json_line(before);

@@ -149,7 +149,7 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
   EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(count(html, "<script"), 3u) << "only data, library and program are scripts";
   EXPECT_EQ(count(html, "</script"), 3u);
-  EXPECT_EQ(count(html, "{{data}}"), 8u) << "placeholders in inserted text are not replaced";
+  EXPECT_EQ(count(html, "{{data}}"), 9u) << "placeholders in inserted text are not replaced";
   EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "tags inside the JSON must be escaped";
 }
 
@@ -212,6 +212,8 @@ TEST(ReportData, SnapshotsAreSpreadOverStepsWithLoads) {
   for (size_t i = 0; i < steps.size(); i += 10) steps[i].expert_load = {{0.5, 0.5}};
   EXPECT_EQ(expert_load_snapshots(steps, 3), (std::vector<size_t>{0, 50, 100}));
   EXPECT_EQ(expert_load_snapshots(steps, 50).size(), 11u);
+  EXPECT_EQ(expert_load_snapshots(steps, 1), (std::vector<size_t>{100}));
+  EXPECT_TRUE(expert_load_snapshots(steps, 0).empty());
 }
 
 TEST(ReportData, ColumnsAlignAndMissingValuesAreNullOrZero) {

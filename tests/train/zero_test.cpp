@@ -236,6 +236,8 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchEqualRoundedF32Gradients) {
   const Case c{"", 1, {"train.precision=bf16", "batch.global=2"}};
   const Trajectory exact = run_under(c, 0), rounded = run_under(c, 0, {"optim.grad_dtype=bf16"});
   const TensorMap& gradients = exact.steps[0].gradients;
+  ASSERT_EQ(rounded.steps[0].gradients.size(), gradients.size());
+  ASSERT_FALSE(gradients.empty());
   for (const auto& [name, tensor] : rounded.steps[0].gradients) {
     const bool router = name.find("router") != std::string::npos;  // its weights are f32
     EXPECT_EQ(tensor.dtype(), router ? Dtype::f32 : Dtype::bf16) << name;

@@ -322,7 +322,7 @@ std::vector<Family> make_families() {
        .architecture = "GptOssForCausalLM",
        .names = {llama_names(), gpt_oss_names()},
        .keys = {common, untied, large_eps, gpt_oss},
-       .fixed = {silu},
+       .fixed = {silu, {"swiglu_alpha", "1.702"}},
        .constants = {{"model.sinks", "true"}, {"model.moe.expert_bias", "true"}, {"model.moe.router_bias", "true"}},
        .neutral = {"initial_context_length"},
        .training = dropouts(),

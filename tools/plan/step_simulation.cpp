@@ -313,16 +313,19 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
-// Returns the cores that a rank needs: one for each thread while kernels run, and one while the copy lane runs;
-// SharedCores::waiting while no lane runs.
-schedule::CoreNeeds needs_of(const schedule::SharedCores& cores) {
+// Returns the cores that a rank needs for `jobs`: one for each thread while kernels run, and one while the copy lane
+// runs; SharedCores::waiting while no lane runs.
+schedule::CoreNeeds needs_of(std::span<const Job> jobs, const schedule::SharedCores& cores) {
   constexpr uint64_t copies = uint64_t{1} << static_cast<int>(device::Lane::copy);
   constexpr uint64_t kernels = ((uint64_t{1} << device::lane_count) - 1) & ~copies;
+  const bool any_copies = std::ranges::any_of(
+      jobs, [](const Job& job) { return job.queue % Queues::most == static_cast<int>(device::Lane::copy); });
   return {.cores =
               [cores](size_t active) {
                 const int needed = ((active & kernels) != 0 ? cores.threads : 0) + ((active & copies) != 0 ? 1 : 0);
                 return needed > 0 ? static_cast<double>(needed) : cores.waiting;
               },
+          .most = static_cast<double>(cores.threads + (any_copies ? 1 : 0)),
           .local = is_lane};
 }
 
@@ -394,7 +397,7 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
              .beside = Queues::most,
              .speed = [&](int queue, size_t others) { return speed_of(queue, others, queues, contention); },
              .sharing = schedule::sharing_of(contention.cores, std::move(nodes),
-                                             needs_of(contention.cores.value_or(schedule::SharedCores{})))});
+                                             needs_of(jobs, contention.cores.value_or(schedule::SharedCores{})))});
   if (!times.stuck.empty()) {
     constexpr int named = 6;
     std::string where;

@@ -7,6 +7,7 @@
 #include "framework/base/ordinal.h"
 #include "framework/base/units.h"
 #include "tools/train/recipe/training_stages.h"
+#include "tools/train/report/expert_loads.h"
 
 namespace hexad::train {
 
@@ -100,13 +101,13 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
     m.z_loss += r.z_loss / micro_batches / layers;
     assignments += r.assignments, dropped += r.dropped;
     passes += r.passes, shadowed += r.shadowed;
-    std::vector<double> load;
-    for (int64_t n : r.counts)
-      load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
-    m.router_max_load =
-        std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
-    if (shows_loads(m.step)) m.expert_load.push_back(std::move(load));
   }
+  std::vector<std::vector<double>> loads = expert_loads(recipe_.model, result.routers);
+  for (const std::vector<double>& load : loads)
+    if (!load.empty())
+      m.router_max_load =
+          std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
+  if (shows_loads(m.step)) m.expert_load = std::move(loads);
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
   m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }

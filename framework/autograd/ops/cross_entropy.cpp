@@ -20,7 +20,7 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const Tensor weight = w.use(tape.stream);
   Parameter* const bias = options.bias;
   require(!bias || (bias->shape() == Shape{vocab} && bias->dtype() == acc), "[cross_entropy] the bias is ",
-          bias ? bias->shape() : Shape{}, "; expected [", vocab, "] in the accumulator dtype");
+          bias ? bias->shape() : Shape{}, " ", bias ? bias->dtype() : acc, ", expected [", vocab, "] ", acc);
   const Tensor addend = bias ? bias->use(tape.stream) : Tensor{};
   std::vector<Parameter*> parameters{&w};
   if (bias) parameters.push_back(bias);

@@ -1,5 +1,5 @@
 // Declarations of the differentiable ops of this folder. The files that implement the ops of a section are named in its
-// heading. Shapes use the legend of kernel_table.h.
+// heading. Shapes use the legend of kernel_operands.h.
 #pragma once
 
 #include <optional>

@@ -17,9 +17,9 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   }
   const int32_t* s = segment.data<int32_t>();
   for (int64_t t = 0; t < tokens; ++t) {
-    if (s[t] < 0) continue;
-    require(s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected -1 .. ", scopes - 1);
-    ++counts[s[t]];
+    require(-1 <= s[t] && s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ",
+            scopes - 1, ", or -1 for none");
+    if (s[t] >= 0) ++counts[s[t]];
   }
   return counts;
 }
@@ -27,7 +27,12 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
 int64_t count_valid(const Tensor& segment, int64_t tokens) {
   if (!segment.defined()) return tokens;
   const int32_t* s = segment.data<int32_t>();
-  return std::count_if(s, s + segment.numel(), [](int32_t x) { return x >= 0; });
+  int64_t valid = 0;
+  for (int64_t t = 0; t < segment.numel(); ++t) {
+    require(-1 <= s[t], "[router_z_loss] token ", t, " has scope ", s[t], "; expected at least 0, or -1 for none");
+    valid += s[t] >= 0;
+  }
+  return valid;
 }
 
 // Coefficient of each scope: `scale` for all scopes or, if they differ, of_scopes[S] in f64

@@ -25,9 +25,8 @@ class Card {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Sets reserved() to `multiprocessors`, rounded up to an even number because matrix products use multiprocessors in
-  /// pairs. The maximum, which leaves two multiprocessors for matrix products, is not rounded up. Throws Error(usage)
-  /// if `multiprocessors` is negative or above this maximum.
+  /// Reserves at least `multiprocessors`; 0 reserves none. Matrix products use multiprocessors in pairs, so an even
+  /// number remains for them. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.

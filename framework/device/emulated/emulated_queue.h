@@ -18,9 +18,9 @@ namespace hexad::device::emulated {
 
 class Heap;
 
-/// A queue of launched work. Heap shares the ownership of the queues that use its blocks. Any thread may launch. Once
-/// work has failed, later launches and waits for later marks throw its error.
-class Queue : public std::enable_shared_from_this<Queue> {
+/// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches and waits
+/// for later marks throw its error.
+class Queue {
  public:
   /// If a seed is given, about a quarter of the launched operations start after a random delay below 300 microseconds.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);

@@ -52,14 +52,20 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   }
   const auto number = static_cast<int32_t>(issues_.size());
   issues_.push_back(std::move(issue));
-  if (!communicates) from.last = number, from.waits.clear();
+  if (communicates)
+    from.last_communication = number;
+  else
+    from.last = number, from.waits.clear();
   from.issued_waits = from.waits.size();
   return number;
 }
 
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
-  std::vector<int32_t> issues(of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits), of.waits.end());
+  // A mark that includes the lane's last communication need not list the operations that this communication follows.
+  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
+  const bool awaited = std::find(later, of.waits.end(), of.last_communication) != of.waits.end();
+  std::vector<int32_t> issues(awaited ? later : of.waits.begin(), of.waits.end());
   if (of.last >= 0) issues.push_back(of.last);
   return issues;
 }

@@ -161,8 +161,8 @@ class IssueLog {
   /// Returns a mark after the operations of before_mark(). Null if there are none, unless a part is being recorded. The
   /// log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark_of(Lane lane);
-  /// Returns the lane's last non-communication operation, and the operations for which wait() has delayed the lane
-  /// since its last operation. Earlier ones are not included: the last operation already waits for them.
+  /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
+  /// If the lane waits for its last communication, leaves out the operations that this communication follows.
   std::vector<int32_t> before_mark(Lane lane) const;
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
@@ -196,10 +196,11 @@ class IssueLog {
 
  private:
   struct Queue {
-    int32_t last = -1;           // last non-communication operation; -1: none
-    std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
-    size_t issued_waits = 0;     // the queue's last operation waits for this many entries at the start of `waits`
-    size_t host_waits = 0;       // the queue already waits for this many entries at the start of host_waits_
+    int32_t last = -1;                // last non-communication operation; -1: none
+    int32_t last_communication = -1;  // last communication; -1: none
+    std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
+    size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
+    size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }

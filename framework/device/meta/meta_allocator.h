@@ -14,7 +14,7 @@ namespace hexad::device {
 class MetaAllocator final : public Allocator {
  public:
   explicit MetaAllocator(std::shared_ptr<MetaMemory> memory)
-      : Allocator(Live::not_listed), memory_(std::move(memory)) {}
+      : Allocator(Held::measured, Live::not_listed), memory_(std::move(memory)) {}
   void* allocate(int64_t bytes, Category category) override;
   void deallocate(void* block, int64_t bytes, Category category) override;
   bool on_host() const override { return false; }

@@ -200,6 +200,6 @@ function chartKit(tables) {
     drawAll();
   }
 
-  return {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  return {element, colour, series, trafficClasses, trafficColour, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
           legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow};
 }

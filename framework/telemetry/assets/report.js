@@ -1,6 +1,6 @@
 (function () {
   const data = JSON.parse(document.getElementById('data').textContent);
-  const {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  const {element, colour, series, trafficClasses, trafficColour, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
          legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow} =
     chartKit([data]);
 
@@ -27,15 +27,14 @@
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
   }
 
-  // The order is fixed. A category therefore has the same colour and position in every run.
-  const categories = ['parameter', 'gradient', 'optimizer', 'activation', 'temporary', 'communication'];
-
   function drawMemory() {
-    const names = ordered(Object.keys(data.memory).filter((n) => n !== 'total' && data.memory[n].some((v) => v)), categories);
-    if (!names.length) return hide('memory');
-    draw('memory', names.map((n, i) => area(n, data.memory[n], series(place(categories, n)), i === 0)),
-         {legend: true, stacked: true, format: bytes,
-          y: {min: 0, ticks: byteTicks(Math.max(...data.step.map((_, i) => names.reduce((sum, n) => sum + data.memory[n][i], 0))))}});
+    const shown = data.memory_chart.filter(({name}) => data.memory[name].some((v) => v));
+    if (!shown.length) return hide('memory');
+    const stacked = shown.filter((kind) => kind.stacked), others = shown.filter((kind) => !kind.stacked);
+    const top = (_, i) => Math.max(stacked.reduce((sum, {name}) => sum + data.memory[name][i], 0), ...others.map(({name}) => data.memory[name][i]));
+    draw('memory', [...stacked.map(({name, colour: of}, i) => area(name, data.memory[name], colour(of), i === 0)),
+                    ...others.map(({name, colour: of}) => line(name, data.memory[name], colour(of), {stack: name, borderDash: [6, 4], order: -1}))],
+         {legend: true, stacked: true, format: bytes, y: {min: 0, ticks: byteTicks(Math.max(...data.step.map(top)))}});
   }
 
   function median(values) {

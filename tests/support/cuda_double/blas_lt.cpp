@@ -211,14 +211,14 @@ void multiply(const Call& call) {
                        b = dense<A>(call.b, p.b, p.product.b != CUBLAS_OP_N);
   std::vector<A> sums(m * n);
   if (call.workspace) {
-    // The workspace holds the sum of the first half of the terms. Its old content is destroyed first.
-    std::memset(call.workspace, 0xff, call.workspace_bytes);
+    // The workspace holds the sum of the first half of the terms. Its content after the product is undefined.
     A* const first = reinterpret_cast<A*>(call.workspace);
     std::fill_n(first, m * n, A(0));
     add_terms(first, a, b, m, n, k, 0, k / 2);
     std::this_thread::yield();
     add_terms(sums.data(), a, b, m, n, k, k / 2, k);
     for (size_t i = 0; i < m * n; ++i) sums[i] += first[i];
+    std::memset(call.workspace, 0xff, call.workspace_bytes);  // NaN in every type
   } else {
     add_terms(sums.data(), a, b, m, n, k, 0, k);
   }

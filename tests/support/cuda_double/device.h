@@ -27,7 +27,16 @@ struct Settings {
 };
 const Settings& settings();
 
-/// Makes `error` the next result of cudaGetLastError on this thread, unless it is cudaSuccess. Returns `error`.
+/// Gives all devices another number of multiprocessors during the lifetime of this object. Without it they have 132.
+class Multiprocessors {
+ public:
+  explicit Multiprocessors(int number);
+  ~Multiprocessors();
+  Multiprocessors(const Multiprocessors&) = delete;
+  Multiprocessors& operator=(const Multiprocessors&) = delete;
+};
+
+/// Sets the next result of cudaGetLastError on this thread, and returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
 /// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.

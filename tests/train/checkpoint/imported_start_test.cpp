@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <new>
+#include <utility>
 
 #include "parallel/comm/self_group.h"
 #include "tests/interop/foreign_folder.h"
@@ -74,6 +76,21 @@ TEST(ImportedStart, EveryRankThrowsTheErrorOfTheFirstRank) {
     EXPECT_NE(message.find("missing tensor 'model.norm.weight'"), message.npos) << message;
   });
   EXPECT_FALSE(fs::exists(model.beside("run") + "/imported"));
+}
+
+TEST(ImportedStart, EveryRankThrowsThatTheFirstRankLacksMemory) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const base::FileWork work;
+    bool thrown = false;
+    const auto throw_once = [&thrown](uint64_t) {
+      if (!std::exchange(thrown, true)) throw std::bad_alloc();
+    };
+    if (world.rank() == 0) work.on_move(throw_once);
+    EXPECT_EQ(message_of(ExitCode::resource, [&] { start_folder(recipe, world, work); }),
+              "train.init_from: out of memory");
+  });
 }
 
 TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {

@@ -109,6 +109,7 @@ TEST(RunTrace, SpansOfARowAreNested) {
       if (e.at("ph") == "X")
         rows[{e.at("pid"), e.at("tid")}].push_back(
             {e.at("ts").get<double>(), e.at("ts").get<double>() + e.at("dur").get<double>()});
+    ASSERT_FALSE(rows.empty());
     for (auto& [row, spans] : rows) {
       std::sort(spans.begin(), spans.end(),
                 [](auto& a, auto& b) { return std::pair(a.first, -a.second) < std::pair(b.first, -b.second); });
@@ -210,6 +211,7 @@ TEST(RunTrace, ShowsTheWaitsOfTheRanksThreadForLanes) {
   const Scratch folder;
   auto rows =
       rows_of(trace_of(folder, {"profile.steps=2..4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}));
+  ASSERT_EQ(rows.size(), 2u);
   for (auto& [rank, of_rank] : rows)
     EXPECT_TRUE(std::ranges::any_of(
         of_rank["host"], [](const std::string& span) { return span.starts_with("wait: S") || span == "wait: lanes"; }))
@@ -233,6 +235,7 @@ TEST(RunTrace, CallsOperationsBetweenNodesInter) {
       },
       {.node_of_rank = {0, 1}});
   auto rows = rows_of(read_trace(folder / "trace.json.gz").at("traceEvents"));
+  ASSERT_EQ(rows.size(), 2u);
   for (auto& [rank, of_rank] : rows) {
     for (const char* row : {"ep (inter)", "dp (inter)", "inter"}) EXPECT_TRUE(of_rank.count(row)) << row;
     for (const char* row : {"ep (intra)", "dp (intra)", "intra (all-to-all)"}) EXPECT_FALSE(of_rank.count(row)) << row;

@@ -16,7 +16,7 @@ class SavePatience {
   void expect_save(double seconds);
   /// Checks again after a step that took `seconds`.
   void stepped(double seconds);
-  /// Replaces the estimate after a save that took `seconds`. The next call of stepped() checks it.
+  /// Replaces the estimate after a save that took `seconds`, and checks again.
   void saved(double seconds);
 
  private:

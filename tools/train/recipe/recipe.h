@@ -202,10 +202,9 @@ struct DistributedConfig {
       "traffic in priority, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
-      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; an "
-      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic that overlaps "
-      "GEMMs "
-      "(pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
+      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
+      "rounded up so that an even number remains, because GEMMs take pairs; auto: as many as NCCL may use for traffic "
+      "that overlaps GEMMs (pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
       automatic, at_least(0), at_most(1024));
   }
 };
