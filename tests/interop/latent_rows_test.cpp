@@ -86,7 +86,8 @@ class LatentModel : public testing::TestWithParam<std::string> {
       if (dense) add_mlp(block + "mlp.", size("intermediate_size"), hidden);
       if (dense) continue;
       add(block + "mlp.gate.weight", {size("n_routed_experts"), hidden});
-      if (GetParam() != "deepseek_v2") add(block + "mlp.gate.e_score_correction_bias", {size("n_routed_experts")});
+      if (config["model_type"] != "deepseek_v2")
+        add(block + "mlp.gate.e_score_correction_bias", {size("n_routed_experts")});
       add_mlp(block + "mlp.shared_experts.", shared, hidden);
       for (int64_t e = 0; e < size("n_routed_experts"); ++e)
         add_mlp(block + "mlp.experts." + std::to_string(e) + ".", width, hidden);
