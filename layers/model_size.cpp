@@ -64,7 +64,7 @@ class MetaModel {
   MicroBatch one_sequence() {
     MicroBatch b;
     b.sequences = 1, b.length = config_.context;
-    b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
+    b.further = std::vector<MicroBatch::Further>(config_.prediction_blocks);
     std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
     if (config_.attention_chunk) tensors.insert(tensors.end(), {&b.chunk_first, &b.chunk_last});
     for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});

@@ -25,8 +25,7 @@ void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corn
   const int rank = region.size.rank();
   for (unsigned ends = 0; ends < 1u << rank; ++ends) {  // bit d is set for the end of the region along dimension d
     Corner corner{};
-    for (int d = 0; d < rank; ++d)
-      corner[static_cast<size_t>(d)] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
+    for (int d = 0; d < rank; ++d) corner[d] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
     const auto at = corners.try_emplace(corner, 0).first;
     at->second += std::popcount(ends) % 2 ? -sign : sign;
     if (at->second == 0) corners.erase(at);

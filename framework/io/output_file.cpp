@@ -47,7 +47,7 @@ void OutputFile::write(const char* bytes, size_t count) {
     const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_write("cannot be written");
-    done += static_cast<size_t>(n);
+    done += n;
     written_ += n;
     work_.moved(path_, n);
     push_out();

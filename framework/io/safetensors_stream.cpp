@@ -70,7 +70,7 @@ void SafetensorsStream::append(const void* bytes, int64_t count) {
           " tensors; expected none");
   require(count <= left_, "[safetensors] ", count, " bytes were appended to '", tensors_[next_ - 1].name,
           "'; expected at most its remaining ", left_, " bytes");
-  digest_->add(bytes, static_cast<size_t>(count));
+  digest_->add(bytes, count);
   file_.append(bytes, count);
   left_ -= count;
   begin_next();

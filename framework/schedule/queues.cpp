@@ -103,7 +103,7 @@ class Run {
   // Returns the node whose cores the set shares; null if it shares none.
   Node* node_of(size_t set) {
     if (!sets_.sharing || sets_.sharing->node[set] == CoreSharing::no_node) return nullptr;
-    return &nodes_[static_cast<size_t>(sets_.sharing->node[set])];
+    return &nodes_[sets_.sharing->node[set]];
   }
 
   double mean_needed(const Node& node) const {

@@ -60,7 +60,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
   while (done < bytes.size() && error == 0) {
     const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
     if (n > 0) {
-      done += static_cast<size_t>(n);
+      done += n;
     } else if (n == 0) {
       error = EIO;
     } else if (errno == EAGAIN) {  // happens because some launchers provide non-blocking pipes

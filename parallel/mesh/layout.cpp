@@ -220,7 +220,7 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   const Position mine = position(rank);
   const int others = axis == Axis::pp ? 0 : mine.place - part(axis, coordinate(axis, mine));
   std::vector<int> ranks;
-  ranks.reserve(static_cast<size_t>(size(axis)));
+  ranks.reserve(size(axis));
   for (int k = 0; k < size(axis); ++k)
     ranks.push_back(rank_of(axis == Axis::pp ? Position{k, mine.place} : Position{mine.stage, others + part(axis, k)}));
   return ranks;

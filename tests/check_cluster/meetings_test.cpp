@@ -35,7 +35,7 @@ std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_ra
     EXPECT_EQ(all[rank].size(), all[0].size());
     for (size_t i = 0; i < all[rank].size(); ++i)
       if (const int other = all[rank][i]; other >= 0) {
-        EXPECT_EQ(all[static_cast<size_t>(other)][i], static_cast<int>(rank));
+        EXPECT_EQ(all[other][i], static_cast<int>(rank));
       }
   }
   return all;
@@ -57,8 +57,7 @@ TEST(Meetings, NoTwoPairsShareTheLinkOfANode) {
   for (size_t round = 0; round < all[0].size(); ++round) {
     std::map<int, int> crossing;
     for (size_t rank = 0; rank < all.size(); ++rank)
-      if (const int other = all[rank][round];
-          other >= 0 && node_of_rank[static_cast<size_t>(other)] != node_of_rank[rank])
+      if (const int other = all[rank][round]; other >= 0 && node_of_rank[other] != node_of_rank[rank])
         ++crossing[node_of_rank[rank]];
     for (const auto& [node, pairs] : crossing) EXPECT_EQ(pairs, 1) << "node " << node << ", round " << round;
   }

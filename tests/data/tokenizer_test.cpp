@@ -190,7 +190,7 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   const auto bpe = trained(300);
   const auto bytes = bytes_per_id(*bpe);
   size_t total = 0;
-  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[id]);
+  for (int32_t id : bpe->encode(story)) total += bytes[id];
   EXPECT_EQ(total, story.size());
   EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }

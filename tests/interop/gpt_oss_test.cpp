@@ -37,9 +37,9 @@ class Numbers {
   RawTensor tensor(const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
-    std::vector<float> values(static_cast<size_t>(count));
+    std::vector<float> values(count);
     for (float& v : values) v = next();
-    RawTensor t{"BF16", shape, std::string(static_cast<size_t>(2 * count), '\0')};
+    RawTensor t{"BF16", shape, std::string(2 * count, '\0')};
     convert(reinterpret_cast<std::byte*>(t.bytes.data()), Element::bf16,
             reinterpret_cast<const std::byte*>(values.data()), Element::f32, count);
     return t;
@@ -48,7 +48,7 @@ class Numbers {
   RawTensor bytes(const std::vector<int64_t>& shape, uint8_t mask) {
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
-    RawTensor t{"U8", shape, std::string(static_cast<size_t>(count), '\0')};
+    RawTensor t{"U8", shape, std::string(count, '\0')};
     for (char& c : t.bytes) c = static_cast<char>(byte() & mask);
     return t;
   }

@@ -103,7 +103,7 @@ class LatentModel : public testing::TestWithParam<std::string> {
   void add(const std::string& name, const std::vector<int64_t>& shape) {
     int64_t elements = 1;
     for (const int64_t n : shape) elements *= n;
-    RawTensor tensor{"F32", shape, std::string(static_cast<size_t>(4 * elements), '\0')};
+    RawTensor tensor{"F32", shape, std::string(4 * elements, '\0')};
     for (int64_t i = 0; i < elements; ++i) {
       const auto number = static_cast<float>(++last_);
       std::memcpy(tensor.bytes.data() + 4 * i, &number, sizeof number);

@@ -77,7 +77,7 @@ class Scan {
  public:
   explicit Scan(const Layout& m) : m_(m), at_(static_cast<size_t>(m.world())) {
     for (int r = 0; r < m.world(); ++r)
-      for (Axis axis : axes) at_[static_cast<size_t>(r)][base::ordinal(axis)] = m.coordinate(axis, r);
+      for (Axis axis : axes) at_[r][base::ordinal(axis)] = m.coordinate(axis, r);
   }
 
   std::vector<int> members(Axis axis, int rank) const {
@@ -120,7 +120,7 @@ class Scan {
   }
 
  private:
-  int at(Axis axis, int rank) const { return at_[static_cast<size_t>(rank)][base::ordinal(axis)]; }
+  int at(Axis axis, int rank) const { return at_[rank][base::ordinal(axis)]; }
   bool same(Axis axis, int a, int b) const { return at(axis, a) == at(axis, b); }
   template <class F>
   std::vector<int> where(F f) const {
@@ -227,7 +227,7 @@ TEST(Layout, QueriesOf65536RanksGiveGroupsOfTheRightSizes) {
       for (Axis axis : axes) {
         const auto ranks = m.members(axis, rank);
         ASSERT_EQ(static_cast<int>(ranks.size()), m.size(axis));
-        ASSERT_EQ(ranks[static_cast<size_t>(m.coordinate(axis, rank))], rank);
+        ASSERT_EQ(ranks[m.coordinate(axis, rank)], rank);
       }
       ASSERT_EQ(m.token_sharers(rank).size(), 4u * 8);
       ASSERT_EQ(m.expert_sharers(rank).size(), 64u * 2);

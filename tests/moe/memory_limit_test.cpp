@@ -59,7 +59,7 @@ class ChunkWaits final : public schedule::GraphRunner {
       for (int chunk = 1; chunk < 16; ++chunk)
         if (task.spec.name == cat(waiting, "[", chunk, "]"))
           found += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
-            return tasks[static_cast<size_t>(before)].spec.name == cat(awaited, "[", chunk - 1, "]");
+            return tasks[before].spec.name == cat(awaited, "[", chunk - 1, "]");
           });
     return found;
   }
@@ -196,7 +196,7 @@ TEST(MemoryLimitChunks, MayDifferOnRanksThatHoldTheSameTokens) {
         PassMeter meter;
         layer.layer.run_passes_by(&meter);
         const auto result = layer.run(sequences, length);
-        chunks[static_cast<size_t>(world.rank())] = meter.chunks;
+        chunks[world.rank()] = meter.chunks;
         const double rounding = tolerance(Dtype::f64, 4096);
         expect_close(plain.y, result.y, rounding);
         expect_close(plain.dx, result.dx, rounding);

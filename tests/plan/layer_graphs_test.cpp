@@ -36,7 +36,7 @@ std::vector<TaskGraph> graphs_of_layer(const Recipe& recipe, int ranks, int rank
   return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), rank, nodes).graphs(recipe.schedule.moe.settled());
 }
 
-std::vector<int> one_node(int ranks) { return std::vector<int>(static_cast<size_t>(ranks), 0); }
+std::vector<int> one_node(int ranks) { return std::vector<int>(ranks, 0); }
 
 // Returns the first recorded pass of a kind in the first layer; an empty graph if there is none.
 TaskGraph first_pass(const std::vector<PassRecorder::Recording>& passes, const std::string& kind) {

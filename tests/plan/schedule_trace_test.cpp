@@ -166,7 +166,7 @@ TEST(ScheduleTrace, TimesOfSeveralNodesHaveOneZero) {
                      kernels::cpu::set_thread_count(1);
                      TrainingRun run(recipe, world);
                      Passes passes = recorded_step(run);
-                     double& begin = first[static_cast<size_t>(world.rank())];
+                     double& begin = first[world.rank()];
                      begin = std::numeric_limits<double>::infinity();
                      for (PassRecorder::Recording& pass : passes) {
                        for (schedule::TaskTime& time : pass.times)

@@ -143,7 +143,7 @@ std::vector<TaskGraph> random_graphs(uint64_t seed, int ranks) {
   const base::Philox random(seed, base::Purpose::shuffle, "shared cores");
   uint64_t draws = 0;
   const auto below = [&](uint64_t n) { return random.below(draws++, n); };
-  std::vector<TaskGraph> graphs(static_cast<size_t>(ranks));
+  std::vector<TaskGraph> graphs(ranks);
   for (int i = 0; i < 20; ++i) {
     std::vector<TaskId> after;
     for (TaskId id = 0; id < i; ++id)

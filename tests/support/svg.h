@@ -32,7 +32,7 @@ inline std::string flaw(const std::string& xml) {
       } else if (m[4].length() == 0) {
         open.push_back(m[2]);
       }
-      at += static_cast<size_t>(m.length());
+      at += m.length();
       if (open.empty()) return xml.substr(at) == "\n" ? "" : "text after the root";
       continue;
     }

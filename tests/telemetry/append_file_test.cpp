@@ -71,7 +71,7 @@ TEST(WriteAll, WaitsForAFullNonBlockingPipe) {
     fcntl(ends[0], F_SETFL, 0);
     size_t total = 0;
     char buffer[4096];
-    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) total += static_cast<size_t>(n);
+    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) total += n;
     _exit(total == (1 << 20) ? 0 : 1);
   }
   close(ends[0]);

@@ -63,9 +63,9 @@ class Meter {
 };
 
 std::vector<comm::Location> locations_of(int world) {
-  std::vector<comm::Location> locations(static_cast<size_t>(world));
+  std::vector<comm::Location> locations(world);
   for (int r = 0; r < world; ++r) {
-    comm::Location& location = locations[static_cast<size_t>(r)];
+    comm::Location& location = locations[r];
     location.set(cat("node", r / ranks_of_a_node));
     location.leader = r / ranks_of_a_node * ranks_of_a_node;
   }
@@ -176,7 +176,7 @@ std::vector<GrowthRow> growth_rows(int world) {
   });
   const Tensor gradient = Tensor::zeros({1 << 20}, Dtype::f32, host),
                rows = Tensor::zeros({world, 64}, Dtype::f32, host), received = Tensor::like(rows);
-  const std::vector<int64_t> one_row(static_cast<size_t>(world), 1);
+  const std::vector<int64_t> one_row(world, 1);
   measure_plan("sum over all ranks", {.kind = Operation::Kind::all_reduce, .out = gradient}, world, meter);
   measure_plan("all-to-all of all ranks",
                {.kind = Operation::Kind::all_to_all, .out = received, .in = rows, .splits = {one_row, one_row}}, world,

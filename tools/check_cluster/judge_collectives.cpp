@@ -28,7 +28,7 @@ void judge_collectives(std::vector<Finding>& findings, const std::vector<RankRep
           {.code = base::ExitCode::done,
            .kind = "collective",
            .message = fmt::format("{} of {} ranks, {}, starting at {}: {}, {:.1f} times that of the other groups ({})",
-                                  operation, size, group, name_of(ranks.at(static_cast<size_t>(firsts[slow.index]))),
+                                  operation, size, group, name_of(ranks.at(firsts[slow.index])),
                                   base::precise_duration(durations[slow.index]), slow.times,
                                   base::precise_duration(slow.reference))});
   }

@@ -29,7 +29,7 @@ Messages messages_of(const std::vector<RankReport>& ranks, bool across) {
   Messages messages;
   for (const RankReport& from : ranks)
     for (const LinkFigure& link : from.links) {
-      const RankReport& to = ranks.at(static_cast<size_t>(link.to));
+      const RankReport& to = ranks.at(link.to);
       if ((from.node != to.node) == across) messages.push_back({&from, &to, &link});
     }
   return messages;

@@ -40,7 +40,7 @@ std::string digest_of_program() {
   data::StreamingDigest digest;
   std::vector<char> piece(1 << 20);
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
-    digest.add(piece.data(), static_cast<size_t>(file.gcount()));
+    digest.add(piece.data(), file.gcount());
   return digest.value().to_string();
 }
 

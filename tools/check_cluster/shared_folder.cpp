@@ -44,8 +44,7 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   const auto count = static_cast<std::ptrdiff_t>(participants.size());
   const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();
   std::vector<int> peers;
-  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i)
-    peers.push_back(participants[static_cast<size_t>((own + i) % count)]);
+  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i) peers.push_back(participants[(own + i) % count]);
   return peers;
 }
 
@@ -64,7 +63,7 @@ std::optional<std::string> contents_at(const fs::path& path) {
   std::string text(file_bytes + 128, '\0');  // longer than every result of contents_of()
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return std::nullopt;
-  text.resize(static_cast<size_t>(file.gcount()));
+  text.resize(file.gcount());
   return text;
 }
 
@@ -78,7 +77,7 @@ void write_and_sync(const fs::path& path, const std::string& text) {
   size_t written = 0;
   ssize_t count = 0;
   while (written < text.size() && (count = ::write(fd, text.data() + written, text.size() - written)) > 0)
-    written += static_cast<size_t>(count);
+    written += count;
   const bool done = written == text.size() && ::fsync(fd) == 0;
   const int error = errno;
   ::close(fd);

@@ -163,7 +163,7 @@ void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, st
   require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
           " are not whole MXFP4 blocks; expected multiples of ", mxfp4::block);
   const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
-  std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
+  std::vector<std::byte> packed(blocks * mxfp4::block_bytes), scales(blocks);
   tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
   mxfp4_scales_of(link).read(block, scales.data(), blocks);
   mxfp4::to_bf16(to, packed.data(), scales.data(), blocks);

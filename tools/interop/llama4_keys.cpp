@@ -26,7 +26,7 @@ int64_t period_of(const std::vector<bool>& marks, const char* key, const std::st
   const auto first = std::ranges::find(marks, true) - marks.begin();
   const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
   for (int64_t l = 0; l < std::ssize(marks); ++l)
-    if (marks[static_cast<size_t>(l)] != is_nth(l, every))
+    if (marks[l] != is_nth(l, every))
       fail(ExitCode::data, where, ": ", key,
            " does not single out every n-th block and no others, for any n; expected such an n");
   return every;
@@ -53,7 +53,7 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
     fail(ExitCode::data, where, ": no_rope_layers is ", list.dump().substr(0, 80), ", expected an array of ", layers,
          " entries");
   for (int64_t l = 0; l < layers; ++l) {
-    const Json& entry = list[static_cast<size_t>(l)];
+    const Json& entry = list[l];
     if (entry != 0 && entry != 1)
       fail(ExitCode::data, where, ": no_rope_layers has ", entry.dump(), ", expected 0 (no rotary positions) or 1");
     marks.push_back(entry == 0);

@@ -20,7 +20,7 @@ std::optional<int64_t> length_of(std::string_view text) {
   int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc() || n < 1 || n > most_tokens) return {};
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  const std::string_view unit = text.substr(end - text.data());
   if (unit == "K" || unit == "k")
     n <<= 10;
   else if (unit == "M" || unit == "m")

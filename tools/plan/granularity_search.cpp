@@ -104,10 +104,10 @@ Trial GranularitySearch::propose(int64_t batch) {
   const auto [low, high] = bounds(batch);
   const Trial trial = search_unimodal(static_cast<int64_t>(low), static_cast<int64_t>(high),
                                       [&](int64_t position) -> std::optional<double> {
-                                        const auto known = measured(batch, numbers_[static_cast<size_t>(position)]);
+                                        const auto known = measured(batch, numbers_[position]);
                                         return known ? std::optional(known->median) : std::nullopt;
                                       });
-  const int64_t n = numbers_[static_cast<size_t>(trial.n)];
+  const int64_t n = numbers_[trial.n];
   return trial.settled ? Trial{conclude(batch, n), true} : Trial{n, false};
 }
 

@@ -291,7 +291,7 @@ class Measured {
       base::fail(base::ExitCode::usage, "the cluster has no measured ", word(operation), " for a group of ",
                  place.ranks, " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
                  "; hexad profile measures it on such ranks");
-    return links_[static_cast<size_t>(link - cluster_.links.data())].seconds(bytes);
+    return links_[link - cluster_.links.data()].seconds(bytes);
   }
 
   bool has_single_products(Element element) const {

@@ -87,7 +87,7 @@ Meeting meeting_of(const mesh::Mesh& mesh) {
   std::vector<int> experts = layout.expert_sharers(rank), tensor = layout.members(base::Axis::tp, rank);
   if (closed(experts)) return {&mesh.experts(), std::move(experts)};
   if (closed(tensor)) return {&mesh[base::Axis::tp], std::move(tensor)};
-  std::vector<int> all(static_cast<size_t>(layout.world()));
+  std::vector<int> all(layout.world());
   std::iota(all.begin(), all.end(), 0);
   return {&mesh.world(), std::move(all)};
 }
@@ -110,7 +110,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
   schedule::RankGroups out;
   const auto along = [&](base::Axis axis) { return [&layout, axis](int rank) { return layout.members(axis, rank); }; };
   const auto list = [&](const std::string& name) -> std::vector<int>& {
-    out[name].resize(static_cast<size_t>(layout.world()));
+    out[name].resize(layout.world());
     return out[name];
   };
   const auto add = [&](const std::string& name, const auto& group_of) {

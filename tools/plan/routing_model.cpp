@@ -189,7 +189,7 @@ class GivenRouter {
   // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Router kernels do not know
   // their layer, but MoeLayer later replaces the experts that they choose.
   const std::vector<double>& shares_of(const Choice& choice) const {
-    const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
+    const std::vector<double>& shares = load_.shares().at(std::max<int64_t>(0, choice.layer));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
                   choice.experts, " experts; expected one for each expert");
     return shares;
@@ -200,15 +200,15 @@ class GivenRouter {
     std::vector<double> owed(shares.size(), 0);
     std::vector<int32_t> order(shares.size());
     std::vector<int32_t> chosen;
-    chosen.reserve(static_cast<size_t>(slots));
+    chosen.reserve(slots);
     for (int64_t token = 0; token < slots / top_k; ++token) {
       for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(top_k);
       std::iota(order.begin(), order.end(), 0);
       std::ranges::partial_sort(order, order.begin() + top_k, std::greater{},
-                                [&](int32_t e) { return std::pair(owed[static_cast<size_t>(e)], -e); });
+                                [&](int32_t e) { return std::pair(owed[e], -e); });
       for (int64_t k = 0; k < top_k; ++k) {
-        owed[static_cast<size_t>(order[static_cast<size_t>(k)])] -= 1;
-        chosen.push_back(order[static_cast<size_t>(k)]);
+        owed[order[k]] -= 1;
+        chosen.push_back(order[k]);
       }
     }
     return chosen;
@@ -231,14 +231,14 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
 }
 
 std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
-  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  std::vector<double> slots(ranks, 0);
   for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
   return slots;
 }
 
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;
-  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  std::vector<double> slots(ranks, 0);
   for (const std::vector<double>& shares : load.shares())
     std::ranges::transform(slots, slots_of_ranks(shares, ranks), slots.begin(), std::plus{});
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
@@ -251,7 +251,7 @@ RoutingLoad with_stragglers(RoutingLoad load, int ranks) {
   for (std::vector<double>& shares : layers) {
     const std::vector<double> slots = slots_of_ranks(shares, ranks);
     const auto most = std::ranges::max_element(slots) - slots.begin();
-    if (slots[static_cast<size_t>(most)] <= slots[static_cast<size_t>(recorded)]) continue;
+    if (slots[most] <= slots[recorded]) continue;
     const auto local = std::ssize(shares) / ranks;
     std::swap_ranges(shares.begin() + most * local, shares.begin() + (most + 1) * local,
                      shares.begin() + recorded * local);

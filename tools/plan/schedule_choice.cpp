@@ -230,7 +230,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     made_ = true;
     return;
   }
-  starts.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(starts), trials / 2)), like);
+  starts.resize(std::min<int64_t>(std::ssize(starts), trials / 2), like);
   if (repeats == 0) repeats = std::clamp<int64_t>(trials / (most_asked * std::ssize(starts)), 1, most_repeats);
   for (const MoeSchedule& start : starts) {
     GranularitySearch::State known;

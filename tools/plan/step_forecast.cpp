@@ -27,7 +27,7 @@ std::vector<bool> spans_of_update(const StepRecord& record) {
   std::vector<bool> of_update;
   for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it
     of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
-                        (span.around >= 0 && of_update[static_cast<size_t>(span.around)]));
+                        (span.around >= 0 && of_update[span.around]));
   return of_update;
 }
 
@@ -49,7 +49,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
     const std::vector<bool> of_update = spans_of_update(record);
     for (size_t i = 0; i < record.issues.size(); ++i)
       if (const device::Issue& issue = record.issues[i];
-          !issue.communicates() && issue.span >= 0 && of_update[static_cast<size_t>(issue.span)])
+          !issue.communicates() && issue.span >= 0 && of_update[issue.span])
         stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {

@@ -70,7 +70,7 @@ int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int6
   const int stages = layout.size(base::Axis::pp);
   const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));
   return pp::peak_activations(
-      pp::make_schedule(pipeline_of(r), stages, enough))[static_cast<size_t>(layout.coordinate(base::Axis::pp, rank))];
+      pp::make_schedule(pipeline_of(r), stages, enough))[layout.coordinate(base::Axis::pp, rank)];
 }
 
 // Extrapolates the line through `less` and `more`. The result replaces `more`. Its distance from `less` is `times`

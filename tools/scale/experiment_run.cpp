@@ -165,7 +165,7 @@ class Runner {
   bool is_active(int64_t point) const {
     return std::ranges::any_of(active_, [point](const Active& active) { return active.execution.point == point; });
   }
-  const LoadedPoint& point_of(const Execution& e) const { return points_.at(static_cast<size_t>(e.point)); }
+  const LoadedPoint& point_of(const Execution& e) const { return points_.at(e.point); }
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;
   }

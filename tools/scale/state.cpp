@@ -124,7 +124,7 @@ void ExperimentFolder::require_own_runs() const {
 }
 
 std::string ExperimentFolder::base_of(const Execution& run) const {
-  return (dir_ / points_.at(static_cast<size_t>(run.point)).point.name / base::cat("repeat-", run.repeat)).string();
+  return (dir_ / points_.at(run.point).point.name / base::cat("repeat-", run.repeat)).string();
 }
 
 RunRecord ExperimentFolder::record(const Execution& run) const {

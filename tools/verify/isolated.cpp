@@ -32,7 +32,7 @@ bool send_all(int socket, const std::string& bytes) {
     const ssize_t n = ::send(socket, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
-    done += static_cast<size_t>(n);
+    done += n;
   }
   return true;
 }

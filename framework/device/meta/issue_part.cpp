@@ -34,7 +34,7 @@ class Repetition {
 
   void operator()(const IssuePart::Addition& a) {
     const bool inside = a.span >= 0 && !spans_.empty();
-    log_.add_in(inside ? spans_[static_cast<size_t>(a.span)] : around_, a.family, a.name, a.lane, a.work);
+    log_.add_in(inside ? spans_[a.span] : around_, a.family, a.name, a.lane, a.work);
   }
   void operator()(const IssuePart::LaneMark& m) { repeated_.marked.push_back(log_.before_mark(m.lane)); }
   void operator()(const IssuePart::OperationMark& m) {
@@ -50,11 +50,11 @@ class Repetition {
 
  private:
   const std::vector<int32_t>& marked(int64_t mark) const {
-    if (repeated_.part->made(mark)) return repeated_.marked[static_cast<size_t>(mark - repeated_.part->first_mark)];
+    if (repeated_.part->made(mark)) return repeated_.marked[mark - repeated_.part->first_mark];
     const auto of = std::ranges::find_if(earlier_, [&](const RepeatedPart& r) { return r.part->made(mark); });
     base::require(of != earlier_.end(), "[meta device] a repeated part waits for mark ", mark,
                   ", which neither it nor an earlier repeated part makes");
-    return of->marked[static_cast<size_t>(mark - of->part->first_mark)];
+    return of->marked[mark - of->part->first_mark];
   }
 
   IssueLog& log_;
@@ -91,7 +91,7 @@ void IssueLog::end_part() {
   part.marks = marks_ - part.first_mark;
   if (!spans_) return;
   const std::vector<SpanLog::Recorded>& spans = spans_->recorded();
-  for (size_t s = static_cast<size_t>(part.first_span); s < spans.size(); ++s)
+  for (size_t s = part.first_span; s < spans.size(); ++s)
     part.spans.push_back({spans[s].name, position(spans[s].around, part.first_span)});
 }
 

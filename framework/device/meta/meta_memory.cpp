@@ -73,7 +73,7 @@ std::byte* MetaMemory::remember(const void* address, int64_t bytes) {
   if (!block.values) {
     std::vector<Bytes>& spare = spare_[block.bytes];
     if (spare.empty()) {
-      block.values = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(block.bytes));
+      block.values = std::make_unique_for_overwrite<std::byte[]>(block.bytes);
     } else {
       block.values = std::move(spare.back());
       spare.pop_back();

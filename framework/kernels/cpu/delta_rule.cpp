@@ -59,7 +59,7 @@ struct Problem {
     std::vector<A> x, inverse;
   };
   Normalised normalised(const Tensor& t, int64_t b, int64_t g, A factor) const {
-    Normalised n{std::vector<A>(static_cast<size_t>(rows * size)), std::vector<A>(static_cast<size_t>(rows))};
+    Normalised n{std::vector<A>(rows * size), std::vector<A>(rows)};
     const T* p = t.data<T>();
     for (int64_t i = 0; i < rows; ++i) {
       const T* from = p + ((b * rows + i) * groups + g) * size;
@@ -101,7 +101,7 @@ void forward_task(const Problem<T>& p, T* out, accumulator_t<T>* last_state, int
   using A = accumulator_t<T>;
   const auto q = p.normalised(p.o.q, b, g, p.query_factor()), k = p.normalised(p.o.k, b, g, A{1});
   DeltaChunk<A> chunk(p.size, p.values);
-  std::vector<A> S(static_cast<size_t>(p.state_size())), y(static_cast<size_t>(p.values));
+  std::vector<A> S(p.state_size()), y(p.values);
   for (int64_t h = g * p.heads_of_key(); h < (g + 1) * p.heads_of_key(); ++h) {
     p.first_state(S.data(), b, h);
     for (int64_t i = 0; i < p.rows;) {
@@ -168,10 +168,9 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
   const auto q = p.normalised(p.o.q, b, g, p.query_factor()), k = p.normalised(p.o.k, b, g, A{1});
   const auto elements = static_cast<size_t>(p.state_size());
   DeltaChunk<A> chunk(p.size, p.values);
-  std::vector<A> dq(q.x.size()), dk(k.x.size()), dS(elements), dout(static_cast<size_t>(delta_chunk * p.values));
-  DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(static_cast<size_t>(delta_chunk * p.values)),
-                                  std::vector<A>(static_cast<size_t>(delta_chunk)),
-                                  std::vector<A>(static_cast<size_t>(delta_chunk))};
+  std::vector<A> dq(q.x.size()), dk(k.x.size()), dS(elements), dout(delta_chunk * p.values);
+  DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(delta_chunk * p.values), std::vector<A>(delta_chunk),
+                                  std::vector<A>(delta_chunk)};
   std::vector<int64_t> begins;  // first row of each chunk, then the number of rows
   for (int64_t i = 0; i < p.rows; i = p.chunk_end(b, i)) begins.push_back(i);
   begins.push_back(p.rows);

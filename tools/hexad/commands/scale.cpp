@@ -54,7 +54,7 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
   if (options.point >= std::ssize(r.points))
     fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   for (int64_t i = 0; i < std::ssize(r.points); ++i) {
-    const LoadedPoint& point = r.points[static_cast<size_t>(i)];
+    const LoadedPoint& point = r.points[i];
     const bool wanted = options.point < 0 || i == options.point;
     r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
   }

@@ -43,7 +43,7 @@ class Computation {
 
   std::vector<double> run() {
     const auto& mesh = instance_.mesh;
-    const size_t micro = static_cast<size_t>(micro_), ranks = mesh.size(Axis::dp);
+    const size_t micro = micro_, ranks = mesh.size(Axis::dp);
     const size_t at_once = 4 * static_cast<size_t>(mesh.size(Axis::pp));  // enough to fill a pipeline
     // All ranks run the same passes with the same lengths, because experts are shared among ranks.
     for (size_t begin = 0; begin < order_.size(); begin += at_once * micro * ranks) {
