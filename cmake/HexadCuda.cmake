@@ -39,7 +39,7 @@ set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/refuse_warnings.sh)
 if(HEXAD_CCACHE)
   list(APPEND CMAKE_CUDA_COMPILER_LAUNCHER ${HEXAD_CCACHE})
 endif()
-# Without -Wpedantic, which would warn about the code that nvcc generates from every file.
+# -Wpedantic is not set, because it would warn about the code that nvcc generates from every file.
 add_compile_options(
   "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-march=${HEXAD_ARCH},-ffp-contract=off>")
 

@@ -1,5 +1,5 @@
-# Rules for install() and find_package(hexad): headers under include/hexad, static libraries, the program, recipes, and
-# a script that batch scripts call.
+# Rules for install() and find_package(hexad): headers under include/hexad, static libraries, recipes, and a script that
+# batch scripts call. tools/hexad/CMakeLists.txt installs the program.
 include(CMakePackageConfigHelpers)
 get_property(HEXAD_LIBS GLOBAL PROPERTY HEXAD_LIBRARIES)
 install(TARGETS ${HEXAD_LIBS} EXPORT hexadTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -1,5 +1,5 @@
-# MPI library and its launcher: Open MPI, MPICH, or a library derived from MPICH. HEXAD_MPI chooses between libraries that
-# are installed beside each other, as Debian's packages are. Sets:
+# MPI library and its launcher: Open MPI, MPICH, or a library derived from MPICH. HEXAD_MPI chooses between libraries
+# that are installed beside each other, as Debian's packages are. Sets:
 #
 #   HEXAD_MPI_FAMILY       openmpi, mpich (also libraries derived from it) or other
 #   HEXAD_MPIEXEC_NAME     name of the launcher in messages, such as mpirun or mpiexec.mpich
@@ -17,7 +17,7 @@ endif()
 set(MPI_CXX_SKIP_MPICXX ON)
 find_package(MPI REQUIRED COMPONENTS CXX)
 
-# Sets HEXAD_MPI_FAMILY and HEXAD_MPI_VERSION to what the header mpi.h says.
+# Sets HEXAD_MPI_FAMILY and HEXAD_MPI_VERSION from the header mpi.h.
 function(hexad_read_mpi_header)
   set(source ${PROJECT_BINARY_DIR}/CMakeFiles/hexad_mpi.cpp)
   file(WRITE ${source} "#include <mpi.h>
@@ -79,6 +79,7 @@ if(HEXAD_MPI_FAMILY STREQUAL "openmpi")
     set(HEXAD_MPIEXEC_NAME mpirun)  # the name that Open MPI's documentation uses
   endif()
   set(HEXAD_MPIEXEC_FLAGS --oversubscribe --bind-to none)
-  # Allows root, because containers run as root. Lets waiting ranks yield, because there may be more ranks than cores.
+  # Allows root, because containers usually run as root. Lets waiting ranks yield, because there may be more ranks than
+  # cores.
   set(HEXAD_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 endif()

@@ -1,4 +1,4 @@
-# Compiler settings as INTERFACE targets, so that users of the installed package do not inherit them.
+# Compiler settings. Users of the installed package do not inherit them.
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()

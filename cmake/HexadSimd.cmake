@@ -2,16 +2,17 @@
 #
 # hexad_simd_sources(TARGET a.cpp b.cpp) compiles each file twice into TARGET: with -march=x86-64-v3 (AVX2) and
 # -DHEXAD_ISA=v3, and with -march=x86-64-v4 (AVX-512) and -DHEXAD_ISA=v4. Such a file puts its exported functions into
-# `namespace hexad::...::HEXAD_ISA`. The caller, an ordinary file, chooses at run time (framework/kernels/cpu/simd/isa.h).
+# `namespace hexad::...::HEXAD_ISA`. The caller, an ordinary file, chooses at run time
+# (framework/kernels/cpu/simd/isa.h).
 #
 # Such a file must not instantiate an inline function with external linkage, from std:: or elsewhere. The linker keeps
 # only one copy of such a function. If it keeps the AVX-512 copy, the program crashes on an older processor. Helpers
-# belong in an anonymous namespace. The test simd.TARGET checks the symbols of the objects.
+# belong in an anonymous namespace. The tests simd.TARGET_v3 and simd.TARGET_v4 check the symbols of the objects.
 #
 # hexad_isa_objects(TARGET ISA FLAGS a.cpp) compiles each file once, with the given flags and -DHEXAD_ISA=ISA.
 #
-# Contraction to fused multiply-add is on for these files. Both instruction sets have fused multiply-add, so results do
-# not depend on the chosen one.
+# Contraction to fused multiply-add is on for these files, unless a later option turns it off. Both instruction sets
+# have fused multiply-add, so results do not depend on the chosen one.
 set(HEXAD_SIMD_CHECK ${CMAKE_CURRENT_LIST_DIR}/check_simd_objects.sh)
 
 function(hexad_simd_sources target)

@@ -19,7 +19,7 @@ endfunction()
 # delays of its queues. EMULATED_FILTER "*.First:*/Second" selects tests for 'autograd.tape.emulated' if the whole file
 # would take too long, and adds the whole file as 'autograd.tape.emulated_whole' with the label slow. CUDA_FILTER
 # "*.First" adds the selected tests as 'autograd.tape.cuda_double', which runs on the CUDA double if it is built. These
-# tests are slow, because they run the card's kernels on the CPU.
+# tests take long, because they run the card's kernels on the CPU.
 function(hexad_test source)
   cmake_parse_arguments(A "ANY_DEVICE" "FOLDER;TIMEOUT;EMULATED_FILTER;CUDA_FILTER" "DEPENDS;LABELS;PRIVATE" ${ARGN})
   string(REGEX REPLACE "_test\\.cpp$" "" name ${source})

@@ -1,7 +1,7 @@
 #!/bin/sh
-# refuse_warnings.sh COMMAND...: runs COMMAND, a call of the CUDA compiler. Fails if one of the compiler's programs
-# (nvcc, cudafe++, ptxas, nvlink) warns. Also fails on the remark C7510, which says that products on tensor cores are
-# serialised and therefore slow. CUTLASS causes this remark if NDEBUG is not defined.
+# refuse_warnings.sh COMMAND...: runs COMMAND, a call of the CUDA compiler. Fails if its output contains a warning, for
+# example of nvcc, cudafe++, ptxas or nvlink. Also fails on the remark C7510, which says that products on tensor cores
+# are serialised and therefore slow. CUTLASS causes this remark if NDEBUG is not defined.
 said=$("$@" 2>&1)
 status=$?
 [ -z "$said" ] || printf '%s\n' "$said" >&2

@@ -33,7 +33,8 @@ class Block {
 
   struct Output {
     Value x;
-    Value aux_losses;  // [1] acc: this rank's addend of the auxiliary losses; its data is undefined if there are none
+    Value aux_losses;  // this rank's addend of the auxiliary losses, [1] in the accumulator dtype; its data is
+                       // undefined if there are none
   };
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, Recompute recompute) const;
   const TokenMixer& mixer() const { return *mixer_; }
@@ -43,8 +44,9 @@ class Block {
  private:
   Output run(Tape& t, const Value& x, const ForwardContext& pass, bool recompute_attention) const;
 
-  // Names of spans in traces. mixer_name_ covers both norms, the mixer, and the sum before the second norm.
-  // mlp_name_ covers the MLP and the sum after it.
+  // Names of spans in traces. name_ covers the whole block; only a block with Recompute::block has this span.
+  // mixer_name_ covers both norms, the mixer, and the sum before the second norm. mlp_name_ covers the MLP and the sum
+  // after it.
   const std::string name_, mixer_name_, mlp_name_;
   Norm attention_norm_, mlp_norm_;
   std::unique_ptr<TokenMixer> mixer_;

@@ -1,5 +1,6 @@
 #include "layers/model_size.h"
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -63,7 +64,7 @@ class MetaModel {
   MicroBatch one_sequence() {
     MicroBatch b;
     b.sequences = 1, b.length = config_.context;
-    b.further = std::vector<MicroBatch::Further>(static_cast<size_t>(config_.prediction_blocks));
+    b.further = std::vector<MicroBatch::Further>(config_.prediction_blocks);
     std::vector<Tensor*> tensors{&b.ids, &b.positions, &b.targets};
     if (config_.attention_chunk) tensors.insert(tensors.end(), {&b.chunk_first, &b.chunk_last});
     for (MicroBatch::Further& f : b.further) tensors.insert(tensors.end(), {&f.ids, &f.targets});
@@ -82,6 +83,14 @@ class MetaModel {
   const Transformer model_;
 };
 
+// Returns the FLOPs per token that the device counts for empty slots of an MoE layer. It counts top_k experts for every
+// token.
+double flops_of_empty_slots(const ModelConfig& c) {
+  const int64_t products = c.moe.expert == moe::ExpertKind::swiglu ? 3 : 2;
+  const auto flops = static_cast<double>(6 * products * c.hidden * c.moe.expert_hidden);
+  return flops * (static_cast<double>(c.moe.top_k) - c.moe.experts_of_token());
+}
+
 PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   const auto tokens = static_cast<double>(c.context);
   // FLOPs of a block, by is_moe(), is_delta() and window_of().
@@ -89,7 +98,8 @@ PartFlops flops_of(const ModelConfig& c, MetaModel& model) {
   PartFlops flops;
   for (int64_t l = 0; l < c.layers; ++l) {
     const auto [of_block, is_new] = known.try_emplace({c.is_moe(l), c.is_delta(l), c.window_of(l)});
-    if (is_new) of_block->second = model.flops(static_cast<size_t>(l)) / tokens;
+    if (is_new)
+      of_block->second = model.flops(static_cast<size_t>(l)) / tokens - (c.is_moe(l) ? flops_of_empty_slots(c) : 0);
     flops.layers.push_back(of_block->second);
   }
   flops.head = model.flops(c.layers) / tokens;
@@ -107,7 +117,8 @@ ModelSize counts_of(const ModelConfig& c, const MetaModel& model) {
   }
   size.active_parameters = size.parameters;
   if (c.moe.experts > 0)
-    size.active_parameters -= size.expert_parameters / c.moe.experts * (c.moe.experts - c.moe.top_k);
+    size.active_parameters -= std::llround(static_cast<double>(size.expert_parameters / c.moe.experts) *
+                                           (static_cast<double>(c.moe.experts) - c.moe.experts_of_token()));
   return size;
 }
 

@@ -11,7 +11,7 @@ namespace hexad::layers {
 /// Kind of activations that are recomputed.
 ///   - none: no activation
 ///   - norms: outputs of norms
-///   - attention: everything inside attention
+///   - attention: the first norm of a block, and everything inside attention or a delta net
 ///   - block: everything inside a block except its input
 enum class Recompute : uint8_t { none, norms, attention, block };
 constexpr auto enum_names(Recompute) {

@@ -119,8 +119,8 @@ Value Transformer::head_loss(Tape& t, Value normed, const Tensor& targets, Cross
   return tp::vocab_cross_entropy(t, normed, *head_, targets, *tensor_.group, options, row_losses);
 }
 
-// Runs the prediction blocks in order. Each block reads the hidden states of the previous block. The first block reads
-// `hidden`, the hidden states of the model after its last norm.
+// Runs the prediction blocks in order. The first block reads `hidden`, the hidden states of the model after its last
+// norm. Every other block reads the hidden states of the previous block.
 void Transformer::predict_further(Tape& t, const ForwardContext& pass, Value hidden, const TrainOptions& options,
                                   PartOutput& out) const {
   require(pass.batch.further.size() == predictions_.size(), "[transformer] the micro-batch has further tokens for ",
@@ -158,8 +158,8 @@ Value Transformer::activations(Tape& t, const ForwardContext& pass, size_t part,
   return blocks(t, pass, parts_[part], input, Recompute::none).value;
 }
 
-// Returns `rows` of the micro-batch, of which tp ranks hold parts under sequence parallelism. Consecutive rows that
-// this rank holds anyway are not copied.
+// Returns `rows` of the micro-batch. Under sequence parallelism, each tp rank holds a part of the micro-batch. Without
+// it, consecutive rows are not copied.
 Tensor Transformer::picked_rows(device::Stream& stream, const Tensor& x, std::span<const int64_t> rows) const {
   const int64_t count = std::ssize(rows);
   if (!tensor_.sequence && rows.back() - rows.front() + 1 == count) return x.slice(0, rows.front(), rows.back() + 1);

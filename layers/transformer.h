@@ -15,6 +15,7 @@ using autograd::CrossEntropyOptions;
 
 /// Consecutive blocks [begin, end) of a model: a virtual pipeline stage. The first part also has the embedding, before
 /// its blocks. The last part also has the final norm, head and loss, after its blocks, and then the prediction blocks.
+/// If the head is tied or there are prediction blocks, the last part also holds the embedding.
 struct ModelPart {
   int64_t begin, end;
   bool first, last;
@@ -23,8 +24,8 @@ struct ModelPart {
 };
 
 /// Model with embedding, blocks, norm and head: a decoder (predicts the next token) or an encoder (predicts masked
-/// tokens). A decoder may have prediction blocks, which share its embedding and its head. They run only if the
-/// micro-batch has further tokens (MicroBatch::further).
+/// tokens). A decoder may have prediction blocks, which share its embedding and its head. They run only in forward()
+/// and loss(), and only if the micro-batch has further tokens (MicroBatch::further).
 class Transformer {
  public:
   /// Makes the whole model. `schedule` applies to all MoE layers.
@@ -52,14 +53,15 @@ class Transformer {
                      Tensor* row_losses = nullptr) const;
   /// Like forward(), for a model that is whole on this rank.
   PartOutput loss(Tape& t, const ForwardContext& pass, const TrainOptions& options, Tensor* row_losses = nullptr) const;
-  /// Returns the logits [T, V] acc of all positions. This rank must have the whole model, with tp = 1.
+  /// Returns the logits [T, V] of all positions, in the accumulator dtype. This rank must have the whole model, with
+  /// tp = 1.
   Tensor logits(Tape& t, const ForwardContext& pass) const;
 
   /// Runs the blocks of parts()[part] without a loss, for generation. `input` is as in forward(). Returns the
   /// activations after the last block.
   Value activations(Tape& t, const ForwardContext& pass, size_t part, const Value& input) const;
-  /// Returns the logits [rows, ids] acc of `rows`, increasing indices of rows of the micro-batch, for the ids of
-  /// vocabulary(). `last` is the result of activations() for the last part.
+  /// Returns the logits [rows, ids] of `rows`, increasing indices of rows of the micro-batch, for the ids of
+  /// vocabulary(), in the accumulator dtype. `last` is the result of activations() for the last part.
   Tensor own_logits(Tape& t, const Value& last, std::span<const int64_t> rows) const;
   /// Returns the token ids whose logits this tp rank computes. The rank must have the last part.
   tp::VocabularyPart vocabulary() const;

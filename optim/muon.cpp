@@ -19,7 +19,8 @@ constexpr double least_norm =
 // Coefficients a, b and c of the polynomial a s + b s^3 + c s^5, applied to the singular values s (Jordan et al. 2024).
 constexpr double linear = 3.4445, cubic = -4.7750, quintic = 2.0315;
 
-// Returns shell patterns for the parameters that do not map hidden activations to hidden activations.
+// Returns shell patterns for the parameters that the rule `others` always updates: embeddings, the head, routers and
+// convolutions.
 const std::vector<std::string>& never() {
   static const std::vector<std::string> names{"*embedding.weight", "head.weight", "*.router.*", "*_conv.weight"};
   return names;

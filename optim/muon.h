@@ -16,8 +16,8 @@ Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iteration
 ///   m = mu m + g;  w -= lr (0.2 sqrt(max(rows, columns)) orthogonalised(mu m + g) + decay w)
 ///
 /// It updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
-/// separately. The rule `others` updates everything else: embeddings, the head, routers, parameters without decay
-/// (norms and biases), matrices of one row or column, and the parameters of optim.muon_except.
+/// separately. The rule `others` updates everything else: embeddings, the head, routers, convolutions, parameters
+/// without decay (norms and biases), vectors, matrices of one row or column, and the parameters of optim.muon_except.
 class Muon final : public UpdateRule {
  public:
   Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others);

@@ -29,7 +29,8 @@ constexpr auto enum_names(GradientDtype) {
       {{GradientDtype::f32, "f32"}, {GradientDtype::bf16, "bf16"}});
 }
 
-/// Dtype in which AdamW stores its moments. f32 stands for the accumulator dtype, which is f64 in an f64 run.
+/// Dtype in which AdamW stores its moments, and in which registered rules with RuleDeclaration::reads_moment_dtype
+/// store their states. f32 stands for the accumulator dtype, which is f64 in an f64 run.
 enum class MomentDtype : uint8_t { f32, bf16 };
 constexpr auto enum_names(MomentDtype) {
   return std::to_array<std::pair<MomentDtype, std::string_view>>(
@@ -109,8 +110,8 @@ struct OptimConfig {
     v("muon_iterations", muon_iterations, "Muon: number of Newton-Schulz iterations that orthogonalise an update",
       at_least(1));
     v("muon_except", muon_except,
-      "Muon: matrices that AdamW updates in addition to embeddings, head and routers: shell patterns of parameter "
-      "names; each pattern must match a parameter");
+      "Muon: matrices that AdamW updates in addition to embeddings, head, routers and convolutions: shell patterns of "
+      "parameter names; each pattern must match a parameter");
     v("freeze", freeze,
       "parameters that are not trained: shell patterns of parameter names, such as embedding.weight or layers.0.*; "
       "each pattern must match a parameter; []: all parameters are trained");

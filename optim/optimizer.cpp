@@ -15,8 +15,8 @@ using namespace base;
 
 namespace {
 
-// Copy of an offloaded state, or of a piece of it, in device memory. A state that is already in device memory is not
-// copied.
+// Copy of an offloaded tensor (main weights or a state), or of a piece of it, in device memory. A tensor that is
+// already in device memory is not copied.
 class Resident {
  public:
   Resident(Stream& stream, const Tensor& home) : home_(home), tensor_(home) {
@@ -121,7 +121,8 @@ Optimizer::Optimizer(const OptimConfig& config, ParameterSet& parameters, StateO
   }
 }
 
-// On a device without memory, calls the rule only if it does not access tensors itself. Otherwise, logs an estimate.
+// Calls the rule. Exception: on a device without memory, a rule that accesses tensors itself is not called. If the run
+// has a log, an estimate of the update is logged instead.
 void Optimizer::update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const {
   if (slices.front().main.device().has_memory() || rule_->only_launches_kernels())
     rule_->update(stream, slices, step);

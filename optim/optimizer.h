@@ -23,29 +23,29 @@ using autograd::ParameterSet;
 /// main weights. Frozen parameters have neither main weights nor states.
 class Optimizer {
  public:
-  /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states are in the device's
-  /// offload memory. An update loads them piece by piece, or one parameter at a time if the rule takes matrices. The
-  /// results are bitwise identical. A rule that takes matrices needs `mesh` if parameters are divided among ranks.
-  /// `mesh` must outlive the optimizer.
+  /// Uses the rule in `rules` whose name is config.name. With StateOffload::file, the states and separate main weights
+  /// are in the device's offload memory. An update loads them piece by piece, or one parameter at a time if the rule
+  /// takes the parameter's matrices. The results are bitwise identical. A rule that takes matrices needs `mesh` if
+  /// parameters are divided among ranks. `mesh` must outlive the optimizer.
   Optimizer(const OptimConfig& config, ParameterSet& parameters, StateOffload offload = StateOffload::none,
             const UpdateRules& rules = {}, const mesh::Mesh* mesh = nullptr);
 
-  /// Updates all owned weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for clipping. Skips
-  /// the update if the factor is negative. The first `step` is 1. A parameter without a gradient is updated with a zero
-  /// gradient. Collective if the rule takes matrices; the host then reads the factor.
+  /// Updates all owned trainable weights once. Multiplies their gradients by factor[1] (f64; 1 if undefined), for
+  /// clipping. Skips the update if the factor is negative. The first `step` is 1. A parameter without a gradient is
+  /// updated with a zero gradient. Collective if the rule takes matrices; the host then reads the factor.
   void step(Stream& stream, double lr, const Tensor& factor, int64_t step);
 
   /// A tensor that a checkpoint must contain. `kind` is "main" or the name of a state of the rule, such as "moment1".
   struct State {
     Parameter* parameter;
     std::string_view kind;
-    Tensor tensor;  // elements parameter->owned() of the local weights, flat and as stored; never empty
+    Tensor tensor;  // values of the elements parameter->owned(), flat and as stored; never empty
     Rests rests{};  // defined for main weights stored as rests, and for the state that stores their marks
 
     /// Returns the dtype of the values.
     base::Dtype dtype() const;
-    /// Returns elements [begin, end) as a checkpoint contains them: f32 main weights, and states without marks. The
-    /// result shares the memory of `tensor` or is a copy in host memory.
+    /// Returns elements [begin, end) as a checkpoint contains them: main weights instead of rests, and states without
+    /// marks. The result shares the memory of `tensor` or is a copy in host memory.
     Tensor values(int64_t begin, int64_t end) const;
     Tensor values() const { return values(0, tensor.numel()); }
     /// Calls read(target), which writes new values to `target`. Elements that `read` does not write keep their values.

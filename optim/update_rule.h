@@ -26,7 +26,7 @@ using tensor::Tensor;
 /// and the weights are bf16, `main` contains the rests of f32 main weights (optim/rests.h).
 struct Slice {
   Tensor main;                   // main weights, which the rule updates
-  std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states(), in that order
+  std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states_of(), in that order
   Tensor weights;  // weights of the model, to which the rule writes the rounded `main`; may be `main` itself
   Tensor gradient;
   double weight_decay = 0;  // 0 for norms and biases
@@ -47,12 +47,12 @@ struct MatrixStep {
 };
 
 /// Rule that computes new weights. A rule is elementwise unless takes_matrices() is true: the new value of a weight
-/// depends only on the weight's own value, gradient and states. Therefore updates are bitwise identical for whole
-/// tensors, for the shards of ZeRO, and for pieces of offloaded states.
+/// does not depend on the values, gradients and states of other weights. Therefore updates are bitwise identical for
+/// whole tensors, for the shards of ZeRO, and for pieces of offloaded states.
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  /// Returns the names of the values that are stored for each element in addition to the main weight. They are
+  /// Returns the names of the values that are stored for each element in addition to the main weight. The values are
   /// initially zero. Checkpoints use these names. A name consists of letters, digits and underscores, and must not be
   /// "main", "parameter" or "state".
   virtual std::vector<std::string> states() const { return {}; }
@@ -65,15 +65,15 @@ class UpdateRule {
   virtual void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const = 0;
   /// True if update() only launches kernels of the kernel table and never accesses a tensor itself. Such an update can
   /// be recorded on a device without memory. For other rules, Optimizer records an estimate on such a device: an update
-  /// that reads and writes each slice once.
+  /// that reads and writes main weights and states once, reads the gradient, and writes the weights.
   virtual bool only_launches_kernels() const { return false; }
 
   /// True if the rule updates the parameter by update_matrices() instead of update(). Only for parameters with at least
   /// two dimensions. The answer must be the same on all ranks.
   virtual bool takes_matrices(const Parameter::Spec&) const { return false; }
   /// Appends the update of the matrices of one parameter to `stream`. `slice` has the elements that this rank owns; its
-  /// tensors are undefined if there are none. Collective: every rank must call `matrices.gather()` the same number of
-  /// times. Launches only kernels and collectives.
+  /// tensors are undefined if there are none. Collective: all ranks that share the parameter must call
+  /// `matrices.gather()` the same number of times. Launches only kernels and collectives.
   virtual void update_matrices(Stream& stream, const Slice& slice, const MatrixStep& step,
                                const dp::WholeMatrices& matrices) const;
 };
@@ -94,7 +94,8 @@ struct RuleDeclaration {
 
 /// Returns the problem of optim.moment_dtype with the optimizer named by `config`; empty if there is none.
 std::string moment_dtype_problem(const OptimConfig& config, const RuleDeclaration& declared);
-/// Returns a key optim.muon_... that is set although the optimizer is not muon; empty if there is none.
+/// Returns a key optim.muon_... that differs from its default although the optimizer is not muon; empty if there is
+/// none.
 std::string misplaced_muon_key(const OptimConfig& config);
 /// Returns the problem of optim.main_weights with the optimizer named by `config`; empty if there is none.
 std::string main_weights_problem(const OptimConfig& config, const RuleDeclaration& declared);
@@ -120,8 +121,9 @@ struct RuleSpec {
 class UpdateRules : public base::Named<RuleDeclaration> {
  public:
   UpdateRules();
-  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, invalid names
-  /// of states, or unsupported values of optim.moment_dtype and optim.main_weights.
+  /// Makes the rule that a recipe chooses. Throws Error(usage) for an unknown name, an undeclared option, an invalid
+  /// name of a state, a marked_state that is no state, or unsupported values of optim.moment_dtype and
+  /// optim.main_weights.
   std::unique_ptr<UpdateRule> make(const OptimConfig& config) const;
 };
 

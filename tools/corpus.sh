@@ -1,7 +1,8 @@
 #!/bin/bash
 # Writes about 10 MB of English text as plain .txt files to FOLDER: the King James Bible, the six novels of Jane Austen,
 # and the Jargon File. The texts come from Debian packages. Packages that are not installed are downloaded and unpacked
-# to a temporary folder, which does not need root. The files depend only on the packages. A second run does nothing.
+# to a temporary folder, which does not need root. The files depend only on the packages. A later run does nothing if
+# the files are complete and unchanged.
 set -euo pipefail
 
 if [ $# -ne 1 ] || [[ $1 == -* ]]; then
@@ -19,7 +20,7 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# locate PACKAGE FILE: prints the path of FILE. Downloads PACKAGE if it is not installed.
+# locate PACKAGE FILE: prints the path of FILE. Downloads PACKAGE if FILE does not exist.
 locate() {
   local package=$1 file=$2
   if [ -e "$file" ]; then

@@ -18,8 +18,8 @@
 #   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are skipped
 #   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
-#   --every SECONDS       time between two checks for additional ranks, and before a new start if the previous start
-#                         wrote no new checkpoint [default: 60]
+#   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous
+#                         start wrote no new checkpoint [default: 60]
 #   --tries N             number of consecutive starts without a new checkpoint before the script gives up [default: 3]
 #
 # Without --available and --hostfile, the ranks are those of the Slurm job's nodes that answer (SLURM_NTASKS_PER_NODE
@@ -28,9 +28,9 @@
 # requeue the job.
 #
 # The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), and 1, 233 to 236
-# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that a
-# new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit code
-# (75).
+# and 255 (the launcher failed, for example after the loss of a host). It ends with any other code: 0, or an error that
+# a new start would repeat. After SIGUSR1, SIGTERM or SIGINT, the run saves, and the script ends with the run's exit
+# code (75).
 set -uo pipefail
 
 usage() {
@@ -62,7 +62,7 @@ check_count --every "$every"
 check_count --tries "$tries"
 [ "$min" -le "$max" ] || usage "MIN is $min, expected at most MAX ($max)"
 [ -z "$probe" ] || [ -z "$hostfile" ] || usage "--available and --hostfile are both given, expected only one of them"
-[ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile $hostfile cannot be read"
+[ -z "$hostfile" ] || [ -r "$hostfile" ] || usage "--hostfile is '$hostfile', expected a readable file"
 [[ ${command[*]} == *"{ranks}"* ]] || usage "COMMAND contains no {ranks}, expected it in place of the number of ranks"
 for place in '{hosts}' '{nodes}'; do
   [[ ${command[*]} == *"$place"* ]] || continue
@@ -128,7 +128,8 @@ hosts_for() { # RANKS
     END { print list }' <<<"$hosts"
 }
 
-# Sets $ranks, $changes and $run to the nearest layout of at most RANKS ranks. Sets $ranks to 0 if RANKS is below MIN.
+# Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of at most RANKS ranks, and $run to
+# the run directory. Sets $ranks to 0 if RANKS is below MIN.
 choose() { # RANKS
   local text
   ranks=0 changes=()
@@ -146,7 +147,7 @@ ask_to_save() { [ -z "$child" ] || kill -USR1 "$child" 2>/dev/null; }
 trap 'asked=yes; ask_to_save' USR1 TERM INT
 # Sleeps, but returns early on a signal.
 rest() {
-  sleep "$1" >/dev/null 2>&1 & # its output is closed, because it may outlive the script
+  sleep "$1" >/dev/null 2>&1 & # does not keep the script's output open, because sleep may outlive the script
   wait $!
 }
 

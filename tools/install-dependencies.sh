@@ -36,6 +36,7 @@ for option in "$@"; do
   --slurm) packages+=(slurmctld slurmd slurm-client libpmix-dev iproute2) ;;
   --mpich) packages+=(mpich libmpich-dev) ;;
   *)
+    echo "install-dependencies: unknown option '$option'" >&2
     sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
@@ -51,7 +52,7 @@ wheel_package() {
   scratch=$(mktemp -d)
   if ! python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$scratch" "$name==$version"; then
     rm -r "$scratch"
-    echo "install-dependencies: pip could not download $name==$version; are pip (python3-pip) and a network available?" >&2
+    echo "install-dependencies: pip could not download $name==$version; check that pip (python3-pip) and the network are available" >&2
     return 1
   fi
   python3 -m zipfile -e "$scratch"/*.whl "$scratch/wheel"

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 . tools/launcher.sh
 
 if [ $# -gt 0 ]; then
+  echo "quickstart: unknown argument '$1', expected none" >&2
   sed -n '2,6s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi

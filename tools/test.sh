@@ -19,6 +19,7 @@ while [ $# -gt 0 ]; do
     break
     ;;
   *)
+    echo "test.sh: unknown argument '$1'" >&2
     sed -n '4,7s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;

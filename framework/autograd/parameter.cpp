@@ -21,7 +21,8 @@ template <class F>
 void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   const int rank = global.rank();
   const Shape strides = global.row_major_strides();
-  // If the region contains all of a dimension, a run also extends over the dimension before it.
+  // A run extends over the last dimension. If the region contains all indices of a dimension of the run, the run also
+  // extends over the dimension before it.
   int dim = rank - 1;
   int64_t run = rank > 0 ? region.size[dim] : 1;
   for (; dim > 0 && region.size[dim] == global[dim]; --dim) run *= region.size[dim - 1];
@@ -29,7 +30,7 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   for (int64_t r = 0; r < runs; ++r) {
     int64_t rest = r, index = 0;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t steps = d >= dim ? 1 : region.size[d];  // the dimensions inside a run need one step
+      const int64_t steps = d >= dim ? 1 : region.size[d];  // positions of runs in dimension d
       index += (region.begin[d] + rest % steps) * strides[d];
       rest /= steps;
     }
@@ -37,8 +38,8 @@ void for_each_run(const Shape& global, const Placement::Region& region, F&& f) {
   }
 }
 
-// Random source of a parameter's elements: one stream for its name or, for stacked tensors, one stream for each
-// tensor's name.
+// Random source of a parameter's elements: one random stream for its name or, for stacked tensors, one for the name of
+// each tensor.
 class Source {
  public:
   Source(uint64_t seed, const Parameter::Spec& spec) {
@@ -52,7 +53,7 @@ class Source {
     for (int d = stack.dim + 1; d < spec.global_shape.rank(); ++d) inner_ *= spec.global_shape[d];
   }
 
-  // Draws elements [begin, begin + values.size()) of the global tensor, in row-major order.
+  // Draws standard normal values for elements [begin, begin + values.size()) of the global tensor, in row-major order.
   void normals(std::span<float> values, int64_t begin) const {
     if (parts_.size() == 1) return parts_.front().normals(values, static_cast<uint64_t>(begin));
     const auto parts = static_cast<int64_t>(parts_.size());
@@ -66,19 +67,20 @@ class Source {
 
  private:
   std::vector<Philox> parts_;
-  int64_t inner_ = 0;  // number of adjacent elements that belong to one stacked tensor
+  int64_t inner_ = 0;  // number of adjacent elements that belong to one stacked tensor; 0: no stack
 };
 
 Parameter::Spec checked(Parameter::Spec spec) {
   for (const Shard& s : spec.placement.shards)
-    require(s.parts > 0 && 0 <= s.index && s.index < s.parts && s.dim < spec.global_shape.rank(), "[parameter] ",
-            spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ", s.dim,
-            "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ", spec.global_shape.rank() - 1);
+    require(s.parts > 0 && 0 <= s.index && s.index < s.parts && 0 <= s.dim && s.dim < spec.global_shape.rank(),
+            "[parameter] ", spec.name, " ", spec.global_shape, ": piece ", s.index, " of ", s.parts, " of dimension ",
+            s.dim, "; expected a piece in 0 .. ", s.parts - 1, " and a dimension in 0 .. ",
+            spec.global_shape.rank() - 1);
   if (const Stack& s = spec.stack; !s.names.empty())
     require(0 <= s.dim && s.dim < spec.global_shape.rank() &&
                 spec.global_shape[s.dim] == static_cast<int64_t>(s.names.size()),
             "[parameter] ", spec.name, " ", spec.global_shape, ": ", s.names.size(),
-            " tensors are stacked in dimension ", s.dim);
+            " tensors are stacked in dimension ", s.dim, "; expected a dimension of this size");
   return spec;
 }
 
@@ -108,6 +110,8 @@ HeldWeight Parameter::hold(Stream& stream) {
 void Parameter::initialize(uint64_t seed) {
   if (!device_.has_memory()) return void(local());
   const Source source(seed, spec_);
+  // Values are rounded to f32 for every dtype. An f64 run therefore starts from exactly the weights of an f32 run.
+  const auto value = static_cast<float>(spec_.init.value);
   with_dtype<float, bf16, double>("initialize", spec_.dtype, [&]<class T>() {
     using A = accumulator_t<T>;
     const bool on_host = device_.on_host();
@@ -115,11 +119,10 @@ void Parameter::initialize(uint64_t seed) {
         on_host ? 0 : static_cast<size_t>(shape_.numel()));  // values to upload; empty if the host can write to local()
     T* out = on_host ? local().data<T>() : drawn.data();
     if (spec_.init.kind == Init::Kind::constant) {
-      std::fill_n(out, shape_.numel(), T(static_cast<A>(spec_.init.value)));
+      std::fill_n(out, shape_.numel(), T(static_cast<A>(value)));
       if (!on_host) local().upload(drawn.data());
       return;
     }
-    // Values are drawn as f32 for every dtype. An f64 run therefore starts from exactly the weights of an f32 run.
     const int64_t piece = block_sizes().drawn_elements;
     const auto draw = [&](int64_t local, int64_t global, int64_t count) {
       kernels::cpu::parallel_for((count + piece - 1) / piece, 16, [&](int64_t begin, int64_t end) {
@@ -128,8 +131,7 @@ void Parameter::initialize(uint64_t seed) {
           const size_t n = std::min(piece, count - at);
           source.normals({values.data(), n}, global + at);
           for (size_t i = 0; i < n; ++i)
-            out[local + at + static_cast<int64_t>(i)] =
-                T(static_cast<A>(values[i] * static_cast<float>(spec_.init.value)));
+            out[local + at + static_cast<int64_t>(i)] = T(static_cast<A>(values[i] * value));
         }
       });
     };

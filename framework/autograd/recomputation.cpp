@@ -22,7 +22,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
   const bool recompute_norms = tape.recompute_norms();
   auto pullback = [name, segment, wants, policy, recompute_norms, count = outs.size()](Backward& b, const Tensor&,
                                                                                        const Saved& s) {
-    // Delayed weight tasks share ownership of `second`, because they need its tensors.
+    // Delayed weight tasks share ownership of `second`, because the replay that they use refers to it.
     auto second = std::make_shared<Tape>(b.stream, *policy, Tape::Mode::recompute, recompute_norms);
     const auto tensors = s.all();
     std::vector<Value> leaves;
@@ -30,18 +30,18 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       leaves.push_back(wants[i] ? second->leaf(tensors[i]) : Value{tensors[i], -1});
     const std::vector<Value> results = segment(*second, leaves);
     require(results.size() == count, "[checkpoint] ", name, " returned ", count, " values, but ", results.size(),
-            " when recomputed");
+            " when recomputed; expected the same number");
     std::vector<Replay::Root> roots;
     for (size_t o = 0; o < count; ++o)
       if (b.output_gradient(o).defined() && results[o].wants_gradient())
         roots.push_back({results[o], b.output_gradient(o)});
     auto replay = std::make_shared<Replay>(*second, roots, Replay::Weights::delayed);
-    // Gradients start from the existing sums. Addends are then summed in the same order, with the same rounding, as on
-    // a single tape.
+    // The gradients of the leaves start from the outer tape's sums so far. Addends are then summed in the same order,
+    // with the same rounding, as on a single tape.
     for (size_t i = 0; i < leaves.size(); ++i)
       if (wants[i]) replay->seed(leaves[i], b.take_gradient(i));
-    // Passes the weight tasks of each node to the outer tape. If weight tasks are not delayed, they free their tensors
-    // during the replay.
+    // Passes the weight tasks of each node to the outer replay. If that replay does not delay them, they run after
+    // their node and release their tensors before the next node runs.
     for (size_t pending = 0; replay->step(); pending = replay->pending_weights())
       for (size_t added = replay->pending_weights() - pending; added > 0; --added)
         b.defer([second, replay] { replay->step_weights(); });
@@ -49,7 +49,7 @@ std::vector<Value> checkpoint(Tape& tape, std::string_view name, std::span<const
       if (wants[i])
         if (Tensor g = replay->take_gradient(leaves[i]); g.defined()) b.accumulate(i, g);
   };
-  // This weight task has no work. It runs after the deferred tasks and reports the parameters as finished.
+  // The weight pullback has no work. Its task follows the deferred tasks and reports the parameters as finished.
   WeightPullback weights{first.used_parameters(), {}};
   return tape.record_many(name, outs, inputs, saved, std::move(pullback), std::move(weights));
 }

@@ -19,8 +19,8 @@ class KeptTensor final : public SavedTensor {
   Tensor tensor_;
 };
 
-// True if `t` stays in memory only because it is saved: an intermediate result, or rows received from other ranks.
-// Saved parameters and gradients keep their own memory category.
+// True if the memory category of `t` is that of intermediate results or of data exchanged with other ranks. Other saved
+// tensors, such as parameters, keep their category.
 bool is_intermediate(const Tensor& t) {
   const Category c = t.storage()->category();
   return c == Category::temporary || c == Category::communication;

@@ -14,15 +14,15 @@ using base::require;
 using device::Stream;
 using tensor::Tensor;
 
-/// One saved tensor. Under every policy, get() returns a bitwise identical tensor.
+/// One saved tensor. get() returns a tensor that is bitwise identical to the saved one, whatever the policy.
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
   virtual Tensor get(Stream& stream) = 0;
 };
 
-/// A tensor that is recomputed from the tensors saved by its op, at most once until release(). For example, the output
-/// of a norm is cheap to recompute, so the matrix products that read it do not save it.
+/// A tensor that get() recomputes from the tensors saved by its op and then caches until release(). For example, the
+/// output of a norm is cheap to recompute, so the matrix products that read it need not save it.
 class RecomputedTensor final : public SavedTensor {
  public:
   explicit RecomputedTensor(std::function<Tensor(Stream&)> again) : again_(std::move(again)) {}
@@ -45,11 +45,12 @@ class SavePolicy {
   virtual std::shared_ptr<SavedTensor> save(const Tensor& t, Stream& stream) = 0;
 };
 
-/// Returns a policy that keeps tensors in device memory, in the memory category `activation`.
+/// Returns a policy that keeps tensors where they are. Intermediate results (categories `temporary` and
+/// `communication`) get the memory category `activation`.
 std::unique_ptr<SavePolicy> keep_policy();
-/// Returns a policy that moves tensors to the device's offload memory when they are saved, and copies them back when
-/// backward reads them. A tensor that several ops save is moved once. Tensors smaller than `min_bytes` bytes stay in
-/// device memory.
+/// Returns a policy that copies intermediate results of at least `min_bytes` bytes to the device's offload memory when
+/// they are saved, and copies them back when backward reads them. A tensor that several ops save is offloaded once.
+/// Other tensors are kept as by keep_policy().
 std::unique_ptr<SavePolicy> offload_policy(int64_t min_bytes);
 
 /// The saved tensors of an op, as they are passed to its pullback.
@@ -58,7 +59,8 @@ class Saved {
   Saved() = default;
   Saved(std::vector<std::shared_ptr<SavedTensor>> slots, Stream& stream) : slots_(std::move(slots)), stream_(&stream) {}
 
-  /// Returns all saved tensors, in the order of save(): `auto [x, w] = s.get<2>();`
+  /// Returns all saved tensors, in the order of save(): `auto [x, w] = s.get<2>();`. Throws std::logic_error if the op
+  /// did not save N tensors.
   template <size_t N>
   std::array<Tensor, N> get() const {
     require(N == slots_.size(), "[tape] ", slots_.size(), " tensors were saved but ", N, " are read");

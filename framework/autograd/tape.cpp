@@ -62,7 +62,8 @@ std::vector<Value> Tape::record_many(std::string_view name, const std::vector<Te
 void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again) {
   if (!recompute_norms_ || !out.wants_gradient()) return;
   Node& node = nodes_.back();
-  require(node.first_output == out.id, "[tape] only the last op's output can be declared recomputable, not ",
+  require(node.first_output == out.id,
+          "[tape] recompute_from_saved() was called for a value that is not the first output of the last op, ",
           node.name);
   node.recomputed = std::make_shared<RecomputedTensor>(
       [again = std::move(again), slots = node.saved](Stream& s) { return again(s, Saved(slots, s)); });
@@ -70,7 +71,8 @@ void Tape::recompute_from_saved(const Value& out, std::function<Tensor(Stream&, 
 }
 
 void Backward::accumulate(size_t index, Tensor gradient) {
-  require(index < inputs_.size(), "[tape] gradient for input ", index, " of an op with ", inputs_.size(), " inputs");
+  require(index < inputs_.size(), "[tape] a pullback gives a gradient to input ", index, ", but its op has ",
+          inputs_.size(), " inputs");
   check_not_replayed(index);
   if (inputs_[index] >= 0) replay_.accumulate(inputs_[index], std::move(gradient));
 }
@@ -117,7 +119,7 @@ void Backward::replay_from(size_t first) {
   while (replay_.next_ > first) replay_.step();
 }
 
-// Throws if the op that computed the result has already run backward, because the gradient would be lost.
+// Throws if the op that computed input `index` was replayed by replay_from(): the gradient would be lost.
 void Backward::check_not_replayed(size_t index) const {
   require(inputs_[index] < replayed_from_,
           "[tape] an op gives a gradient to an earlier op that it has already replayed");
@@ -177,8 +179,8 @@ bool Replay::step() {
 }
 
 void Replay::run_node(size_t index) {
-  // Moves the node out of the tape. Its tensors are freed when this function returns or, if its weight task is delayed,
-  // after that task has run.
+  // Moves the node out of the tape. Its tensors are released when this function returns or, if the weight task is
+  // delayed and has work, after that task has run.
   Tape::Node node = std::move(tape_.nodes_[index]);
   tape_.nodes_.pop_back();
   std::vector<Tensor> douts(node.outputs);
@@ -187,11 +189,12 @@ void Replay::run_node(size_t index) {
     douts[o] = std::move(gradients_[node.first_output + o]);
     any |= douts[o].defined();
   }
-  if (!any) {  // no result depended on this op, so its gradients are zero
+  if (!any) {  // the op's outputs got no gradient, so the op contributes nothing
     finish(node.weight_pullback.parameters);
     return;
   }
-  require(node.pullback || node.weight_pullback.run, "[tape] ", node.name, " has no pullback");
+  require(node.pullback || node.weight_pullback.run, "[tape] a gradient reaches the op ", node.name,
+          ", which has no pullback");
   Backward b(tape_.stream, *this, node.inputs, douts);
   const Saved saved(node.saved, tape_.stream);
   if (node.pullback) node.pullback(b, douts[0], saved);
@@ -204,7 +207,7 @@ void Replay::run_node(size_t index) {
     return;
   }
   WeightTask task{node.scope, node.weight_pullback.parameters, {}};
-  if (node.weight_pullback.run)  // a task without work needs no tensors, so they are freed now
+  if (node.weight_pullback.run)  // a task without work needs no tensors, so they are released now
     task.work = [this, inputs = node.inputs, douts, saved, handed = std::move(b.handed_),
                  run = std::move(node.weight_pullback.run)]() mutable {
       Backward later(tape_.stream, *this, inputs, douts);

@@ -1,5 +1,5 @@
-// The eager tape: the recorded ops, the tensors that each op saves, and the gradients. Each micro-batch of a pipeline
-// stage owns its own tape; there is no global state.
+// Automatic differentiation. A Tape records the ops of a forward pass and the tensors that they save. A Replay computes
+// the gradients. Each micro-batch of a pipeline stage has its own tape; there is no global state.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Value {
 
 class Replay;
 
-/// Context in which a pullback runs.
+/// Context of one call of a pullback or of a weight pullback.
 class Backward {
  public:
   Stream& stream;
@@ -47,21 +47,20 @@ class Backward {
   /// gradient.
   void accumulate(size_t index, const Shape& shape, Dtype dtype,
                   const std::function<void(const Tensor& out, const Tensor& so_far)>& write);
-  /// Returns the gradient accumulated so far for input `index`, and resets it; undefined if there is none.
+  /// Removes and returns the gradient accumulated so far for input `index`; undefined if there is none.
   Tensor take_gradient(size_t index);
   /// True if input `index` needs a gradient. If not, the pullback may skip computing it.
   bool wants(size_t index) const;
-  /// Returns the gradient of output `index` of an op with several outputs; undefined if no later result depends on that
-  /// output.
+  /// Returns the gradient of the op's output `index`; undefined if this output got no gradient.
   const Tensor& output_gradient(size_t index) const;
-  /// Passes `value` to this op's weight pullback. Call it only in a pullback. The replay owns the value until the
-  /// weight pullback runs.
+  /// Passes `value` to this op's weight pullback. Call it only in a pullback. The value is kept until the weight
+  /// pullback has run; it is destroyed if no weight pullback will run.
   template <class T>
   void hand_to_weights(T value) {
     handed_ = std::move(value);
   }
-  /// Returns the value of type T that this op's pullback passed to hand_to_weights(). Call it only in a weight
-  /// pullback. Throws std::logic_error if there is no such value.
+  /// Removes and returns the value of type T that this op's pullback passed to hand_to_weights(). Call it only in a
+  /// weight pullback. Throws std::logic_error if there is no such value.
   template <class T>
   T take_from_pullback() {
     T* value = std::any_cast<T>(&handed_);
@@ -73,13 +72,13 @@ class Backward {
   }
   /// True if weight-gradient work is delayed until Replay::step_weights() is called.
   bool weights_delayed() const;
-  /// Runs `work`, the weight-gradient work of a composite op. If weight-gradient work is delayed, appends `work` to the
-  /// queue instead.
+  /// Runs `work`, which computes weight gradients of this op. If weight-gradient work is delayed, appends `work` to the
+  /// queue of Replay::step_weights() instead.
   void defer(std::function<void()> work);
   /// Runs the pullbacks of the ops that were recorded from node `first` (the value of Tape::size() before them) up to
-  /// this op. They run now instead of after this op's pullback. Before the call, this op must accumulate all gradients
-  /// of the results of those ops. It must accumulate its other gradients after the call, to preserve the order of
-  /// addends.
+  /// this op, which is excluded. They run now instead of after this op's pullback. Before the call, this op must
+  /// accumulate its gradients of the results of those ops. It must accumulate its other gradients after the call, so
+  /// that the order of addends does not depend on the time of the call.
   void replay_from(size_t first);
 
  private:
@@ -95,14 +94,15 @@ class Backward {
   std::any handed_;  // value passed from the pullback to the weight pullback
 };
 
-/// Computes the gradients of an op's inputs from `dout`, the gradient of the first output.
+/// Computes the gradients of an op's inputs (or, as WeightPullback::run, of its parameters) from `dout` and the saved
+/// tensors. `dout` is the gradient of the first output; it is undefined if only other outputs got a gradient.
 using Pullback = std::function<void(Backward&, const Tensor& dout, const Saved&)>;
 
 /// The part of an op's backward pass that adds to the gradients of `parameters`. It may run at any time after the
 /// pullback. The pullback may pass it a value (Backward::hand_to_weights).
 struct WeightPullback {
   std::vector<Parameter*> parameters;
-  Pullback run;  // not called if all parameters are frozen
+  Pullback run;  // may be empty; not called if all parameters are frozen
 
   /// True if at least one parameter is trainable.
   bool trains() const { return std::ranges::any_of(parameters, &Parameter::trainable); }
@@ -111,9 +111,9 @@ struct WeightPullback {
 class Tape {
  public:
   enum class Mode : uint8_t {
-    record,     // training
-    recompute,  // repetition of a training forward pass; statistics are not counted again
-    forget,     // evaluation, or a forward pass that will be recomputed
+    record,     // records ops for backward
+    recompute,  // like record, for a repeated forward pass: layers must not count statistics again
+    forget,     // records nothing: for inference, or for a forward pass that will be repeated
   };
 
   Tape(Stream& on, SavePolicy& policy, Mode mode = Mode::record, bool recompute_norms = false)
@@ -128,11 +128,13 @@ class Tape {
   bool recompute_norms() const { return recompute_norms_; }
   SavePolicy& policy() const { return policy_; }
 
-  /// Adds an input for which a gradient is computed.
+  /// Adds an input for which a gradient is computed, unless the mode is Mode::forget.
   Value leaf(const Tensor& data);
 
-  /// Appends an op. The tape's policy keeps the tensors `saved` until the op's pullbacks have run. An op without a
-  /// pullback is not differentiable; backward throws if it reaches such an op.
+  /// Appends an op and returns its output. The tensors `saved` are kept until the op's pullbacks have run, as the
+  /// tape's policy decides. Appends no op in Mode::forget, or if the op has no parameter and no input needs a gradient;
+  /// the returned value then needs no gradient. An op with neither pullback is not differentiable: backward throws
+  /// std::logic_error if a gradient reaches the op.
   Value record(std::string_view name, const Tensor& out, std::initializer_list<Value> inputs,
                const std::vector<Tensor>& saved, Pullback pullback, WeightPullback weight_pullback = {});
   /// Like record(), for several outputs and a number of inputs known only at run time.
@@ -140,17 +142,18 @@ class Tape {
                                  const std::vector<Tensor>& saved, Pullback pullback,
                                  WeightPullback weight_pullback = {});
 
-  /// Makes later ops that save the tensor of `out` recompute it with `again` instead of keeping it. `out` must be an
-  /// output of the last op recorded. `again` receives the tensors saved by the last op and must return a bitwise
-  /// identical tensor. Call it only if recompute_norms() is true.
+  /// Makes later ops that save the tensor of `out` recompute it with `again` instead of keeping it. `again` receives
+  /// the tensors saved by the last op and must return a bitwise identical tensor. Does nothing if recompute_norms() is
+  /// false or `out` needs no gradient. Otherwise, `out` must be the first output of the last op recorded.
   void recompute_from_saved(const Value& out, std::function<Tensor(Stream&, const Saved&)> again);
 
   /// Returns the name of the part of the model that is being recorded; see Scope.
   std::string_view scope() const { return scope_; }
 
-  /// Returns the parameters of all ops so far, with one entry for each use. Ops that need no backward pass are
-  /// included.
+  /// Returns the parameters of all ops so far, with one entry for each use. Frozen parameters and ops of Mode::forget
+  /// are included.
   const std::vector<Parameter*>& used_parameters() const { return used_; }
+  /// Returns the number of recorded ops that have not run backward.
   size_t size() const { return nodes_.size(); }
 
  private:
@@ -169,7 +172,7 @@ class Tape {
   };
   struct Recomputable {
     std::weak_ptr<Storage> storage;          // detects that the address was reused after the tensor was destroyed
-    std::weak_ptr<RecomputedTensor> tensor;  // expires when the last op that saves it is freed
+    std::weak_ptr<RecomputedTensor> tensor;  // expires when the op that computed it and all ops that save it are freed
     Shape shape;                             // a reshaped view of the same storage is a different tensor
   };
 
@@ -183,11 +186,13 @@ class Tape {
   std::unordered_map<std::uintptr_t, Recomputable> recomputable_;
 };
 
-/// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets one span of
-/// this name in forward and one in backward.
+/// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets spans
+/// whose names begin with the scope's name: one for the lifetime, and in backward one for each sequence of ops that
+/// were recorded in the scope.
 class Scope {
  public:
-  /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape.
+  /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape. `at` is
+  /// the device whose trace gets the span.
   Scope(Tape& tape, Device at, std::string_view name);
   ~Scope() { tape_.scope_ = before_; }
   Scope(const Scope&) = delete;
@@ -199,8 +204,8 @@ class Scope {
   const device::Span span_;
 };
 
-/// A backward pass over a tape. It runs node by node and can pause between nodes. It consumes the tape: the saved
-/// tensors of a node are freed after the node has run.
+/// A backward pass over a tape. It runs node by node, from the last op to the first, and can pause between nodes. It
+/// consumes the tape: the saved tensors of a node are released after the node's pullbacks have run.
 class Replay {
  public:
   struct Root {
@@ -209,25 +214,26 @@ class Replay {
   };
   enum class Weights : uint8_t { at_once, delayed };
 
-  /// Prepares a backward pass from `roots`. `gradient_ready` (may be empty) is called once for each parameter, after
-  /// this tape's last contribution to its gradient.
+  /// Prepares a backward pass from `roots`. `gradient_ready` (may be empty) is called once for each parameter of the
+  /// tape's ops, after this tape's last contribution to its gradient. Frozen parameters are included.
   Replay(Tape& tape, std::span<const Root> roots, Weights weights = Weights::at_once,
          std::function<void(Parameter&)> gradient_ready = {});
 
-  /// Runs the pullback of the next node. Returns false if no node is left.
+  /// Runs the pullback of the next node. Also runs its weight pullback, or delays it (Weights::delayed). Returns false
+  /// if there was no node left to run.
   bool step();
-  /// Runs the oldest delayed weight task. Returns false if no task is left.
+  /// Runs the oldest delayed weight task. Returns false if there was none.
   bool step_weights();
   size_t pending_weights() const { return weight_tasks_.size(); }
-  /// Runs all remaining nodes and weight tasks.
+  /// Runs all remaining nodes, then all delayed weight tasks.
   void run();
   /// Sets the initial gradient of a leaf. Does nothing if `gradient` is undefined. Must be called before the first
   /// step.
   void seed(const Value& leaf, Tensor gradient) {
     if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
   }
-  /// Removes and returns the gradient of a leaf. The caller becomes its only owner. The gradient is undefined if no
-  /// result depended on the leaf.
+  /// Removes and returns the gradient of a leaf; undefined if the leaf got no gradient. Throws std::logic_error if
+  /// `leaf` needs no gradient.
   Tensor take_gradient(const Value& leaf) {
     require(leaf.wants_gradient(), "[tape] take_gradient() was called for a value that needs no gradient");
     return std::exchange(gradients_[leaf.id], {});
@@ -244,7 +250,8 @@ class Replay {
   Tensor& sum_of(int32_t id) { return gradients_[id]; }
   void finish(std::span<Parameter* const> parameters);
   void run_node(size_t index);
-  /// Opens a trace span for the nodes of one part of the model. The span ends when another part begins.
+  /// Opens a trace span for the nodes or weight tasks of one part of the model, and ends the previous span. If this
+  /// part's span is already open, only samples the memory use.
   void enter(std::string_view scope, std::string_view what);
 
   Tape& tape_;
@@ -253,8 +260,8 @@ class Replay {
   std::vector<Tensor> gradients_;
   size_t next_;  // nodes [0, next_) have not run yet
   std::deque<WeightTask> weight_tasks_;
-  std::unordered_map<Parameter*, int> remaining_;  // number of uses of each parameter whose gradients are still missing
-  device::SpanLog* log_ = nullptr;                 // null: no node has run
+  std::unordered_map<Parameter*, int> remaining_;  // for each parameter: its uses whose gradients are still missing
+  device::SpanLog* log_ = nullptr;                 // trace of the roots' device; null: there are no roots
   std::string_view scope_, what_;
   std::optional<device::Span> span_;
 };

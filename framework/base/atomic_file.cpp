@@ -37,7 +37,7 @@ void AtomicFile::write_at(int64_t offset, const void* bytes, size_t count) {
     const ssize_t n = ::pwrite(fd_, from + done, count - done, offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_write("cannot be written");
-    done += static_cast<size_t>(n);
+    done += n;
   }
 }
 

@@ -13,7 +13,7 @@ class AtomicFile {
  public:
   /// Throws Error(resource) if the temporary file cannot be created.
   explicit AtomicFile(std::string path);
-  /// Removes the temporary file unless commit() succeeded. `path` does not change.
+  /// Removes the temporary file unless commit() has renamed it. `path` does not change.
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

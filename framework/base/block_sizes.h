@@ -5,16 +5,17 @@
 
 namespace hexad::base {
 
-/// Sizes of the blocks into which work is divided. The program uses the defaults. A size affects results only through
-/// the rounding of sums. With the defaults, a toy model fits into a single block of each kind, which would hide errors
-/// that occur only in later blocks. Therefore `hexad verify` and tests use smaller sizes.
+/// Sizes of the blocks into which work is divided, and limits that choose how ranks communicate. The program uses the
+/// defaults, except `hexad verify`. A size affects results only through the rounding of sums. With the defaults, a toy
+/// model often fits into a single block, which would hide errors that occur only in later blocks. Therefore most sizes
+/// are smaller in `hexad verify`, and some are in tests.
 struct BlockSizes {
   // layers/moe: number of rows of an expert whose weighted gradients are in memory at a time
   // (Experts::backward_weighted).
   int64_t expert_rows = 256;
   // optim: number of elements of offloaded states that are in memory at a time.
   int64_t optimizer_elements = int64_t{1} << 20;
-  // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks.
+  // parallel/tp: minimum bytes of a piece of a sum over tensor-parallel ranks, except the last piece.
   int64_t sum_bytes = 64 << 10;
   // parallel/comm: tensors of at most whole_bytes bytes are reduced or broadcast in one round, because their latency
   // matters more than bandwidth. For larger tensors, message_bytes is the minimum bytes of a message; it is a multiple
@@ -25,10 +26,11 @@ struct BlockSizes {
   // at most about scratch_bytes.
   int64_t direct_ranks = 16, scratch_bytes = int64_t{8} << 20;
   // framework/kernels/cpu:
-  // total_elements: number of elements that one thread sums for a total over a tensor, such as a norm. cached_elements:
-  // number of elements that are computed at a time in a sum of several tensors; they fit into the first-level cache. At
-  // most most_cached_elements. logit_rows: number of rows whose logits are in memory at a time.
-  // rounded_elements: number of elements of an f32 product that are buffered before they are added to a bf16 tensor.
+  // - total_elements: number of elements in each partial sum of a total over a tensor, such as a norm.
+  // - cached_elements: number of elements that are computed at a time in a sum of several tensors, also in
+  //   parallel/comm. They fit into the first-level cache. The maximum is most_cached_elements.
+  // - logit_rows: number of rows whose logits are in memory at a time.
+  // - rounded_elements: number of elements of an f32 product that are buffered before they are added to a bf16 tensor.
   int64_t total_elements = 65536, cached_elements = most_cached_elements, logit_rows = 256,
           rounded_elements = int64_t{1} << 20;
   // framework/autograd: number of initial values that are drawn at a time; at most `most_drawn_elements`.

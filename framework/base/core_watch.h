@@ -9,8 +9,8 @@ namespace hexad::base {
 /// although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
-  /// Returns true if other threads have needed the core since the previous call. For 50 ms after that, returns true
-  /// without asking the operating system.
+  /// Returns true if other threads have needed the core since the previous call or, at the first call, since the
+  /// calling thread started. For 50 ms after that, returns true without asking the operating system.
   bool is_wanted();
 
  private:
@@ -18,14 +18,15 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. Does not
-/// spin on a core that other threads need, because the awaited thread may be one of them. Not thread-safe.
+/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. After a
+/// spin during which other threads needed the core, does not spin while they still need it, because the awaited thread
+/// may be one of them. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
 
   /// Calls ready() until it returns true or the time limit has passed. Calls it only once if other threads need the
-  /// core. Returns the last result of ready().
+  /// core, and also needed it at the end of the last spin that reached the limit. Returns the last result of ready().
   template <class Ready>
   bool until(const Ready& ready) {
     if (ready()) return true;
@@ -46,7 +47,7 @@ class BriefSpin {
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if the last spin ended without ready() while other threads needed the core
+  bool calm_ = false;  // true if other threads needed the core during the last spin that reached the limit
 };
 
 }  // namespace hexad::base

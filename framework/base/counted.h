@@ -7,7 +7,7 @@
 
 namespace hexad::base {
 
-/// Returns `noun` in the singular if n is 1, otherwise in the plural: "rank" or "ranks".
+/// Returns `noun` if n is 1, otherwise `noun` with an "s": "rank" or "ranks".
 inline std::string plural(int64_t n, std::string_view noun) { return std::string(noun) + (n == 1 ? "" : "s"); }
 
 /// Returns a number with its noun, for example "1 rank" or "2 ranks".

@@ -13,8 +13,8 @@ namespace hexad::base {
 
 enum class Dtype : uint8_t { f32, bf16, f64, i32, i64, u8 };
 
-/// bfloat16: the upper half of an IEEE binary32 number, rounded to nearest even. Only conversions are supported;
-/// arithmetic is done in float.
+/// bfloat16: the upper half of an IEEE binary32 number, rounded to nearest even. It has no arithmetic; convert it to
+/// float first.
 struct bf16 {
   uint16_t bits = 0;
 
@@ -36,7 +36,7 @@ struct bf16 {
 int64_t size_of(Dtype dtype);
 /// Returns the name of the dtype in recipes and messages, for example "f32" or "bf16".
 std::string_view name_of(Dtype dtype);
-/// Inverse of name_of(). Throws Error(usage) that lists the legal names.
+/// Inverse of name_of(). Throws Error(usage), whose message lists the legal names, if `name` is unknown.
 Dtype dtype_from_name(std::string_view name);
 std::ostream& operator<<(std::ostream& out, Dtype dtype);
 inline bool is_floating(Dtype d) { return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f64; }
@@ -85,7 +85,7 @@ using accumulator_t = typename AccumulatorOf<T>::type;
 inline Dtype accumulator_dtype(Dtype d) { return d == Dtype::f64 ? Dtype::f64 : Dtype::f32; }
 
 /// Calls f.template operator()<T>() for the T among Ts... whose dtype is `dtype`. If there is none, throws
-/// std::logic_error that names `op`.
+/// std::logic_error, whose message names `op` and `dtype`.
 template <class... Ts, class F>
 void with_dtype(std::string_view op, Dtype dtype, F&& f) {
   const bool found = ((dtype == dtype_of<Ts> && (f.template operator()<Ts>(), true)) || ...);

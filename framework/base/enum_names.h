@@ -1,4 +1,4 @@
-// Names of enumerators. Each enumeration E lists its names in a function enum_names(E), in the same namespace.
+// Names of enumerators. An enumeration E lists them in a function enum_names(E), in the namespace of E.
 #pragma once
 
 #include <cstdint>

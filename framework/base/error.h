@@ -4,6 +4,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace hexad::base {
 
@@ -19,8 +21,8 @@ enum class ExitCode : int {
   preempted = 75,     // the state was saved; start the program again
 };
 
-/// A failure that is not a bug of this program. The message names the subject, its value, the expected value and the
-/// location.
+/// A failure that is not a bug of this program. The message should name the subject, its value, the expected value and
+/// the location.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -30,12 +32,30 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// Appends the printed value to `text`. Text, and integers of more than one byte, need no stream, whose construction
+/// takes longer than the rest.
+template <class Part>
+void append_printed(std::string& text, const Part& part) {
+  constexpr bool is_text = std::is_same_v<Part, std::string> || std::is_same_v<Part, std::string_view> ||
+                           std::is_convertible_v<const Part&, const char*>;
+  constexpr bool is_number = std::is_integral_v<Part> && !std::is_same_v<Part, bool> && sizeof(Part) > 1;
+  if constexpr (is_text) {
+    text += part;
+  } else if constexpr (is_number) {
+    text += std::to_string(part);
+  } else {
+    std::ostringstream out;
+    out << part;
+    text += out.str();
+  }
+}
+
 /// Returns the concatenation of the printed values.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return out.str();
+  std::string text;
+  (append_printed(text, parts), ...);
+  return text;
 }
 
 [[noreturn]] void fail_invariant(const std::string& message);

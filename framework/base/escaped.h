@@ -8,7 +8,7 @@
 
 namespace hexad::base {
 
-/// Returns `text` with each control character replaced by an escape sequence such as \x1b.
+/// Returns `text` with each ASCII control character replaced by an escape sequence such as \x1b.
 inline std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

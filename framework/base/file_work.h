@@ -37,14 +37,14 @@ class FileWork {
 
   struct State {
     std::string what;
-    std::string file;    // the file reported last; empty before the first report
-    int64_t bytes = 0;   // bytes of this file reported in this phase
-    uint64_t moves = 0;  // number of reports and phases since the handle was made; a change means progress
+    std::string file;    // the file reported last; empty if no report came since the latest phase began
+    int64_t bytes = 0;   // bytes of this file reported since then, or since another file was reported
+    uint64_t moves = 0;  // number of reports and of phases begun since the handle was made; a change means progress
   };
   /// Returns the state of the innermost open phase; nullopt if no phase is open.
   std::optional<State> now() const;
 
-  /// For tests: sets a function that the working thread calls with State::moves after each call of moved().
+  /// Sets a function that moved() calls at its end with State::moves. For tests and planted faults.
   void on_move(std::function<void(uint64_t moves)> hook) const;
 
  private:

@@ -1,7 +1,7 @@
 // Fast generation of normal numbers. A large model needs billions of initial weights, which must not delay the start of
-// a run. Each Philox block gives four numbers by the Box-Muller transform in float. Loops run over lanes, which the
-// compiler vectorises. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes results bitwise
-// identical on every machine.
+// a run. Each Philox block gives four numbers by the Box-Muller transform in float. The inner loops run over lanes, so
+// the compiler vectorises them. Floating-point contraction is off (see cmake/HexadOptions.cmake), which makes results
+// bitwise identical on every machine.
 #include <bit>
 #include <cmath>
 
@@ -36,8 +36,8 @@ Blocks philox_blocks(uint64_t counter, std::array<uint32_t, 2> high, std::array<
   return b;
 }
 
-// Returns ln(m / 2^24) for m in 1 .. 2^24 with an error below 1e-7: an atanh series for mantissas in [sqrt 1/2, sqrt
-// 2).
+// Returns ln(m / 2^24) for m in 1 .. 2^24 with a relative error below 3e-7: an atanh series for mantissas in
+// [sqrt 1/2, sqrt 2).
 inline float log_of_uniform(uint32_t m) {
   const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(m));
   const uint32_t shifted = bits - 0x3f3504f3u;  // 0x3f3504f3: bits of sqrt 1/2
@@ -65,8 +65,8 @@ struct Pair {
 // Returns two independent normal numbers computed from two words.
 inline Pair box_muller(uint32_t radius, uint32_t angle) {
   const float r = std::sqrt(-2.0f * log_of_uniform((radius >> 8) + 1));
-  // The upper two bits of the angle choose the quarter turn. The other bits are the position in the quarter turn, from
-  // -1/2 to 1/2.
+  // The upper two bits of the angle choose the quarter turn. The next 24 bits are the position in the quarter turn,
+  // from -1/2 to 1/2.
   const uint32_t quarter = angle >> 30;
   const float x = static_cast<float>(static_cast<int32_t>((angle << 2) >> 8)) * 0x1p-24f - 0.5f;
   const float c = r * quarter_cos(x), s = r * quarter_sin(x);
@@ -79,7 +79,7 @@ inline Pair box_muller(uint32_t radius, uint32_t angle) {
 void Philox::normals(std::span<float> out, uint64_t first) const {
   uint64_t block = first / 4;
   uint64_t skip = first % 4;
-  float values[4][lanes];  // values[w][j] is number 4 j + w
+  float values[4][lanes];  // values[w][j] is number w of block j
   for (size_t done = 0; done < out.size(); block += lanes, skip = 0) {
     const Blocks b = philox_blocks(block, high_, key_);
     for (int w = 0; w < 4; w += 2)

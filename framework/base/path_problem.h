@@ -21,7 +21,8 @@ std::string folder_problem(const std::string& path);
 /// is the expected kind, "file" or "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);
 
-/// Returns the exit code if a file or folder cannot be created: usage if the name is invalid, otherwise resource.
+/// Returns the exit code for a file or folder that cannot be created: usage if the name is too long or leads through
+/// too many symbolic links, otherwise resource.
 ExitCode code_of_making(const std::error_code& error);
 
 /// Returns the kind of file that an st_mode contains, for example "a directory", "a pipe" or "a character device".

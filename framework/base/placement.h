@@ -1,5 +1,5 @@
-// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reductions depend on this plain data,
-// never on the name of a parameter.
+// Placement of a parameter on the mesh. Checkpoints, optimizers and gradient reductions learn from this plain data,
+// never from the name of a parameter, which rank has which part.
 #pragma once
 
 #include <cstdint>

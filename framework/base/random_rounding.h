@@ -21,8 +21,8 @@ namespace hexad::base {
 }
 
 /// Rounds `v` to one of the two adjacent bf16 numbers and returns its bits. The lower 16 bits of `random` choose
-/// between them; the nearer number is more probable. Numbers that bf16 can represent, infinities and NaN do not change.
-/// A finite value beyond the largest bf16 may become infinite.
+/// between them; the nearer number is more probable. Infinities and numbers that bf16 can represent do not change. NaN
+/// remains NaN. A finite value beyond the largest bf16 may become infinite.
 [[gnu::always_inline]] inline constexpr uint16_t bf16_bits_at_random(float v, uint32_t random) {
   const uint32_t u = __builtin_bit_cast(uint32_t, v), rounded = u + (random & 0xffffu), quiet = u | 0x400000u;
   return static_cast<uint16_t>((v == v ? rounded : quiet) >> 16);

@@ -22,7 +22,7 @@ int64_t Shape::numel() const {
   int64_t n = 1;
   for (int64_t s : *this) {
     require(s >= 0, "[shape] negative size in ", *this);
-    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 elements in ", *this);
+    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 - 1 elements in ", *this);
   }
   return n;
 }
@@ -33,7 +33,7 @@ Shape Shape::row_major_strides() const {
   for (int d = rank_ - 1; d >= 0; --d) {
     strides[d] = step;
     require(!__builtin_mul_overflow(step, std::max<int64_t>(1, (*this)[d]), &step),
-            "[shape] more than 2^63 elements in ", *this);
+            "[shape] more than 2^63 - 1 elements in ", *this);
   }
   return strides;
 }

@@ -24,7 +24,8 @@ class Shape {
   /// such dimension.
   int64_t operator[](int dim) const { return sizes_[index(dim)]; }
   int64_t& operator[](int dim) { return sizes_[index(dim)]; }
-  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if the product exceeds int64.
+  /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if the product exceeds int64 or if a size
+  /// is negative.
   int64_t numel() const;
   /// Returns the row-major strides in elements.
   Shape row_major_strides() const;

@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Formats `value` with three significant digits. If `whole` is true and `value` is an integer, formats it without
-/// decimals.
+/// Formats `value` with three significant digits, or with all digits of its integer part if these are more. If `whole`
+/// is true and `value` is an integer, formats it without decimals.
 std::string three_digits(double value, bool whole) {
   const double size = std::abs(value);
   if (whole && value == std::round(value)) return fmt::format("{:.0f}", value);
@@ -22,13 +22,13 @@ std::string three_digits(double value, bool whole) {
 
 std::string not_finite(double value) { return std::isnan(value) ? "NaN" : value < 0 ? "-Inf" : "Inf"; }
 
-/// Divides by `base` until three digits remain before the decimal point. Returns the number, for example "1.23", with
-/// prefix and unit.
+/// Divides by `base` until the value, rounded to an integer, is below `base`, or until the last prefix is reached.
+/// Returns the number, for example "1.23", with prefix and unit.
 std::string scaled(double value, double base, std::span<const std::string_view> prefixes, std::string_view unit) {
   if (!std::isfinite(value)) return not_finite(value);
   size_t i = 0;
-  // 999.5 would be printed as "1000", so it gets the next prefix. With binary units, 1000 .. 1023 is printed with four
-  // digits.
+  // 999.5 would be printed as "1000", so it gets the next prefix. With binary prefixes, 1000 .. 1023 is printed with
+  // four digits.
   while (std::abs(value) >= base - 0.5 && i + 1 < prefixes.size()) value /= base, ++i;
   const std::string number = three_digits(value, i == 0);
   const bool bare = prefixes[i].empty() && unit.empty();

@@ -1,4 +1,4 @@
-// Formatting of numbers for readers: three significant digits and a unit.
+// Formatting of numbers for readers, mostly with three significant digits and a unit.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ std::string human_quantity(double value, std::string_view unit);
 std::string human_bytes(double bytes);
 /// Formats a duration: "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h".
 std::string human_duration(double seconds);
-/// Formats a duration with three significant digits below a minute: "4.56 ms", "850 ms", "12.3 s". From a minute on,
-/// formats it like human_duration(). Unlike human_duration(), it distinguishes short steps.
+/// Formats a duration below a minute with three significant digits: "4.56 ms", "850 ms", "12.3 s". Formats a longer one
+/// like human_duration(). Unlike human_duration(), it distinguishes the durations of short steps.
 std::string precise_duration(double seconds);
 /// Formats a share in 0..1 as a percentage: "43.2%".
 std::string human_percent(double share);
@@ -26,7 +26,8 @@ std::string with_decimals(double value, int decimals);
 std::string with_digits(double value, int digits);
 /// Formats a loss, for example "3.4567"; "no targets" if `loss` is empty.
 std::string human_loss(std::optional<double> loss);
-/// Formats an MFU, for example "43.2%". Above 100%, adds that the peak is set or measured too low.
+/// Formats an MFU (model FLOPs utilization), for example "43.2%". Above 100%, adds that the peak is set or measured too
+/// low.
 std::string human_mfu(double mfu);
 /// Formats an integer with thousands separators: "1,234,567".
 std::string grouped(int64_t value);

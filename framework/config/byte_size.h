@@ -5,7 +5,7 @@
 
 namespace hexad::config {
 
-/// Type of byte counts in recipe structs. It differs from int64_t only in the way in which recipes write it.
+/// Type of byte counts in recipe structs. Recipes may write it with a unit, unlike an int64_t.
 struct ByteSize {
   int64_t bytes = 0;
 

@@ -9,7 +9,8 @@ namespace {
 
 constexpr long double largest_integer = 9223372036854775807.0L;
 
-/// Returns the text of a bound: integers without a fraction, other numbers as the shortest text of the double.
+/// Returns the text of a bound: integers below 1e15 without a fraction, other numbers as the shortest text of the
+/// double.
 std::string number(long double x) {
   if (x == std::floor(x) && std::fabs(x) < 1e15L) return fmt::format("{}", static_cast<int64_t>(x));
   return fmt::format("{}", static_cast<double>(x));

@@ -2,8 +2,9 @@
 //
 //     v("top_k", top_k, "number of experts per token", at_least(1), at_most(64));
 //
-// Limits apply to a number, to each element of a list, and to an optional that is set.
-// NaN and infinities are always rejected, even without a limit.
+// A limit on numbers applies to a number, to each number of a list, to each y of a Curve, and to an optional number
+// that is set. A limit on sizes applies to a text or a list. NaN and infinities are always rejected, even without a
+// limit.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ struct Constraint {
     divisible_by,
     power_of_two,
     probability,
-    size_at_least,  // size_at_least and size_exactly limit the bytes of a string or the elements of a list
+    size_at_least,  // size_at_least and size_exactly limit the number of bytes of a string, or of elements of a list
     size_exactly,
   };
 
@@ -35,8 +36,8 @@ struct Constraint {
 
   /// True if the limit applies to the size of a string or list instead of to numbers.
   bool on_size() const { return kind == Kind::size_at_least || kind == Kind::size_exactly; }
-  /// Narrows the range [low, high] by the bounds of this limit. A limit without bounds, such as divisible_by, has no
-  /// effect.
+  /// Narrows the range [low, high] to the integers that at_least, at_most, between, greater_than or less_than allows.
+  /// Limits of other kinds have no effect.
   void narrow(int64_t& low, uint64_t& high) const;
   /// True if a number (or, if on_size(), a size) is legal.
   bool holds(long double value) const;
@@ -46,7 +47,8 @@ struct Constraint {
   /// Returns the text for the column of legal values in the reference, for example ">= 1", "multiple of 8" or "not
   /// empty".
   std::string legal() const;
-  /// Returns the nearest legal numbers, for example "56, 64". The result is empty if must() already names them.
+  /// Returns the nearest positive legal numbers of divisible_by or power_of_two, for example "56, 64". The result is
+  /// empty for other kinds, and for numbers so large that the next legal number may exceed int64_t.
   std::string nearest(long double value) const;
 };
 
@@ -71,18 +73,18 @@ constexpr Constraint non_empty() { return {Constraint::Kind::size_at_least, 1}; 
 constexpr Constraint size_exactly(size_t n) { return {Constraint::Kind::size_exactly, static_cast<long double>(n)}; }
 
 /// Marks an optional for which the program chooses a value if it is not set. An unset value is read and written as
-/// `auto` with this mark, and as `none` without it. `null` and `~` are also read as unset in both cases.
+/// `auto` with this mark, and as `none` without it. An empty value and `null` are also read as unset in both cases.
 struct Automatic {};
 inline constexpr Automatic automatic;
 
-/// Marks a text, or the texts of a list, as paths of files or folders. The reader replaces a leading ~ of a written
-/// value by the home folder.
+/// Marks a text (also in an optional) or the texts of a list as paths of files or folders. If a recipe writes the
+/// value, the reader replaces a leading ~ or ~user by the home folder.
 struct FilePath {};
 inline constexpr FilePath file_path;
 
 /// Returns the multiples of `of` on both sides of `value`, for messages: nearest_multiples(63, 8) is "56, 64".
-/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is itself a multiple, the result is
-/// `value` alone. `of` must be at least 1.
+/// Multiples start at `of` itself, so nearest_multiples(3, 8) is "8". If `value` is such a multiple, the result is
+/// `value` alone. A multiple that exceeds int64_t is omitted. `of` must be at least 1.
 std::string nearest_multiples(int64_t value, int64_t of);
 
 }  // namespace hexad::config

@@ -65,7 +65,8 @@ class Loader {
   Node load() { return load(recipe_, recipe_.string()); }
 
  private:
-  /// Loads one file. Error messages begin with `mentioned`, the location that refers to this file.
+  /// Loads one file. Messages about the file as a whole begin with `mentioned`: the position and text of the include
+  /// that names the file, or the path of the recipe.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
       fail(ExitCode::usage, mentioned, ": too many files; a recipe and its includes may be at most ", Budget{}.files,
@@ -75,7 +76,7 @@ class Loader {
     Node own = parse_yaml(text_of(path, mentioned), name, SourceKind::file, budget_);
     require_map(own, mentioned);
     Node merged{.kind = Node::Kind::map};
-    std::error_code ignored;  // cannot fail, because the file has just been read
+    std::error_code ignored;  // an error is not expected, because the file has just been read
     open_.push_back(real_path(path, ignored));
     const auto include = std::ranges::find(own.children, "include", &Node::key);
     if (include != own.children.end()) {
@@ -108,7 +109,7 @@ class Loader {
     std::error_code failed;
     const fs::path real = real_path(path, failed);  // resolves links, because a link may refer to another folder
     if (named.is_absolute()) {
-      roots_.push_back(folder_of(path));  // the files that this file includes may be in its folder
+      roots_.push_back(folder_of(path));  // files that are read from now on may include files in this folder
     } else if (failed || std::ranges::none_of(roots_, [&](const fs::path& root) { return lies_in(real, root); })) {
       fail(ExitCode::usage, mentioned, ": is outside the recipe's folder ", roots_.front().string(),
            "; use an absolute path, or name a folder that contains both with --include-root");
@@ -125,15 +126,15 @@ class Loader {
   }
 
   std::string text_of(const fs::path& path, const std::string& mentioned) const {
-    // Pipes and devices are refused: they have no size that could be checked and may never end. A pipe also cannot be
-    // read a second time.
+    // Also refuses pipes and devices. They have no size, a read of a pipe may block forever, and a pipe cannot be read
+    // a second time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
       fail(ExitCode::usage, mentioned, ": ", problem,
            problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
-    std::string text(budget_.bytes + 1,
-                     '\0');  // one byte more than the limit; parse_yaml() then detects a text that is too long
+    // Reads up to one byte more than the rest of the budget. parse_yaml() then detects a text that is too long.
+    std::string text(budget_.bytes + 1, '\0');
     file.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (file.bad()) fail(ExitCode::usage, mentioned, ": cannot be read");
     text.resize(file.gcount());
@@ -141,8 +142,9 @@ class Loader {
   }
 
   fs::path recipe_;
-  std::vector<fs::path> roots_;  // canonical folders in which included files may be; the first is the recipe's folder
-  std::vector<fs::path> open_;   // canonical paths of the files that are being read, outermost first
+  // Canonical folders into which relative paths of includes may lead. The first is the recipe's folder.
+  std::vector<fs::path> roots_;
+  std::vector<fs::path> open_;  // canonical paths of the files that are being read, outermost first
   Budget budget_;
 };
 

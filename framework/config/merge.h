@@ -5,7 +5,7 @@
 
 namespace hexad::config {
 
-/// Merges `over` into `under`, map by map. Values of `over` have priority. An empty section replaces nothing.
+/// Merges `over` into `under`, map by map. Values of `over` have priority, but an empty value does not replace a map.
 void merge(Node& under, Node over);
 
 /// Moves a child of a map behind its siblings, to mark it as written last. Returns the child.

@@ -15,9 +15,10 @@
 namespace hexad::config {
 namespace {
 
-constexpr size_t most_rules = 8;    // maximum number of broken rules for which suggestions are searched
-constexpr int64_t neighbours = 64;  // number of values tried on each side, and maximum divisor of a number in the
-                                    // message
+constexpr size_t most_rules = 8;  // maximum number of broken rules for which suggestions are searched
+// Number of adjacent values tried on each side. Also the largest d for which d and n / d are tried if d divides a
+// number n in the message.
+constexpr int64_t neighbours = 64;
 constexpr std::string_view suggestion = "; nearest";
 
 std::optional<int64_t> integer(std::string_view text) {
@@ -29,7 +30,7 @@ std::optional<int64_t> integer(std::string_view text) {
 
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
-// Returns the parts of `text` that consist of characters of keys or numbers.
+// Returns the longest parts of `text` that consist of characters of keys or digits.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -46,9 +47,9 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the rule mentions integer keys, whose values can be tried.
+  /// True if the problem is not a missing key, and is about an integer key or mentions one. Its values can be tried.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
-  /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if there is no suggestion.
+  /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {
     const std::string text = text_of(p);
     const std::vector<std::string> keys = keys_of(p, text);
@@ -74,9 +75,9 @@ class Search {
 
   /// Effect of a value on the broken rules, from best to worst.
   enum class Mends : uint8_t {
-    all,
-    this_one,        // mends this rule and breaks no other rule; the rules that remain broken do not refer to this key
-    all_but_breaks,  // mends all broken rules, but breaks other rules, which need another change
+    all,             // mends all broken rules and breaks no other rule
+    this_one,        // mends this rule and breaks no other rule; the rules that remain broken do not mention this key
+    all_but_breaks,  // mends all broken rules, but breaks rules of other keys, which must be changed too
   };
   bool mends(Mends what, const Rules& left, const std::string& rule, const std::string& key) const {
     if (what == Mends::all) return left.empty();
@@ -87,7 +88,7 @@ class Search {
            std::ranges::all_of(left, [&](const std::string& r) { return problems_.known().contains(r); });
   }
 
-  // True if `rule` is broken now and `key` may be the cause.
+  // True if `rule` is broken now, and its problem is about `key` or mentions it.
   bool blames(const std::string& rule, const std::string& key) const {
     return std::ranges::any_of(problems_.list(), [&](const Problems::Problem& p) {
       if (p.rule != rule) return false;
@@ -102,7 +103,7 @@ class Search {
     return problems_.known().find(key)->second.written ? Touched::file : Touched::never;
   }
 
-  // Returns the integer keys that the rule mentions, beginning with the key of the rule.
+  // Returns the integer keys that the problem mentions. If the key of the rule is an integer, it is the first.
   std::vector<std::string> keys_of(const Problems::Problem& p, const std::string& text) const {
     std::vector<std::string> keys;
     const auto add = [&](const std::string& key) {
@@ -116,8 +117,8 @@ class Search {
     return keys;
   }
 
-  // Returns values to try for `key`: values near its current value, and multiples and divisors of the numbers in the
-  // rule's text.
+  // Returns positive values to try for `key`, nearest to its current value first: 1, 2, 4, adjacent values, and
+  // multiples and divisors of the numbers in the rule's text.
   std::vector<int64_t> candidates(const std::string& key, const std::string& text) const {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
@@ -148,7 +149,8 @@ class Search {
     return below || above ? fmt::format("{}", below ? *below : *above) : "";
   }
 
-  // Returns the nearest of the values that break the fewest rules, for example "2, with another batch.global".
+  // Among the values that mend all broken rules but break others, returns the nearest of those that break the fewest,
+  // for example "2, with another batch.global".
   std::string value_that_breaks_least(const std::string& key, const std::string& rule, const std::string& text) {
     std::string best;
     size_t fewest = SIZE_MAX;

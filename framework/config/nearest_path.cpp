@@ -21,7 +21,7 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    std::error_code unknown;  // ignored; a broken link is one cause
+    std::error_code unknown;  // ignored; a broken link is one cause of an error
     const std::string name = at->path().filename().string();
     if (!name.starts_with('.') && at->is_directory(unknown)) names.push_back(name);
   }

@@ -5,10 +5,11 @@
 
 namespace hexad::config {
 
-/// Returns a text like "; did you mean 'runs/sixteen'?" if the last existing folder of `path` contains a similarly
-/// named folder. Otherwise returns the names of the folders in it, most similar first, for example "; in 'runs' there
-/// are: ten, twelve". Returns an empty text if `path` exists or there are no folders. In the working directory and in
-/// the root, only similar folders are suggested.
+/// Returns a text like "; did you mean 'runs/sixteen'?" if the last existing folder of `path` contains a folder whose
+/// name is similar to the next part of `path`. Otherwise returns the names of up to three folders in the existing
+/// folder, most similar first, for example "; in 'runs' there are: four, ten, twelve and 1 more". Hidden folders are
+/// ignored. Returns an empty text if `path` exists or there are no folders. In the working directory and in the root,
+/// only similar folders are suggested.
 std::string nearest_folders(const std::string& path);
 
 }  // namespace hexad::config

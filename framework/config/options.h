@@ -41,14 +41,14 @@ struct OptionsOwner {
   std::string key, name;
 };
 
-/// Adds a problem for each option of `given` that occurs twice or is not in `declared`. `given` is the value of
-/// owner.key.
+/// Adds a problem for each option of `given` whose name repeats an earlier one or is not in `declared`. `given` is the
+/// value of the key `owner.key`.
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<NumberOption>& given,
                    Problems& problems);
 void check_options(const OptionsOwner& owner, const OptionNames& declared, const std::vector<TextOption>& given,
                    Problems& problems);
 
-/// Values of the declared options in a recipe. They cannot be changed.
+/// Values that a recipe gives to the declared options.
 class Options {
  public:
   /// Throw Error(usage) with the first problem that check_options() would report.
@@ -56,7 +56,7 @@ class Options {
   Options(OptionsOwner owner, OptionNames declared, const std::vector<TextOption>& given);
 
   /// Return the value in the recipe, or `fallback` if there is none. Throw std::logic_error if the owner has not
-  /// declared the name. number() throws Error(usage) if the value is a text that is not a finite number.
+  /// declared the name. number() throws Error(usage) if the value in the recipe is not a finite number.
   double number(const std::string& name, double fallback) const;
   std::string text(const std::string& name, const std::string& fallback) const;
 

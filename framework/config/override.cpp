@@ -16,7 +16,8 @@ namespace {
 using base::ExitCode;
 using base::fail;
 
-/// Returns the child to which one step of a path on the command line refers. Creates it if it does not exist.
+/// Returns the child to which one step of a path on the command line refers. Creates a missing child of a map. Makes a
+/// map of a scalar or an empty value. Throws Error(usage) if `node` is a list and `step` is not an index into it.
 Node& step_into(Node& node, std::string_view step, const Position& at) {
   if (node.kind == Node::Kind::list) {
     size_t index = 0;
@@ -48,7 +49,8 @@ bool is_quoted(std::string_view text) {
   return true;
 }
 
-/// Parses a list or map in brackets, or a quoted text, as YAML. Any other text is used literally.
+/// Parses a list or map in brackets, or a quoted text, as YAML. An empty text and `null` are null. Any other text is
+/// used literally.
 Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
   Budget budget;
   if (text.starts_with('[') || text.starts_with('{')) {

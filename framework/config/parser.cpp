@@ -38,8 +38,8 @@ class Source {
   SourceKind kind_;
 };
 
-/// Rejects text that yaml-cpp would misread. yaml-cpp accepts invalid UTF-8, guesses UTF-16 from zero bytes, and ends a
-/// file at the byte 0x04.
+/// Rejects invalid UTF-8 and control characters other than tabs and line ends. yaml-cpp would accept invalid UTF-8,
+/// guess UTF-16 from zero bytes, and end a file at the byte 0x04.
 void check_text(std::string_view text, const Source& source) {
   int line = 1;
   for (size_t i = 0; i < text.size();) {
@@ -115,7 +115,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed in recipes");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
-    // yaml-cpp marks plain nodes with "?" or nothing, and quoted scalars with "!".
+    // yaml-cpp marks plain nodes with "?" or nothing, and quoted and block scalars with "!".
     if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed in recipes");
   }
 

@@ -10,8 +10,7 @@
 namespace hexad::config {
 namespace {
 
-/// Maximum number of problems that are listed. A longer list is not useful, and a malicious file could cause any
-/// number.
+/// Maximum number of problems in text(). A longer text is not useful, and a malicious file could cause any number.
 constexpr size_t most_listed = 50;
 
 }  // namespace
@@ -73,7 +72,7 @@ void Problems::throw_if_any() const {
   if (!any()) return;
   std::vector<RecipeProblem> problems;
   for (const Problem& p : sorted()) {
-    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key if it is undeclared
+    const std::string first_word = p.line.substr(0, p.line.find(' '));  // the key if its section does not declare it
     problems.push_back({.source = p.at.source ? *p.at.source : "",
                         .line = p.at.line,
                         .key = !p.path.empty()   ? p.path

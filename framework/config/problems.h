@@ -14,33 +14,35 @@ namespace hexad::config {
 
 class Problems {
  public:
-  /// Adds a broken rule between keys. `path` is a key that has been read, for example "model.moe.experts". The message
-  /// is the position and value of the key, followed by `what`: `recipes/a.yaml:14: model.moe.experts (63) must be
-  /// divisible by parallel.ep (8); nearest: 56, 64`. Does nothing if the value is unreadable or outside its limits,
-  /// because that problem is already listed. Throws std::logic_error if no such key has been read.
+  /// Adds a broken rule about a key or section that has been read, for example a rule between keys. `path` is its path,
+  /// for example "model.moe.experts". The message is the position, path and value of the key, followed by `what`:
+  /// `recipes/a.yaml:14: model.moe.experts (63) must be divisible by parallel.ep (8); nearest: 56, 64`. Does nothing if
+  /// the value of the key, or of a section that contains it, is unreadable or outside its limits, because that problem
+  /// is already listed. Throws std::logic_error if no such key has been read.
   void add(std::string_view path, std::string_view what);
 
   /// Like add(), for a key that must be set but is not. No nearest value is suggested.
   void add_missing(std::string_view path, std::string_view what);
 
-  /// True if all these keys or sections have been read and are within their own limits. Call it before a check that
-  /// compares keys.
+  /// True if report() has listed no problem with any of these keys or sections, with a key below them, or with a
+  /// section that contains them. Call it before a check that compares keys.
   bool good(std::initializer_list<std::string_view> paths) const;
 
   bool any() const { return !list_.empty(); }
-  /// Returns one line for each problem, sorted by position. A long list ends in "... and n more".
+  /// Returns one line for each problem, sorted by position. If there are more than 50 problems, the text contains the
+  /// first 50 and ends in "... and n more".
   std::string text() const;
   /// Throws a RecipeError with text() and the problems if there are any.
   void throw_if_any() const;
 
-  /// True if the key was given on the command line, as key.path=value.
+  /// True if the key has been read and was given on the command line, as key.path=value.
   bool on_command_line(std::string_view path) const;
 
-  // The members below are only for the reader, for nearest.h and for searches of legal values.
+  // The members below are for the reader, for nearest.h, and for programs that examine or edit the list of problems.
 
   struct Problem {
     Position at;
-    std::string path;  // the key whose own value is wrong; otherwise empty
+    std::string path;  // the path that was passed to report(); otherwise empty
     std::string line;
     std::string rule{};    // the path that was passed to add(); otherwise empty
     bool missing = false;  // true for add_missing()
@@ -55,14 +57,14 @@ class Problems {
 
   struct Known {
     Position at;         // position of the key or, if it is missing, of its section
-    std::string value;   // YAML text; empty for a section
+    std::string value;   // YAML text; empty for a section or a list of sections
     bool written;        // false if the value is the default
     bool whole = false;  // true if the type is an integer or a number of bytes
   };
   void know(const std::string& path, Known known) { known_.insert_or_assign(path, std::move(known)); }
   const std::map<std::string, Known, std::less<>>& known() const { return known_; }
-  /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong; empty
-  /// if no struct declares the key.
+  /// Adds a problem. `line` is the complete message without the position. `path` is the key whose value is wrong. It is
+  /// empty if there is no such key, for example if the recipe writes a key that its section does not declare.
   void report(const Position& at, std::string path, std::string line);
 
  private:

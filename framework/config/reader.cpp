@@ -12,7 +12,7 @@
 namespace hexad::config {
 namespace {
 
-/// A key that no struct declares. It is reported at the end, when all possible suggestions are known.
+/// A key that its section does not declare. It is reported at the end, when all possible suggestions are known.
 struct Unknown {
   const Node* node;
   std::string section;
@@ -147,7 +147,8 @@ bool is_number(const Type& type) {
   return type.kind == Kind::integer || type.kind == Kind::byte_size || type.kind == Kind::real;
 }
 
-/// Replaces a leading ~ by the home folder. Neither YAML nor the shell replaces it in key=~/path.
+/// Replaces a leading ~ or ~user by the home folder. YAML does not replace it, and bash does not replace it in
+/// key=~/path.
 void expand_home(Context& context, const Place& place, std::string& path) {
   try {
     path = base::expand_home(path);
@@ -162,7 +163,7 @@ void read_single(Context& context, const Place& place, const Field& field, void*
   const bool whole = type.kind == Kind::integer || type.kind == Kind::byte_size;
   context.problems.know(place.path, {place.at(), text, place.node != nullptr, whole});
   if (!wrong.empty()) {
-    // If the number does not fit into its type, the message names the limits of the key.
+    // If the number does not fit into its type, the message names the narrower limits of the key.
     Type narrow = type;
     for (const Constraint& limit : field.constraints) limit.narrow(narrow.low, narrow.high);
     return report(context, place, read_scalar(*place.node, value, narrow));
@@ -231,7 +232,8 @@ void read_value(Context& context, const Place& place, const Field& field, void* 
   }
 }
 
-/// Returns the key that was probably meant: a similar key of this section, or the same key in another section.
+/// Returns a text like "; did you mean hidden?" with the key that was probably meant: a similar key of this section, or
+/// the same key in another section. Returns an empty text if there is no such key.
 std::string suggestion(const Unknown& unknown, const Problems& problems) {
   const std::vector<std::string_view> legal(unknown.legal.begin(), unknown.legal.end());
   if (const std::string_view near = closest(unknown.node->key, legal); !near.empty())

@@ -11,8 +11,8 @@ namespace hexad::config {
 
 struct RecipeProblem {
   std::string source;   // path of a file, or a text like "command line: a.b=1"
-  int line = 0;         // line number from 1; 0: the problem concerns the whole source
-  std::string key;      // key, such as "model.moe.experts"; empty if the problem concerns no key
+  int line = 0;         // line number from 1; 0: the whole source, or unknown
+  std::string key;      // key, such as "model.moe.experts"; if the problem names no key, the first word of the message
   std::string message;  // text without the position
 };
 

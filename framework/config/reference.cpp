@@ -37,7 +37,7 @@ std::string type_name(const Type& type, std::string_view unset_word) {
   base::fail_invariant("[config] unknown kind");
 }
 
-/// Returns the type of the values inside optionals and lists.
+/// Returns the type of the values inside all optionals and lists, or `type` itself.
 const Type& innermost(const Type& type) { return type.element ? innermost(*type.element) : type; }
 
 std::string legal_values(const Field& field, const Type& type) {

@@ -28,8 +28,8 @@ bool same_source(const Node& a, const Node& b) {
   return a.at.source && b.at.source && *a.at.source == *b.at.source;
 }
 
-// Returns the later of two keys in a section. The command line is later than files. Keys from files are in the order of
-// their sources.
+// Returns the later of two keys in a section. A key of the command line is later than a key of a file. Other keys are
+// in the order of their sources.
 Node* later(Node* a, Node* b) {
   if (on_command_line(*a) != on_command_line(*b)) return on_command_line(*a) ? a : b;
   return std::max(a, b);

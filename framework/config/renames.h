@@ -12,7 +12,7 @@
 namespace hexad::config {
 
 /// A renamed key: in section `section`, for example "schedule.moe", the key `before` is now called `now`. `words` lists
-/// renamed values of the key as pairs (old, new).
+/// renamed values of the key as pairs (old, new). If only values are renamed, `before` and `now` are equal.
 struct Rename {
   std::string_view section, before, now;
   std::vector<std::pair<std::string_view, std::string_view>> words{};
@@ -20,8 +20,9 @@ struct Rename {
 
 /// Replaces old names of keys and values by the new names. Recipes of the previous version can then be read. Returns
 /// one line for the user about each replacement, with its position. If two sources give the two names of a key, the
-/// later source has priority: the command line, or the including file. Throws Error(usage) that lists every key of
-/// which one source gives both names.
+/// later source has priority. The command line is later than files, and a file is later than the files that it
+/// includes. Throws Error(usage) that lists every key of which one source gives both names. All overrides count as one
+/// source.
 std::vector<std::string> rename_keys(Document& document, std::span<const Rename> renames);
 
 }  // namespace hexad::config

@@ -1,13 +1,16 @@
 #include "framework/config/scalar.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ranges>
 
 #include "framework/base/error.h"
+#include "framework/config/number_readings.h"
 #include "framework/config/words.h"
 
 namespace hexad::config {
@@ -40,27 +43,35 @@ bool names_nan_or_infinity(std::string_view text) {
 
 /// Parses all of `text` as a number. Returns false if it is not a number or exceeds the range of T.
 template <class T>
-bool parse(std::string_view text, T& value, int base = 10) {
-  if (text.starts_with('+') && without_sign(text).size() == text.size() - 1) text.remove_prefix(1);
-  std::from_chars_result result{};
-  if constexpr (std::is_floating_point_v<T>)
-    result = std::from_chars(text.data(), text.data() + text.size(), value);
-  else
-    result = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  return !text.empty() && result.ec == std::errc{} && result.ptr == text.data() + text.size();
+bool parse(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return !text.empty() && error == std::errc{} && end == text.data() + text.size();
 }
 
-/// Returns a hint such as "; write 1000" if `text` can only mean one integer; otherwise an empty text.
+/// Returns a hint such as "; write 1000 or 1.000" with the numbers that `text` may mean, followed by `unit`; an empty
+/// text if `text` is not a number.
+std::string number_hint(std::string_view text, std::string_view unit = "") {
+  std::vector<std::string> readings = number_readings(text);
+  for (std::string& reading : readings) reading += unit;
+  return readings.empty() ? "" : fmt::format("; write {}", fmt::join(readings, " or "));
+}
+
+/// Returns a hint such as "; write 1000" if the first meaning of `text` is an integer. If it is a number with a decimal
+/// comma, the hint is that number. Otherwise returns an empty text.
 std::string integer_hint(std::string_view text) {
-  std::string plain(text);
-  std::erase_if(plain, [](char c) { return c == '_' || c == ','; });
-  const std::string_view digits = without_sign(plain);
-  uint64_t hex = 0;
-  if (digits.starts_with("0x") && parse(digits.substr(2), hex, 16)) return fmt::format("; write {}", hex);
+  const std::vector<std::string> readings = number_readings(text);
+  if (readings.empty()) return "";
+  const std::string& number = readings.front();
+  const std::string_view digits = without_sign(number);
+  uint64_t size = 0;
+  if (all_digits(digits) && parse(digits, size))
+    return fmt::format("; write {}{}", number.starts_with('-') && size > 0 ? "-" : "", size);
   double real = 0;
+  if (!parse(std::string_view(number), real)) return "";
+  if (real != std::floor(real))
+    return text.find(',') == std::string_view::npos ? "" : fmt::format("; {} is not an integer", number);
   // Above 2^53, the double may differ from the written integer.
-  if (parse(std::string_view(plain), real) && real == std::floor(real) && std::fabs(real) < 9007199254740992.0)
-    return fmt::format("; write {}", static_cast<int64_t>(real));
+  if (std::fabs(real) < 9007199254740992.0) return fmt::format("; write {}", static_cast<int64_t>(real));
   return "";
 }
 
@@ -118,7 +129,7 @@ constexpr std::string_view byte_size_expected =
     "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
     "of 1024)";
 
-// Returns the only unit that `name` can mean, for example "GiB" for "gib".
+// Returns the unit that `name` probably means, for example "GiB" for "gib" or "g"; empty if it means none.
 std::string_view unit_meant(std::string_view name) {
   const std::string word = lower_case(name);
   for (const Unit& unit : units)
@@ -129,41 +140,53 @@ std::string_view unit_meant(std::string_view name) {
   return "";
 }
 
+struct Product {
+  uint64_t whole;
+  bool exact;  // true if the product is `whole` without a fraction
+};
+
+/// Returns 0.`decimals` * `factor`, by long multiplication from the last digit. `factor` must be below 2^60.
+Product times(std::string_view decimals, uint64_t factor) {
+  uint64_t carry = 0;  // below `factor`
+  bool exact = true;
+  for (const char c : decimals | std::views::reverse) {
+    carry += static_cast<uint64_t>(c - '0') * factor;
+    exact = exact && carry % 10 == 0;
+    carry /= 10;
+  }
+  return {carry, exact};
+}
+
 // Reads a size such as "1.5GB" exactly: the digits before and after the point are multiplied by the unit as integers.
 std::string read_byte_size(const Node& node, void* value, const Type& type) {
   const std::string_view text = node.text;
-  const size_t end = text.find_first_not_of("0123456789.");
-  if (end == std::string_view::npos || end == 0 || std::string_view("eE_").find(text[end]) != std::string_view::npos) {
+  const size_t end = text.find_first_not_of("0123456789.,_");
+  if (end == std::string_view::npos || end == 0 || std::string_view("eExX").find(text[end]) != std::string_view::npos) {
     std::string wrong = read_integer(node, value, type);
     return wrong == "must be an integer" ? std::string(byte_size_expected) : wrong;
   }
-  std::string_view digits = text.substr(0, end), name = text.substr(end);
+  const std::string_view digits = text.substr(0, end);
+  std::string_view name = text.substr(end);
   name.remove_prefix(std::min(name.find_first_not_of(' '), name.size()));
   const auto unit = std::ranges::find(units, name, &Unit::name);
-  if (unit == units.end()) {
+  const size_t point = digits.find('.');
+  const bool has_point = point != std::string_view::npos;
+  const std::string_view whole = digits.substr(0, point), part = has_point ? digits.substr(point + 1) : "";
+  if (unit == units.end() || !all_digits(whole) || (has_point && !all_digits(part))) {
     const std::string_view meant = unit_meant(name);
-    return std::string(byte_size_expected) + (meant.empty() ? "" : fmt::format("; write {}{}", digits, meant));
+    return std::string(byte_size_expected) + (meant.empty() ? "" : number_hint(digits, meant));
   }
   if (node.quoted) return "must be a number of bytes; remove the quotes";
-  const size_t point = digits.find('.');
-  const std::string_view whole = digits.substr(0, point),
-                         part = point == std::string_view::npos ? "" : digits.substr(point + 1);
-  const bool has_point = point != std::string_view::npos;
-  if (!all_digits(whole) || (has_point && !all_digits(part))) return std::string(byte_size_expected);
   if (has_leading_zero(whole)) return leading_zero(digits) + std::string(unit->name);
-  const std::string out_of_range = fmt::format("must be between 0 and {} bytes", type.high);
-  if (whole.size() > 19 || part.size() > 18) return out_of_range;
-  __extension__ using Wide = unsigned __int128;
-  Wide scale = 1, number = 0;
-  for (const char c : whole) number = 10 * number + static_cast<Wide>(c - '0');
-  for (const char c : part) number = 10 * number + static_cast<Wide>(c - '0'), scale *= 10;
-  if (number > (Wide{type.high} + 1) * scale) return out_of_range;  // ensures that the product does not overflow
-  number *= static_cast<Wide>(unit->bytes);
-  if (number / scale > type.high) return out_of_range;
-  if (number % scale != 0)
-    return fmt::format("must be a whole number of bytes; {} is between {} and {}", text,
-                       static_cast<uint64_t>(number / scale), static_cast<uint64_t>(number / scale) + 1);
-  type.set(value, static_cast<uint64_t>(number / scale));
+  const auto factor = static_cast<uint64_t>(unit->bytes);
+  const auto [more, exact] = times(part, factor);
+  uint64_t bytes = 0;
+  const bool fits = parse(whole, bytes) && !__builtin_mul_overflow(bytes, factor, &bytes) &&
+                    !__builtin_add_overflow(bytes, more, &bytes) && bytes <= type.high && (exact || bytes < type.high);
+  if (!fits) return fmt::format("must be between {} and {} bytes", std::max<int64_t>(type.low, 0), type.high);
+  if (!exact)
+    return fmt::format("must be a whole number of bytes; {} is between {} and {}", shown(text), bytes, bytes + 1);
+  type.set(value, bytes);
   return "";
 }
 
@@ -183,7 +206,7 @@ std::string read_real(const Node& node, void* value) {
   const std::string_view source = text.starts_with('+') ? unsigned_text : std::string_view(text);
   const auto [end, error] = std::from_chars(source.data(), source.data() + source.size(), real);
   if (!starts_well || error == std::errc::invalid_argument || end != source.data() + source.size())
-    return "must be a number";
+    return base::cat("must be a number", number_hint(text));
   if (node.quoted) return "must be a number; remove the quotes";
   if (has_leading_zero(unsigned_text)) return leading_zero(text);
   if (error == std::errc::result_out_of_range) return "must fit in a double (about 1e-308 to 1e308)";
@@ -228,7 +251,7 @@ std::string expectation(const Type& type) {
   return "must be one of " + join(names);
 }
 
-/// True if all YAML readers, including this one, read the unquoted `text` as a string.
+/// True if `text` is so simple that all YAML readers, including this one, certainly read it as a string without quotes.
 bool is_plain_text(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; };
   if (text.empty() || !letter(text[0])) return false;
@@ -294,7 +317,11 @@ std::string scalar_text(const void* value, const Type& type) {
     case Kind::enumeration: {
       const uint64_t bits = type.get(value);
       const auto entry = std::ranges::find(type.names, bits, &EnumName::bits);
-      base::require(entry != type.names.end(), "[config] enum value ", bits, " has no name in enum_names()");
+      if (entry == type.names.end()) {
+        std::string known;
+        for (const EnumName& e : type.names) known += base::cat(known.empty() ? "" : ", ", e.bits, " (", e.name, ")");
+        base::fail_invariant(base::cat("[config] enum value ", bits, " has no name in enum_names(); expected ", known));
+      }
       return std::string(entry->name);
     }
     case Kind::text: {

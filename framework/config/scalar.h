@@ -13,15 +13,17 @@ namespace hexad::config {
 /// 1000".
 std::string read_scalar(const Node& node, void* value, const Type& type);
 
-/// Returns a YAML text that read_scalar() converts to the same value. Doubles are written in their shortest exact form,
-/// texts are quoted if necessary, and byte sizes have the largest binary unit that divides them.
+/// Returns a YAML text that read_scalar() converts to the same value. Doubles are written in their shortest exact form.
+/// Texts are quoted unless they are certainly read as texts. Byte sizes have the largest unit from KiB to TiB that
+/// divides them, or no unit.
 std::string scalar_text(const void* value, const Type& type);
 
 /// Returns the number to which limits apply: the value of an integer, byte size or real, the size of a text, or the
 /// first y of a curve. Returns 0 for other kinds.
 long double magnitude(const void* value, const Type& type);
 
-/// Returns the value that is written in the recipe, for messages: its text, or "nothing", "a list" or "a section".
+/// Returns the value that is written in the recipe, for messages: its text in the form of shown(), or "nothing", "a
+/// list" or "a section".
 std::string written_text(const Node& node);
 
 }  // namespace hexad::config

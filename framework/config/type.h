@@ -1,5 +1,5 @@
 // Run-time descriptions of the C++ types in recipes. With them, the functions that read, write, document and compare
-// recipes are not templates, and a recipe struct needs only one small template instantiation.
+// recipes need no code for each recipe struct except its description and one instantiation of its fields().
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct Type {
   void (*set)(void*, uint64_t) = nullptr;
   int64_t low = 0;  // integer, byte_size: range of values
   uint64_t high = 0;
-  std::span<const EnumName> names{};
+  std::span<const EnumName> names{};  // enumeration: values and names
 
   // list and optional; an optional is a list of at most one element
   const Type* element = nullptr;
@@ -167,7 +167,7 @@ struct TypeMaker<std::optional<E>> {
 
 }  // namespace detail
 
-/// Description of type T.
+/// Description of the type T.
 template <class T>
 inline constexpr const Type& type_of = detail::TypeOf<T>::value;
 

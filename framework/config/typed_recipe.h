@@ -18,19 +18,19 @@
 //     }
 //   };
 //
-// The struct needs only the header constraints.h. The program then reads, checks and writes the struct:
+// The example needs only the header constraints.h of this library. The program then reads and checks a recipe:
 //
 //   Problems problems;
 //   Recipe recipe = read<Recipe>(load(path, overrides), problems);
 //   if (problems.good({"model.moe.experts", "parallel.ep"}) && recipe.model.moe.experts % recipe.parallel.ep != 0)
 //     problems.add("model.moe.experts",
-//                  cat("must be divisible by parallel.ep; nearest: ", nearest_multiples(recipe.model.moe.experts,
-//                  ep)));
+//                  cat("must be divisible by parallel.ep; nearest: ",
+//                      nearest_multiples(recipe.model.moe.experts, recipe.parallel.ep)));
 //   problems.throw_if_any();
 //
-// Members are bool, integers, double, std::string, enums, Curve, nested structs, and std::optional or std::vector of
-// these. A key that is not written keeps the member's initial value. Initial values are checked too. If an initial
-// value breaks the constraints, every recipe must write the key.
+// Members are bool, integers, ByteSize, double, std::string, enums, Curve, nested structs, and std::optional or
+// std::vector of these, except std::vector<bool>. A key that is not written keeps the member's initial value. Initial
+// values are checked too. If an initial value breaks the constraints, every recipe must write the key.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,8 @@ std::vector<std::string> differences(void* before, void* after, const Type& type
 std::vector<Setting> settings(void* value, const Type& type);
 std::vector<KeyWords> words_of_keys(void* value, const Type& type);
 
-/// Reads a struct from `document`. Keys that cannot be read are reported to `problems` and keep their initial values.
+/// Reads a struct from `document`. Reports unknown keys, values that cannot be read, and values outside their limits to
+/// `problems`. The value of a key with a problem must not be used.
 template <class T>
 T read(const Document& document, Problems& problems) {
   T value{};
@@ -78,14 +79,13 @@ std::string write(T value) {
   return write(&value, type_of<T>);
 }
 
-/// Returns a hash of the whole struct, the same in every process. Ranks compare their hashes at the start. If the
-/// hashes differ, the ranks exchange the text of write() to find the differences().
+/// Returns a hash of the text of write(), which is the same in every process.
 template <class T>
 uint64_t fingerprint(T value) {
   return base::stable_hash(write(&value, type_of<T>));
 }
 
-/// Returns Markdown: for each section, a table with key, type, default, legal values and meaning.
+/// Returns Markdown: for each section that has keys, a table with key, type, default, legal values and meaning.
 template <class T>
 std::string reference() {
   T value{};
@@ -93,20 +93,21 @@ std::string reference() {
 }
 
 /// Returns a text like "model.hidden: 512 -> 1024" for each key that differs, in the order of the struct. If only one
-/// struct has the key (an element of a list of sections), the other value is "absent".
+/// struct has the key (in a list of sections or an optional section), the other value is "absent". Keys that only
+/// `after` has come last.
 template <class T>
 std::vector<std::string> differences(T before, T after) {
   return differences(&before, &after, type_of<T>);
 }
 
-/// Returns the settings in the order of the struct. A list of sections has one entry for each key; any other list is a
-/// single value.
+/// Returns the settings in the order of the struct. A list of sections has one entry for each key of each element; any
+/// other list is a single value.
 template <class T>
 std::vector<Setting> settings(T value) {
   return settings(&value, type_of<T>);
 }
 
-/// Returns the keys of a struct that accept words, in the order of the struct. Elements of lists have no separate keys.
+/// Returns the keys of a struct that accept words, in the order of the struct. Elements of lists are left out.
 template <class T>
 std::vector<KeyWords> words_of_keys() {
   T value{};

@@ -42,7 +42,8 @@ std::string_view closest(std::string_view word, std::span<const std::string_view
   size_t fewest = SIZE_MAX;
   for (const std::string_view candidate : candidates) {
     const size_t edits = edit_distance(word, candidate);
-    // A candidate with more edits than a third of its letters is probably a different word.
+    // A candidate is probably a different word if it needs more than one edit, and more edits than a third of the
+    // letters of the shorter word.
     const size_t allowed = std::max<size_t>(1, std::min(word.size(), candidate.size()) / 3);
     if (edits <= allowed && edits < fewest) {
       best = candidate;

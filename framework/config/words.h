@@ -8,11 +8,12 @@
 
 namespace hexad::config {
 
-/// Returns the number of edits (insert, delete, replace, or swap two adjacent letters) that turn `a` into `b`. The case
-/// of letters is ignored.
+/// Returns the least number of edits (insert, delete, replace, or swap two adjacent letters) that turn `a` into `b`.
+/// The case of letters is ignored.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the candidate of which `word` is most likely a misspelling; empty if no candidate is similar enough.
+/// Returns the candidate of which `word` is most likely a misspelling. The result is empty if no candidate is similar
+/// enough, or if `word` has more than 64 bytes.
 std::string_view closest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// Returns the words as a text "a, b, c".
@@ -22,10 +23,10 @@ std::string join(std::span<const std::string_view> words);
 std::string nearest_first(std::string_view word, std::vector<std::string> words);
 
 /// Returns `text`, a part of a recipe, in a form that is safe to print. Control characters are escaped, and invalid
-/// UTF-8 becomes U+FFFD. The text is truncated after 60 bytes.
+/// UTF-8 becomes U+FFFD. A text of more than 60 bytes is truncated and ends in "...".
 std::string shown(std::string_view text);
 
-/// True if `path` equals `above` or is below it. No path is below the empty path.
+/// True if `path` equals `above` or is below it. False if `above` is empty.
 bool covers(std::string_view above, std::string_view path);
 
 /// Returns the path of a key in a section: "model" and "hidden" give "model.hidden". If `parent` is empty, returns

@@ -20,7 +20,7 @@ class FlowWriter final : public Visitor {
   std::string out_;
 };
 
-/// Writes sections as indented blocks, and everything else on a single line.
+/// Writes sections and lists of sections as indented blocks, and every other value on a single line.
 class BlockWriter final : public Visitor {
  public:
   explicit BlockWriter(size_t indent) : indent_(indent) {}

@@ -14,7 +14,7 @@ struct Magic {
   size_t offset;
   std::string_view bytes;
   BinaryKind kind;
-  bool is_word = false;  // true: `bytes` could also begin a text, so the file must also contain a control character
+  bool is_word = false;  // true: `bytes` could also begin a text, so has_control() must also be true
 };
 
 constexpr std::string_view columns = "convert to JSON lines (.jsonl)";
@@ -88,11 +88,12 @@ constexpr auto magics = std::to_array<Magic>({
     {0, "HEXADTOK"sv, {"prepared dataset", ""}},
 });
 
+/// True if `head` contains a byte below 0x07, which does not occur in text.
 bool has_control(std::string_view head) {
   return std::ranges::any_of(head, [](char c) { return static_cast<unsigned char>(c) < 0x07; });
 }
 
-/// True if `head` begins with the 8-byte length of a JSON header, followed by the header.
+/// True if `head` begins like a safetensors file: an 8-byte length below 2^40, then the '{' of a JSON header.
 bool is_safetensors(std::string_view head) { return head.size() > 9 && head.substr(5, 4) == "\0\0\0{"sv; }
 
 }  // namespace

@@ -12,7 +12,7 @@ inline constexpr size_t binary_head_bytes = 512;
 
 struct BinaryKind {
   std::string_view name;    // kind, such as "gzip-compressed file"; empty: no known kind of binary file
-  std::string_view remedy;  // command or format that produces text, such as "gunzip"; empty: the file has no text
+  std::string_view remedy;  // how to get the text of the file, such as "gunzip"; empty: no way is known
 
   explicit operator bool() const { return !name.empty(); }
   /// Returns the name with its article, for example "a PNG image" or "an ELF program".

@@ -74,7 +74,7 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<Merge> merges_;
   std::vector<std::string> bytes_;  // bytes of each text id
   std::unordered_map<uint64_t, int32_t> merged_id_;
-  mutable PieceCaches caches_;  // one for each thread that encodes
+  mutable PieceCaches caches_;  // lent to the threads that encode
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace hexad::data {
 std::unique_ptr<Tokenizer> make_bpe_tokenizer(std::vector<Merge> merges);
 
 /// Learns merges from text. The result is deterministic and does not depend on the order of the documents. Of equally
-/// frequent pairs, the pair with the smallest ids is merged first.
+/// frequent pairs, the pair with the smallest left id (then the smallest right id) is merged first.
 class BpeTrainer {
  public:
   /// Counts the pieces of a document.

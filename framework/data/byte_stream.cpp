@@ -58,7 +58,7 @@ class CompressedFile {
   }
   [[noreturn]] void truncated() const {
     fail(ExitCode::data, file_.path(), ": truncated ", kind_, " stream: the file ends at byte ", read_,
-         " inside the compressed data");
+         " inside the compressed data; copy or download it again");
   }
 
  private:

@@ -10,17 +10,17 @@
 
 namespace hexad::data {
 
-/// Maximum bytes of one document, of one line of JSON, and of a file that must be in memory as a whole. It bounds the
-/// memory that a compressed file can take.
+/// Maximum bytes of one document, of one line of JSON, and of a .json file, which must be in memory as a whole. It
+/// bounds the memory that a compressed file can take.
 inline constexpr int64_t largest_document = int64_t{256} << 20;
 
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
 
-  /// Fills `out` with the next bytes of the contents. Returns fewer than `bytes` only at the end of the contents.
-  /// Throws Error(data) that names the file and the position of the last undamaged byte if the file is unreadable,
-  /// damaged or truncated.
+  /// Fills `out` with the next bytes of the contents and returns their number, which is less than `bytes` only at the
+  /// end of the contents. Throws Error(data) that names the file and the problem if the file is unreadable, damaged or
+  /// truncated, or if its decompression needs more than 128 MiB of memory.
   virtual size_t read(char* out, size_t bytes) = 0;
   /// Returns the number of bytes on disk that have been used so far. If the file is compressed, these are compressed
   /// bytes.

@@ -20,13 +20,13 @@ struct ChatForm {
   std::string_view begin;           // written once, before the first turn
   std::span<const ChatRole> roles;  // the roles that this form can express
 
-  /// Returns the row of `role`; null if the form has no such role.
+  /// Returns the marks of `role`; null if the form has no such role.
   const ChatRole* find(std::string_view role) const;
   /// Returns a text such as "system, user, assistant".
   std::string role_names() const;
 };
 
-/// Returns all forms. They are rows of a table; docs/data.md shows them.
+/// Returns all forms. docs/data.md describes them.
 std::span<const ChatForm> chat_forms();
 /// Returns the form with this name. Throws Error(usage) that lists the names if there is none.
 const ChatForm& chat_form(std::string_view name);

@@ -15,7 +15,7 @@ namespace hexad::data {
 bool is_conversation(const nlohmann::json& object);
 
 /// Writes the conversation of `object` in `form` to `out`. Returns an empty text on success. Otherwise returns a
-/// problem to print after "FILE:LINE: ", for example `turn 2 has role "critic", expected ...`.
+/// problem to print after the location of the object, for example `turn 2 has role "critic", expected ...`.
 std::string write_conversation(const nlohmann::json& object, const ChatForm& form, Document& out);
 
 }  // namespace hexad::data

@@ -43,15 +43,16 @@ class FileProblems {
   int64_t count_ = 0;
 };
 
-// Returns the rule for documents with these hashes. `hashes` must not be empty.
+// Returns the rule for documents with these hashes. `hashes` must not be empty. Throws Error(data) if all hashes are
+// equal and a part is requested.
 HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOptions& options) {
   if (options.heldout == 0) return {};
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
   if (*least == *most) {
     const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
     fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; cut ",
-         hashes.size() == 1 ? "it" : "them", " into shorter documents (at most ", options.split.longest_bytes,
-         " bytes now) or give --heldout 0");
+         hashes.size() == 1 ? "it" : "them", " into shorter documents (--split-bytes, ", present_limit(options.split),
+         ") or give --heldout 0");
   }
   const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
   return {std::clamp(asked, *least + 1, *most)};

@@ -40,7 +40,8 @@ class Corpus {
 
   const InputFiles& inputs() const { return inputs_; }
   /// Reads all files, checks them, and sets the form of each file. Must be called first. Throws a single Error(data)
-  /// with the problems of all files.
+  /// with the problems of all files. Also throws Error(data) if no document has text, or if all documents are equal, so
+  /// that no part can be held out.
   CorpusScan scan();
   /// Calls `f` for each document that is not empty, in order. Throws Error(data) if a file has changed since scan(),
   /// because the dataset would not match the scanned text.

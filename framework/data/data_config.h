@@ -79,7 +79,8 @@ struct DataConfig {
   }
 };
 
-/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is set.
+/// Reports a problem unless exactly one of dataset, mixture, synthetic and source is set. Also reports an
+/// mlm_probability with a registered source, and source_options without `source`.
 void check(const DataConfig& data, config::Problems& problems);
 
 }  // namespace hexad::data

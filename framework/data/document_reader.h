@@ -37,8 +37,8 @@ class DocumentReader {
 };
 
 /// Reads all documents of a file. After each block, calls `progress` with the position in the file. Throws Error(data)
-/// that names the file if it is damaged or if an object is not a valid document. Returns the digest of the contents,
-/// without a byte order mark.
+/// that names the file if it is damaged or if an object is not a valid document. Returns the digest of the contents. A
+/// byte order mark is skipped unless rules.binary is true.
 Digest read_documents(const InputFile& file, const ReadRules& rules, const TakeDocument& take,
                       const std::function<void(int64_t position)>& progress);
 

@@ -25,6 +25,10 @@ size_t cut_position(std::string_view text, size_t limit) {
 
 }  // namespace
 
+std::string present_limit(const DocumentSplit& split) {
+  return split.longest_bytes == 0 ? "no limit now" : base::cat(split.longest_bytes, " now");
+}
+
 DocumentSplitter::DocumentSplitter(std::string name, DocumentSplit split, TakeText take)
     : name_(std::move(name)), split_(std::move(split)), take_(std::move(take)) {}
 

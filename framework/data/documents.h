@@ -27,23 +27,28 @@ struct DocumentSplit {
   DocumentRule rule = DocumentRule::file;
   std::string separator;
   /// Maximum bytes of a document; 0: no limit. A longer document is divided into pieces, each of which becomes a
-  /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends at a
-  /// blank line in its second half. If there is no blank line, it ends at the end of a line, otherwise at a space,
-  /// otherwise between two characters. Together, the pieces contain every byte.
+  /// document. Without this limit, a few long books would not give a representative held-out part. A piece ends in the
+  /// second half of the longest possible piece: after the last empty line there, otherwise after the last line end,
+  /// otherwise after the last space. If there is none of these, the piece is as long as possible and ends between two
+  /// characters. Together, the pieces contain every byte.
   int64_t longest_bytes = 65536;
 };
 
-/// Minimum value of longest_bytes in recipes and options, other than 0.
+/// Returns the limit of --split-bytes for messages: "2000 now", or "no limit now".
+std::string present_limit(const DocumentSplit& split);
+
+/// Minimum of --split-bytes, other than 0.
 inline constexpr int64_t least_split_bytes = 16;
 
 using TakeText = std::function<void(std::string_view document)>;
 
-/// Divides a text that arrives in blocks into documents. It keeps no more than one document, or one piece, in memory.
+/// Divides a text that arrives in blocks into documents. It keeps at most one document in memory. If documents are
+/// divided, it keeps only one piece and the white space at the beginning of the document.
 class DocumentSplitter {
  public:
   /// Calls `take` with each document, in order. A document that contains only white space is passed as an empty
-  /// document. If a document is longer than largest_document and is not divided, add() throws Error(data) whose message
-  /// begins with `name`.
+  /// document. If more than largest_document bytes must be kept in memory, add() and finish() throw Error(data) whose
+  /// message begins with `name`.
   DocumentSplitter(std::string name, DocumentSplit split, TakeText take);
 
   void add(std::string_view block);

@@ -69,7 +69,7 @@ class EncodingPool {
   size_t most_in_flight_;
   Batch filling_;
   int64_t filling_bytes_ = 0;
-  std::mutex mutex_;  // guards the members below
+  std::mutex mutex_;  // guards in_flight_, started_, stop_ and Batch::done
   std::condition_variable submitted_, completed_;
   std::deque<std::unique_ptr<Batch>> in_flight_;  // in the order of the documents
   size_t started_ = 0;                            // number of batches at the front that a thread has begun

@@ -21,7 +21,8 @@ ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
   const bool regular = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
   if (!regular) {
     ::close(fd_);
-    fail(ExitCode::data, path_, ": is not a regular file but ", kind_of_file(status.st_mode));
+    fail(ExitCode::data, path_, ": is not a regular file but ", kind_of_file(status.st_mode),
+         "; expected a regular file");
   }
   size_ = status.st_size;
 }

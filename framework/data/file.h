@@ -21,7 +21,8 @@ class ReadFile {
   const std::string& path() const { return path_; }
   /// Returns the size in bytes at the time of opening.
   int64_t size() const { return size_; }
-  /// Reads `bytes` bytes from byte `offset` into `out`. Throws Error(data) if the file ends earlier. Thread-safe.
+  /// Reads `bytes` bytes from byte `offset` into `out`. Throws Error(data) if the file ends earlier or cannot be read.
+  /// Thread-safe.
   void read_at(int64_t offset, void* out, int64_t bytes) const;
 
  private:

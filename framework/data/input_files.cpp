@@ -107,7 +107,7 @@ class Finder {
   }
 
  private:
-  /// A file found in a folder, or an input.
+  /// An input, or a file or folder found in a folder.
   struct Entry {
     size_t input;  // index of the input through which the file was found
     std::string path;
@@ -225,7 +225,7 @@ class Finder {
 
   void unreadable(const Entry& entry, int error) {
     problems_.add(ExitCode::data, cat(entry.path, ": cannot be read: ", std::strerror(error)),
-                  {"--exclude PATTERN leaves files and folders out"});
+                  {"--exclude PATTERN skips files and folders"});
   }
 
   void refuse_twice(const Entry& entry, const std::string& before) {

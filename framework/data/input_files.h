@@ -1,6 +1,6 @@
-// Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. In folders, hidden,
-// excluded and linked files and known binary files are skipped. Files named .gz or .zst are judged by their
-// decompressed contents. The reason for each skipped file is recorded.
+// Selection of the files that `hexad prepare` reads: its inputs, and files in input folders. SkipReason lists the
+// reasons for which files are skipped; the reason for each skipped file is recorded. Whether a file named .gz or .zst
+// is binary is judged by its decompressed contents.
 #pragma once
 
 #include <array>
@@ -18,8 +18,9 @@ struct InputRules {
   std::vector<std::string> inputs;  // files and folders
   std::string output = {};          // folder that is not read; it need not exist
   /// Shell patterns. A pattern without a slash is compared with the name of a file or folder. A pattern with a slash is
-  /// compared with the path below the input. If `include` is empty, every file is taken. Files that match `exclude` and
-  /// the contents of folders that match it are never taken.
+  /// compared with the path below the input and with the whole path; a leading `**/` also matches an empty path. A
+  /// pattern that ends in a slash matches only folders. Only files that match `include` are taken; if it is empty, it
+  /// has no effect. Files that match `exclude` and the contents of folders that match it are never taken.
   std::vector<std::string> include = {}, exclude = {};
   bool follow_links = false;  // true: links in folders are followed; links that are inputs are always followed
   bool binary = false;        // true: files that are known to be binary are also taken
@@ -29,11 +30,10 @@ struct InputFile {
   std::string path;
   int64_t bytes = 0;               // size on disk; the compressed size if the file is compressed
   TextForm form = TextForm::text;  // set when the file is first read
-  bool has_text = true;            // set when the file is first read; false if the file is empty or contains only white
-                                   // space
+  bool has_text = true;            // set when the file is first read; false if all of its documents are empty
 };
 
-/// Reason why a file in a folder is skipped.
+/// Reason why a file or folder is skipped.
 enum class SkipReason : uint8_t {
   hidden,
   excluded,
@@ -62,8 +62,10 @@ constexpr auto enum_names(SkipReason) {
 struct SkippedFile {
   std::string path;
   SkipReason why;
-  std::string what = {};    // target of a link ("-> target"), or the kind of a binary or special file
-  std::string remedy = {};  // command that extracts the text from a binary file; empty if the file contains no text
+  /// Detail: the target of a link ("-> target"), the reason why a link is broken, the first name of the same file ("as
+  /// PATH"), or the kind of a binary or special file.
+  std::string what = {};
+  std::string remedy = {};  // BinaryKind::remedy of a binary file
 };
 
 struct InputFiles {
@@ -71,7 +73,7 @@ struct InputFiles {
   /// this order. Files without text are included.
   std::vector<InputFile> taken;
   std::vector<SkippedFile> skipped;
-  std::vector<std::string> idle_patterns;  // patterns of `include` and `exclude` that have matched nothing
+  std::vector<std::string> idle_patterns;  // options whose pattern has matched nothing, such as "--exclude *.log"
 
   int64_t bytes() const;
   int64_t with_text() const;  // number of taken files that contain text
@@ -79,14 +81,16 @@ struct InputFiles {
 
 /// Selects the files. Each file is taken only once, even if it has several names in folders. The order of entries in
 /// the file system has no effect. Throws one Error with all problems.
-/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice. Error(data): a
-/// file or folder cannot be read, an input is known to be binary, or no file remains.
+/// Error(usage): an input does not exist, is neither a regular file nor a folder, or is given twice, or all files are
+/// in the output folder. Error(data): a file or folder cannot be read, an input is known to be binary, or no file
+/// remains.
 InputFiles find_inputs(const InputRules& rules);
 
-/// Returns a text like "a.txt, b.txt". For a long list, the text contains the first three names and "...".
+/// Returns a text like "a.txt, b.txt". If there are more than six names, it contains the first three names and "...".
 std::string some_of(const std::vector<std::string>& names);
-/// Returns one line for each reason, for example "2 hidden: texts/.git/, texts/.a" or "1 PNG image: texts/a.png". The
-/// last line lists taken files that contain no text: "1 file without text: texts/b.txt".
+/// Returns one line for each reason and each kind of binary file, for example "2 hidden: texts/.a, texts/.git/" or
+/// "1 PNG image: texts/a.png". The last line lists taken files that contain no text, if there are any: "1 file without
+/// text: texts/b.txt".
 std::vector<std::string> lines_of_skipped(const InputFiles& files);
 
 }  // namespace hexad::data

@@ -11,7 +11,7 @@
 
 namespace hexad::data {
 
-/// A prepared folder, or a single dataset file together with the tokenizer in its folder.
+/// A prepared folder, or a single dataset (file or Megatron-LM index) together with the tokenizer in its folder.
 struct InspectedDataset {
   struct Part {
     std::string name;  // "train" or "heldout"; for a single file, its name
@@ -19,12 +19,12 @@ struct InspectedDataset {
   };
   std::string path;
   std::vector<Part> parts;
-  std::unique_ptr<Tokenizer> tokenizer;  // null if there is none
+  std::unique_ptr<Tokenizer> tokenizer;  // null if there is none, or if the tokens were made with another one
   std::string summary;                   // text of summary.json; empty if there is none
 };
 
-/// True if `path` is a file that begins with the magic bytes of a dataset, or a folder that contains files of a
-/// prepared dataset.
+/// True if `path` is a file that begins with the magic bytes of a dataset, a file that is named as an index of
+/// Megatron-LM, or a folder that contains a file with the name of a prepared dataset's file.
 bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were made with a tokenizer other
@@ -33,8 +33,8 @@ bool is_dataset(const std::string& path);
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
-/// Returns a text for readers: the tokenizer, the inputs of the dataset, one line for each part, and the beginnings of
-/// some documents.
+/// Returns a text for readers: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
+/// part, and the beginnings of up to three documents of each part.
 std::string describe(const InspectedDataset& dataset);
 /// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);

@@ -39,7 +39,8 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
-/// Returns the location of object `number` (from 1), for example "a.jsonl:3" or "a.json: object 3".
+/// Returns the location of an object, for example "a.jsonl:3" or "a.json: object 3". `number`, counted from 1, is the
+/// number of its line (JSON lines) or of the object (JSON).
 std::string place_of(TextForm form, const std::string& path, int64_t number);
 
 using TakeRecord = std::function<void(Document&& document, int64_t number)>;
@@ -49,8 +50,8 @@ using TakeProblem = std::function<void(const std::string& problem)>;
 /// the whole file.
 class RecordReader {
  public:
-  /// Calls `take` with the document of each object and with the number of the object. Blank lines are skipped. If an
-  /// entry is not a JSON object or not a valid document, calls `bad` with the file and the line, and continues.
+  /// Calls `take` with the document of each object and with its number for place_of(). Blank lines are skipped. If an
+  /// entry is not a JSON object or not a valid document, calls `bad` with its location and problem, and continues.
   RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad);
 
   /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.

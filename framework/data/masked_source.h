@@ -11,7 +11,7 @@ namespace hexad::data {
 struct MaskingOptions {
   double probability = 0.15;  // probability with which a token is chosen
   int32_t mask_id = 0;
-  int32_t text_ids = 0;  // ids >= text_ids (end-of-document, mask) are never chosen or inserted
+  int32_t text_ids = 0;  // ids >= text_ids (end-of-document, mask) are never chosen or used as random ids
   uint64_t seed = 0;
 };
 

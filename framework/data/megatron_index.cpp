@@ -71,7 +71,7 @@ class IndexReader {
   template <class T>
   std::vector<T> numbers(int64_t n) {
     need(n * int64_t{sizeof(T)});
-    std::vector<T> values(static_cast<size_t>(n));
+    std::vector<T> values(n);
     file_.read_at(at_, values.data(), n * int64_t{sizeof(T)});
     at_ += n * int64_t{sizeof(T)};
     return values;
@@ -175,7 +175,7 @@ class IndexReader {
     bin_bytes_ = bin.size();
     StreamingDigest digest;
     const auto add = [&](const ReadFile& file, int64_t begin, int64_t bytes) {
-      std::vector<char> block(static_cast<size_t>(bytes));
+      std::vector<char> block(bytes);
       file.read_at(begin, block.data(), bytes);
       digest.add(block.data(), block.size());
     };

@@ -37,9 +37,9 @@ struct MegatronIndex {
 /// True if `path` ends in .idx, the suffix of an index.
 bool is_megatron_index(std::string_view path);
 
-/// Reads an index and checks it against the size of NAME.bin. Throws Error(data) that names the file and the problem:
-/// an unknown magic, version or dtype; a size that does not match the counts; sequences that are not consecutive in
-/// NAME.bin; or documents that do not consist of all sequences in order.
+/// Reads an index and checks it against the size of NAME.bin. Throws Error(data) that names the file and the problem,
+/// such as an unknown magic, version or dtype; a size that does not match the counts; sequences that are not
+/// consecutive in NAME.bin; or documents that do not consist of all sequences in order.
 MegatronIndex read_megatron_index(const std::string& path);
 
 }  // namespace hexad::data

@@ -10,8 +10,8 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns integers that are proportional to the weights and whose sum is `total`. The largest-remainder method first
-// rounds all values down, and then increments the values with the largest remainders.
+// Returns integers whose sum is `total` and that differ by less than one from values proportional to the weights. The
+// largest-remainder method first rounds all values down, and then increments the values with the largest remainders.
 std::vector<int64_t> apportion(const std::vector<double>& weights, int64_t total) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<int64_t> quotas;
@@ -48,7 +48,7 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
   for (size_t p = 0; p < quotas_.size(); ++p) {
     if (quotas_[p] == 0) {
       fail(ExitCode::usage, "data.mixture: weight ", p, " (", weights[p], ") is below 1/", block_size,
-           " of the sum of weights: no sequence would be drawn from this dataset");
+           " of the sum of weights: no sequence would be drawn from this dataset; set a higher weight or remove it");
     }
   }
   // Assigns each slot to the part that is furthest below its proportion. Integer arithmetic gives the same result on
@@ -60,7 +60,9 @@ MixtureSource::MixtureSource(std::vector<Part> parts) : parts_(std::move(parts))
     credit[p] -= block_size;
     block_.push_back({static_cast<uint32_t>(p), static_cast<uint32_t>(drawn[p]++)});
   }
-  require(drawn == quotas_, "[mixture] the slots of a block do not match the quotas");
+  for (size_t p = 0; p < drawn.size(); ++p)
+    require(drawn[p] == quotas_[p], "[mixture] part ", p, " has ", drawn[p], " slots of a block; expected its quota, ",
+            quotas_[p]);
 }
 
 MixtureSource::Place MixtureSource::place(int64_t index) const {
@@ -88,8 +90,9 @@ void MixtureSource::fill(int64_t index, const Row& row) const {
 ConcatenatedSource::ConcatenatedSource(std::vector<std::shared_ptr<const Source>> parts) : parts_(std::move(parts)) {
   require(!parts_.empty(), "[data] there are no sources to concatenate; expected at least one");
   for (const auto& part : parts_) {
-    require(part->size() != endless && part->context() == context(),
-            "[data] concatenated sources must be finite and have the same context");
+    require(part->size() != endless && part->context() == context(), "[data] a concatenated source is ",
+            part->size() == endless ? "endless" : "finite", ", with sequences of ", part->context(),
+            " tokens; expected finite sources, with sequences of ", context(), " tokens, as in the first");
   }
 }
 

@@ -19,7 +19,7 @@ class MixtureSource final : public Source {
 
   struct Part {
     std::shared_ptr<const Source> source;
-    double weight;  // positive; share of the sum of weights, rounded to 1 / block_size
+    double weight;  // positive; its share of the sum of weights is rounded to a multiple of 1 / block_size
   };
   struct Place {
     size_t part;

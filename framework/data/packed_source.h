@@ -27,10 +27,10 @@ enum class Shuffle : uint8_t {
 /// the end of the file. With c the context, piece i consists of the tokens [i c, i c + c] of the stream; the last token
 /// is only a target.
 ///
-/// Every token of an epoch is predicted once, except the first tokens of isolated documents. The end of an epoch shares
-/// a piece with the beginning of the next epoch. A document that is longer than the context continues in the next
-/// piece, with positions from 0. Pieces have different boundaries in each epoch. If a dataset is shorter than the
-/// context, a piece contains several epochs.
+/// Every token is predicted once, except the first token of the stream, the first tokens of isolated documents, and
+/// tokens that a loss mask excludes. The end of an epoch may share a piece with the beginning of the next epoch. A
+/// document that is cut at the end of a piece continues in the next piece, with positions from 0. The boundaries of
+/// pieces usually differ between epochs. If a dataset is shorter than the context, a piece contains several epochs.
 ///
 /// The pieces whose first token is in epoch e are shuffled among themselves. A Permutation of their indices, drawn from
 /// (seed, e), maps the index of a global sequence to a piece. The order is not stored. To make a sequence takes O(log
@@ -89,9 +89,9 @@ class ShuffledDocuments final : public Source {
 };
 
 /// Visits the documents once, in file order, for held-out text. Every token that has a predecessor is a target exactly
-/// once. If documents are isolated, the predecessor must be in the same document. The last sequence is padded with the
-/// last id of the vocabulary (the mask token, which is not text). The padding is a separate document whose targets are
-/// ignored.
+/// once, unless a loss mask excludes it. If documents are isolated, the predecessor must be in the same document. If
+/// necessary, the last sequence is padded with the last id of the vocabulary (in a tokenizer that Hexad has trained,
+/// the mask token, which is not text). The padding is a separate document whose targets are ignored.
 class SequentialSource final : public Source {
  public:
   /// Throws Error(data) if the dataset has fewer than 2 tokens, because then nothing can be predicted.

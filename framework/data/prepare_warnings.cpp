@@ -21,7 +21,7 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
     warnings.push_back(
         cat("the held-out part is ", counted(part.documents, "document"), " of ", counted(part.tokens, "token"),
             ", too little for a meaningful held-out loss: give more text, a larger --heldout (", options.heldout,
-            " now) or shorter documents (--split-bytes, ", options.split.longest_bytes, " now)"));
+            " now) or shorter documents (--split-bytes, ", present_limit(options.split), ")"));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
@@ -32,7 +32,7 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
         cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
             " that --heldout asks for: documents are chosen regardless of their length, and the long ones "
             "are in the training part; --split-bytes (",
-            options.split.longest_bytes, " now) divides them"));
+            present_limit(options.split), ") divides them"));
 }
 
 }  // namespace

@@ -9,8 +9,11 @@
 
 namespace hexad::data {
 
-/// Returns warnings about files that were skipped or read in a possibly unintended form. Also warns if the held-out
-/// part is too small or its share of the text is unexpected.
+/// Returns warnings about:
+/// - files that were read as text, but are probably JSON lines;
+/// - patterns that match no file;
+/// - skipped binary files whose text can be extracted;
+/// - a held-out part that is too small, or whose share of the text is unexpected.
 std::vector<std::string> warnings_of(const PrepareSummary& summary, const CorpusScan& scan,
                                      const PrepareOptions& options);
 

@@ -125,7 +125,7 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
-// Returns a sentence about the dataset in `folder`.
+// Returns the part of a message that describes the dataset in `folder`.
 std::string description(const std::string& folder, const Json& summary) try {
   const auto tokens = [&](const char* part) { return summary.at(part).at("tokens").get<int64_t>(); };
   std::string sources;

@@ -42,9 +42,9 @@ int64_t Batch::document_count() const {
 Batch::Further Batch::further(int64_t distance) const {
   Further out;
   for (int64_t t = 0; t < count * context; ++t) {
-    const int64_t end = t / context * context + last[static_cast<size_t>(t)], other = t + distance;
-    out.ids.push_back(ids[static_cast<size_t>(std::min(other, end - 1))]);
-    out.targets.push_back(other < end ? targets[static_cast<size_t>(other)] : ignored);
+    const int64_t end = t / context * context + last[t], other = t + distance;
+    out.ids.push_back(ids[std::min(other, end - 1)]);
+    out.targets.push_back(other < end ? targets[other] : ignored);
   }
   return out;
 }

@@ -63,6 +63,8 @@ class Source {
   virtual int64_t size() const = 0;
   /// Returns the number of complete passes over the data before sequence `index`.
   virtual int64_t epoch(int64_t index) const = 0;
+  /// True if all sequences are equal, so that their sizes and documents need to be found only once.
+  virtual bool has_equal_sequences() const { return false; }
   /// Writes sequence `index`, which must be in [0, size()), to `row`. Thread-safe. Throws Error(data) if a file cannot
   /// be read.
   virtual void fill(int64_t index, const Row& row) const = 0;

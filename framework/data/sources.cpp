@@ -10,7 +10,8 @@ using namespace base;
 
 namespace {
 
-// A source that checks the ids of another source's sequences, because embedding and loss do not check ids on a device.
+// A source that checks the ids, targets and documents of another source's sequences, because embedding and loss do not
+// check ids on a device. If `repeats` is true, repeats the sequences of a finite source endlessly.
 class CheckedSource final : public Source {
  public:
   CheckedSource(std::string name, int64_t vocab, bool repeats, std::shared_ptr<const Source> source)
@@ -34,7 +35,7 @@ class CheckedSource final : public Source {
       fail(ExitCode::data, "data.source ", name_, ": sequence ", sequence, ", token ", t, ": ", what...);
     };
     if (row.ids[t] < 0 || row.ids[t] >= vocab_)
-      refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, ")");
+      refuse("id ", row.ids[t], " is outside the vocabulary (model.vocab: ", vocab_, "), expected 0 to ", vocab_ - 1);
     if (row.targets[t] < ignored || row.targets[t] >= vocab_)
       refuse("target ", row.targets[t], " is neither in the vocabulary (model.vocab: ", vocab_, ") nor ", ignored);
     const auto at = static_cast<int32_t>(t), end = static_cast<int32_t>(row.ids.size());
@@ -57,8 +58,8 @@ std::vector<int32_t> contents(const Source& source, int64_t index) {
   return all;
 }
 
-// Throws Error(data) if a sequence changes when it is read again. Resumed runs and runs with another layout read
-// sequences again, in a different order.
+// Throws Error(data) if sequence 0 differs when it is read again after sequence 1. Resumed runs and runs with another
+// layout read sequences again, in a different order.
 void require_addressable(const std::string& name, const Source& source) {
   const auto first = contents(source, 0);
   if (source.size() > 1) contents(source, 1);
@@ -83,12 +84,12 @@ NamedData Sources::open(const std::string& name, const SourceContext& run,
     fail(ExitCode::usage, "data.source (", config::shown(name),
          ") is not a registered source; registered: ", config::nearest_first(name, names()));
   NamedData data = declared->make({run, {source_options(name), declared->options, options}});
-  require(data.train != nullptr, "[data] the source ", name, " returned no training data");
+  require(data.train != nullptr, "[data] the source ", name, " returned no training data; expected a source");
   const auto checked = [&](std::shared_ptr<const Source> source, bool repeats) -> std::shared_ptr<const Source> {
     if (source->context() != run.context)
       fail(ExitCode::data, "data.source ", name, ": has sequences of ", source->context(), " tokens, expected ",
            run.context, " (model.context)");
-    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences");
+    if (source->size() < 1) fail(ExitCode::data, "data.source ", name, ": has no sequences, expected at least one");
     auto out = std::make_shared<CheckedSource>(name, run.vocab, repeats, std::move(source));
     require_addressable(name, *out);
     return out;

@@ -55,9 +55,9 @@ class Sources : public base::Named<SourceDeclaration> {
  public:
   Sources();
   /// Makes a source and checks it. Throws Error(usage) for an unknown name or an undeclared option. Throws Error(data)
-  /// if the source has no sequences, or returns a different sequence when the same index is read again. Sequences that
-  /// are read later are also checked. An id outside the vocabulary or an invalid range of a document throws
-  /// Error(data), which names the sequence and the token.
+  /// if the source has no sequences or sequences of another length, or if its sequence 0 differs when it is read again.
+  /// Every sequence is checked when it is read. An id or target outside the vocabulary or an invalid range of a
+  /// document throws Error(data), which names the sequence and the token.
   NamedData open(const std::string& name, const SourceContext& run,
                  const std::vector<config::TextOption>& options = {}) const;
 };

@@ -42,8 +42,8 @@ void StagedFiles::remove_leftovers() const {
     const bool alive = pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM);
     if (pid == 0 || alive) continue;
     if (!unfinished)
-      fail(ExitCode::usage, entry.path().string(), ": contains files that a killed process moved out of ", folder_,
-           "; move the files back, or remove this folder");
+      fail(ExitCode::usage, entry.path().string(), ": contains old files that an unfinished replacement moved out of ",
+           folder_, "; move the files back, or remove this folder if ", folder_, " has all new files");
     std::error_code ignored;
     fs::remove_all(entry.path(), ignored);
   }

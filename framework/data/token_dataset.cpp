@@ -58,7 +58,8 @@ TokenDataset::TokenDataset(const std::string& path, std::unique_ptr<MegatronInde
   if (options.check == DatasetCheck::everything) check_contents(options.work);
   if (options.expected && *options.expected != fingerprint()) {
     fail(ExitCode::data, file_.path(), ": changed since the checkpoint: fingerprint ", fingerprint(),
-         ", but the checkpoint was trained on ", *options.expected);
+         ", but the checkpoint was trained on ", *options.expected,
+         "; restore the file, or start a new run with another run.dir");
   }
 }
 
@@ -73,7 +74,7 @@ void TokenDataset::read_header() {
     refuse("dataset version ", header_.version, ", expected ", dataset_version, "; run 'hexad prepare' again");
   }
   if (const Digest digest = header_digest(header_); digest != header_.header) {
-    refuse("damaged header: its digest is ", header_.header, ", computed ", digest);
+    refuse("damaged header: its digest is ", header_.header, ", expected ", digest, "; run 'hexad prepare' again");
   }
   if (header_.bytes_per_id != 2 && header_.bytes_per_id != 4) {
     refuse("ids of ", header_.bytes_per_id, " bytes, expected 2 or 4");

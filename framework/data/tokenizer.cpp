@@ -67,7 +67,9 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const Tokeniz
   }
   TokenizerContents contents = read_tokenizer_file(path);
   if (!choice.end_of_document.empty() || !choice.pattern.empty())
-    fail(ExitCode::usage, path, ": is a tokenizer of `hexad prepare`, whose end of document and pattern are fixed");
+    fail(ExitCode::usage, path,
+         ": is a tokenizer of `hexad prepare`, whose end of document and pattern are fixed; remove --end-of-document "
+         "and --tokenizer-pattern");
   if (contents.kind == "bytes") return make_byte_tokenizer();
   if (contents.source) {
     TokenizerRequest request;

@@ -43,7 +43,8 @@ class Tokenizer {
   virtual int32_t mask() const { return vocab_size() - 1; }
   /// Returns the number of ids that have text, which are the ids below this number. Only for tokenizers with a mask.
   int32_t text_ids() const { return vocab_size() - 2; }
-  /// Returns a digest that is equal for tokenizers that encode every text in the same way. Datasets store it.
+  /// Returns the digest of contents(). Tokenizers with equal digests encode every text in the same way. Datasets store
+  /// the digest.
   Digest fingerprint() const { return contents().digest(); }
   /// Writes the tokenizer to `path`. Throws Error(resource) if this fails.
   void save(const std::string& path) const { write_tokenizer_file(path, contents()); }
@@ -64,7 +65,7 @@ struct TokenizerChoice {
 
 /// Reads a file that save() has written, or a tokenizer of another program. Supported are tokenizer.json of Hugging
 /// Face, .tiktoken, tekken.json, SentencePiece models, and a folder with one of these files. Throws Error(data) that
-/// names the file and the problem.
+/// names the file and the problem. Throws Error(usage) if `choice` does not apply to the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice = {});
 
 /// Returns the number of bytes of each id, for bits per byte: nats / ln 2 / (sum of the bytes of the predicted ids).

@@ -46,16 +46,19 @@ struct Reader {
   const Json& json;
 
   const Json& at(const char* key) const {
-    if (!json.is_object() || !json.contains(key)) fail(ExitCode::data, path, ": damaged tokenizer: no '", key, "'");
+    if (!json.is_object() || !json.contains(key))
+      fail(ExitCode::data, path, ": damaged tokenizer: no '", key, "', expected one");
     return json.at(key);
   }
   std::string text(const char* key) const {
-    if (!at(key).is_string()) fail(ExitCode::data, path, ": damaged tokenizer: '", key, "' is not a string");
+    if (!at(key).is_string())
+      fail(ExitCode::data, path, ": damaged tokenizer: '", key, "' is ", at(key).type_name(), ", expected a string");
     return at(key).get<std::string>();
   }
   std::vector<Merge> merges() const {
     const Json& list = at("merges");
-    if (!list.is_array()) fail(ExitCode::data, path, ": damaged tokenizer: 'merges' is not a list");
+    if (!list.is_array())
+      fail(ExitCode::data, path, ": damaged tokenizer: 'merges' is ", list.type_name(), ", expected a list");
     std::vector<Merge> merges;
     for (const Json& pair : list) {
       const int64_t next = 256 + static_cast<int64_t>(merges.size());
@@ -72,7 +75,8 @@ struct Reader {
     const auto id = [&](const char* key) {
       const Json& value = in.at(key);
       if (!value.is_number_integer() || value.get<int64_t>() < -1 || value.get<int64_t>() > INT32_MAX)
-        fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is not an id");
+        fail(ExitCode::data, path, ": damaged tokenizer: 'source.", key, "' is ",
+             value.is_number() ? value.dump() : value.type_name(), ", expected an id, or -1 for none");
       return value.get<int32_t>();
     };
     auto bytes = from_base64(in.text("base64"));
@@ -80,7 +84,8 @@ struct Reader {
     TokenizerSource source{kind, std::move(*bytes), in.text("pattern"), id("end_of_document"),
                            id("beginning_of_document")};
     if (source.end_of_document < 0)
-      fail(ExitCode::data, path, ": damaged tokenizer: 'source.end_of_document' is ", source.end_of_document);
+      fail(ExitCode::data, path, ": damaged tokenizer: 'source.end_of_document' is ", source.end_of_document,
+           ", expected at least 0");
     return std::make_shared<const TokenizerSource>(std::move(source));
   }
 };
@@ -108,7 +113,7 @@ bool is_tokenizer_file(std::string_view contents) {
 TokenizerContents read_tokenizer_file(const std::string& path) {
   const std::string text = read_file(path, largest_tokenizer_file);
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) fail(ExitCode::data, path, ": damaged tokenizer: not JSON");
+  if (json.is_discarded()) fail(ExitCode::data, path, ": damaged tokenizer: not JSON, expected a JSON object");
   const Reader reader{path, json};
   if (const std::string format = reader.text("format"); format != format_name) {
     fail(ExitCode::data, path, ": format is '", format, "', expected '", format_name, "'");
@@ -125,7 +130,8 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
          "', expected 'bytes', 'bpe', 'huggingface', 'sentencepiece', 'tekken' or 'tiktoken'");
   }
   if (contents.kind == "bytes" && !contents.merges.empty()) {
-    fail(ExitCode::data, path, ": damaged tokenizer: a byte tokenizer has ", contents.merges.size(), " merges");
+    fail(ExitCode::data, path, ": damaged tokenizer: a byte tokenizer has ", contents.merges.size(),
+         " merges, expected none");
   }
   if (has_source) contents.source = reader.source(contents.kind);
   if (const std::string digest = reader.text("digest"); digest != contents.digest().to_string()) {

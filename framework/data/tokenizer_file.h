@@ -43,12 +43,15 @@ void write_tokenizer_file(const std::string& path, const TokenizerContents& cont
 /// Largest tokenizer file in bytes, enough for the largest source in base64.
 inline constexpr int64_t largest_tokenizer_file = int64_t{384} << 20;
 
-/// True if the file with these contents was written by write_tokenizer_file(), even if it is damaged.
+/// True if `contents` begins like a file of write_tokenizer_file(): the name of the format is in its first bytes.
 bool is_tokenizer_file(std::string_view contents);
 
-/// Reads a tokenizer file. Throws Error(data) that names `path` and the problem. The text may not be JSON, or have an
-/// unknown format or a newer version. Keys may be missing or have a wrong type. A merge may refer to ids that do not
-/// exist yet, or the digest may be wrong. The source is not checked.
+/// Reads a tokenizer file. Throws Error(data) that names `path` and the problem:
+/// - the text is not JSON, or has another format or version;
+/// - a key is missing or has a wrong type;
+/// - a merge refers to ids that do not exist yet;
+/// - the digest is wrong.
+/// The contents of the source are not checked.
 TokenizerContents read_tokenizer_file(const std::string& path);
 
 }  // namespace hexad::data

@@ -23,10 +23,11 @@ class UnfinishedDataset {
  public:
   /// Uses the shards in `output`/unfinished if they belong to the same `request`; otherwise removes them. Verifies the
   /// shards. A damaged shard and all later shards will be made again. Throws Error(usage) if another process is
-  /// preparing a dataset in `output`. Throws Error(resource) if the folder cannot be created.
+  /// preparing a dataset in `output`, or if the name of the folder is invalid. Throws Error(resource) if the folder
+  /// cannot be created for another reason.
   UnfinishedDataset(const std::string& output, Digest request);
-  /// Keeps complete shards for the next run. Removes the folder if there are no complete shards or if discard() was
-  /// called.
+  /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
+  /// preparation, and the folder unless it contains other files.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;

@@ -56,10 +56,11 @@ void Allocator::hold(int64_t bytes) {
 }
 
 void Allocator::count_locked(int64_t bytes, Category category) {
+  add_locked(bytes, category);
+  if (listing_ == Live::not_listed) return;
   const auto live = live_.try_emplace({std::abs(bytes), category}).first;
   live->second += bytes < 0 ? -1 : 1;
   if (live->second == 0) live_.erase(live);
-  add_locked(bytes, category);
 }
 
 void Allocator::add_locked(int64_t bytes, Category category) {
@@ -105,7 +106,7 @@ void Allocator::account(int64_t bytes, Category category) {
   add_locked(bytes, category);
   const int64_t own = stats_.held - accounted_;
   accounted_ += bytes;
-  hold(own);
+  if (measuring_ == Held::measured) hold(own);
 }
 
 MemoryStats Allocator::stats() const {
@@ -120,21 +121,30 @@ void Allocator::reset_peaks() {
   stats_.peak_held = stats_.held;
 }
 
+void Allocator::refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const {
+  base::fail(base::ExitCode::resource, memory, ": ", name_of(category), " block of ", bytes, " bytes",
+             limit ? base::cat(" does not fit under the limit of ", limit, " bytes") : "", "; in use:\n",
+             stats().table(), "largest blocks:\n", largest_blocks());
+}
+
 CachingAllocator::~CachingAllocator() { trim_locked(); }
 
 void* CachingAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   const int64_t size = block_size(bytes);
   void* block = nullptr;
+  bool within_limit = true;
   {
     std::lock_guard lock(mutex_);
     if (auto it = cached_.find(size); it != cached_.end() && !it->second.empty()) {
       block = it->second.back();
       it->second.pop_back();
     } else {
-      if (limit_ && held_ + size > limit_) trim_locked();
+      const auto fits = [&] { return !limit_ || held_ + accounted() + size <= limit_; };
+      if (!fits()) trim_locked();
       const auto take = [&] { return std::aligned_alloc(alignment, (size + slack + 63) / 64 * 64); };
-      if (!limit_ || held_ + size <= limit_) {
+      within_limit = fits();
+      if (within_limit) {
         block = take();
         if (!block && !cached_.empty()) {
           trim_locked();
@@ -144,10 +154,7 @@ void* CachingAllocator::allocate(int64_t bytes, Category category) {
       if (block) held_ += size;
     }
   }
-  if (!block)
-    base::fail(base::ExitCode::resource, "out of memory: ", name_of(category), " block of ", bytes, " bytes",
-               limit_ ? base::cat(" does not fit under the limit of ", limit_, " bytes") : "", "; in use:\n",
-               stats().table(), "largest blocks:\n", largest_blocks());
+  if (!block) refuse("out of memory", bytes, category, within_limit ? 0 : limit_);
   count(bytes, category);
   if (poison_) std::memset(block, 0xff, bytes);  // a float with all bits set is NaN
   return block;

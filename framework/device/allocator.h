@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -18,8 +19,8 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. Throws Error(resource) with the
-  /// memory in use by category and the largest blocks if the memory or its limit does not suffice.
+  /// Allocates a block of at least `bytes` bytes; returns nullptr if `bytes` is 0. Throws Error(resource) if the memory
+  /// or its limit does not suffice.
   virtual void* allocate(int64_t bytes, Category category) = 0;
   virtual void deallocate(void* block, int64_t bytes, Category category) = 0;
   /// True if the host may read and write the blocks at any time.
@@ -32,20 +33,30 @@ class Allocator {
   /// allocator.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Describes the blocks in use that occupy the most memory, one line per size and category: "  12 x 1.50 MiB
-  /// activation".
+  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category: "  12
+  /// x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();
 
  protected:
-  void count(int64_t bytes, Category category);     // a negative number counts freed bytes
-  void hold(int64_t bytes);                         // sets MemoryStats::held; requires the mutex
-  int64_t accounted() const { return accounted_; }  // sum of all account() calls; requires the mutex
+  enum class Held : uint8_t { measured, not_measured };
+  enum class Live : uint8_t { listed, not_listed };
+  /// If `held` is `measured`, MemoryStats::held is measured: the allocator must call hold(). `live` tells whether
+  /// largest_blocks() lists the blocks in use, which takes time for each of them.
+  explicit Allocator(Held held = Held::not_measured, Live live = Live::listed) : measuring_(held), listing_(live) {}
+
+  void count(int64_t bytes, Category category);         // a negative number counts freed bytes
+  void count_locked(int64_t bytes, Category category);  // like count(); requires the mutex
+  void hold(int64_t bytes);                             // sets held to bytes + accounted(); requires the mutex
+  int64_t accounted() const { return accounted_; }      // sum of all account() calls; requires the mutex
+  /// Throws Error(resource) for a block that was not allocated. `memory` is "out of memory", or a longer description.
+  /// `limit` is the number of bytes that the block would exceed; 0 if the memory itself does not suffice. Must not be
+  /// called with the mutex locked.
+  [[noreturn]] void refuse(std::string_view memory, int64_t bytes, Category category, int64_t limit) const;
   mutable std::mutex mutex_;
 
  private:
-  void count_locked(int64_t bytes, Category category);
   void add_locked(int64_t bytes, Category category);
   struct Size {
     int64_t bytes;
@@ -57,22 +68,24 @@ class Allocator {
       return static_cast<size_t>(s.bytes) * category_count + static_cast<size_t>(s.category);
     }
   };
+  const Held measuring_;
+  const Live listing_;
   MemoryStats stats_;
   int64_t accounted_ = 0;
   std::unordered_map<Size, int64_t, SizeHash> live_;  // number of blocks in use, by size and category
 };
 
-/// Returns the bytes that are allocated from the system for a block: `bytes` rounded up to eighths of a power of two,
-/// at least 512. Above 512 bytes, at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of
-/// experts, can reuse each other's memory.
+/// Returns the size class of a block: `bytes` rounded up to eighths of a power of two, at least 512. Above 512 bytes,
+/// at most 12.5% is wasted. Blocks of slightly different sizes, such as the rows of experts, can reuse each other's
+/// memory.
 int64_t block_size(int64_t bytes);
 
 /// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
 /// system before a new block would exceed `limit`.
 class CachingAllocator final : public Allocator {
  public:
-  /// `limit` is in bytes; 0 means no limit. `poison` fills new blocks with NaN bits, which make reads of uninitialised
-  /// memory visible.
+  /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of
+  /// uninitialised memory visible.
   explicit CachingAllocator(int64_t limit = 0, bool poison = false) : limit_(limit), poison_(poison) {}
   ~CachingAllocator() override;
 

@@ -19,7 +19,7 @@ struct ContextOptions {
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
                                      // no limit
   int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
-  bool poison = false;               // fills new blocks with NaN
+  bool poison = false;               // fills every allocated block with NaN
   bool worker_lanes = false;         // gives every lane except compute a thread; see
                                      // DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
@@ -27,7 +27,7 @@ struct ContextOptions {
                                     // framework/device/meta/meta_run.h
 };
 
-/// Interface that each kind of device implements, in addition to a KernelTable. No other code depends on the device.
+/// Interface that each kind of device implements, in addition to a KernelTable.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -38,15 +38,15 @@ class Backend {
   virtual std::shared_ptr<Allocator> make_offload_allocator() = 0;
   virtual std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) = 0;
   /// Copies memory within the host, within the device, or between them, in the order of `stream`. Host source memory
-  /// may be reused on return, unless it is a host_buffer(). A host destination is valid once the stream reaches this
-  /// copy.
+  /// may be reused on return, unless it is a host_buffer(). A host destination is valid once the stream has passed this
+  /// copy. The memory of a CPU counts as device memory.
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
   /// thread.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
-  /// Defers the release of all host_buffer() memory until the backend is destroyed, because freeing such memory waits
-  /// for all work of the device.
+  /// Defers the release of all host_buffer() and offloaded memory until the backend is destroyed, if freeing such
+  /// memory waits for all work of the device. Otherwise does nothing.
   virtual void keep_host_memory() {}
 };
 
@@ -55,7 +55,7 @@ std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
 /// if there is no driver or no usable card.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// Makes the backend of the emulated device. The environment variable HEXAD_EMULATED_JITTER, if set, is the seed of
-/// random delays before each launched operation starts.
+/// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

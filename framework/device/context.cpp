@@ -19,7 +19,7 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
     case DeviceKind::meta:
       return make_meta_backend(options);
   }
-  base::fail_invariant("[device] no such kind");
+  base::fail_invariant("[device] unknown kind of device; expected cpu, cuda, emulated or meta");
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ class DeviceContext {
   DeviceKind kind() const { return kind_; }
   /// True if the host may access the memory of tensors and launches return after the kernel has finished.
   bool on_host() const { return kind_ == DeviceKind::cpu; }
-  /// True if launches are asynchronous. The host should then avoid waiting for results.
+  /// True if launches are asynchronous, or would be on the device that a meta device represents. The host should then
+  /// avoid waiting for results.
   bool runs_ahead() const { return runs_ahead_; }
   /// Returns the meta run of a meta device; null on other devices.
   MetaRun* meta() const { return meta_.get(); }
@@ -38,9 +39,10 @@ class DeviceContext {
   const std::shared_ptr<Allocator>& offload_allocator();
   Stream& stream(Lane lane) { return *lanes_[base::ordinal(lane)]; }
   Stream& compute() { return stream(Lane::compute); }
-  /// True if each lane except compute has its own thread.
+  /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
   bool lanes_have_threads() const { return by_themselves_; }
-  /// Sets whether each lane except compute has its own thread. These lanes must have no pending work.
+  /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore
+  /// this. These lanes must have no pending work.
   void run_lanes_on_threads(bool wanted);
 
   /// Copies memory as Backend::copy describes. All copies between host and device use this function.
@@ -73,8 +75,8 @@ class DeviceContext {
   /// a CPU context that it owns.
   DeviceContext& host();
 
-  /// Number of times that the host waited to read device memory, by the name passed to read_to_host(). Empty if the
-  /// host can read the memory of tensors.
+  /// Number of copies of device memory that the host has requested, by the name passed to read_to_host() or
+  /// copy_to_host(). Empty if the host can read the memory of tensors.
   using HostReads = std::map<std::string, int64_t, std::less<>>;
   const HostReads& host_reads() const { return host_reads_; }
   /// Returns the counts of host_reads() since the previous call, and resets them.

@@ -1,5 +1,5 @@
-// The CPU as a device. Its memory is host memory, kernels run on the calling thread, and offloaded tensors are stored
-// in files.
+// The CPU as a device. Its memory is host memory, kernels run on the calling thread and its helpers, and offloaded
+// tensors are stored in a file.
 #include <cstring>
 #include <thread>
 

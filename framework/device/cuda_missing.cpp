@@ -11,8 +11,8 @@ namespace {
 [[noreturn]] void refuse() {
   base::fail(
       base::ExitCode::usage,
-      "device: cuda was requested, but this program was built without CUDA (cmake --preset cuda builds with it); "
-      "use device: cpu");
+      "device: cuda was requested, but this program was built without CUDA; use device: cpu, or build with CUDA: run "
+      "`cmake --preset cuda`, then `cmake --build --preset cuda`");
 }
 
 }  // namespace

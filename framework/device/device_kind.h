@@ -9,12 +9,12 @@
 namespace hexad::device {
 
 /// Kind of device:
-/// - cpu: kernels run on the calling thread.
+/// - cpu: kernels run on the calling thread and its helper threads.
 /// - cuda: kernels are queued on an NVIDIA card, whose memory the host cannot access.
 /// - emulated: computes like `cpu`, but queues kernels and hides its memory like `cuda`. It reveals errors of GPU
 ///   code on machines without a GPU.
-/// - meta: tensors have shapes but no memory, nothing is computed, and the allocator counts bytes. Not available in
-///   recipes.
+/// - meta: tensors have shapes but no memory, only routing is computed, and the allocator counts bytes. Not available
+///   in recipes.
 enum class DeviceKind : uint8_t { cpu, cuda, emulated, meta };
 /// Returns the kinds that a recipe may choose, with their names.
 constexpr auto enum_names(DeviceKind) {

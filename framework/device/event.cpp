@@ -11,7 +11,8 @@ class Event::State {
  public:
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false, expected = false;  // true if the host's part is done; true if a thread waits for it
+  bool done = false;      // true if the host's part is done
+  bool expected = false;  // true if a thread has called expect() or wait() before that
   std::exception_ptr error;
   std::function<void()> wait_hook;
   std::vector<std::shared_ptr<const void>> owned;
@@ -95,7 +96,7 @@ void Event::then(std::function<void()> f) const {
 
 void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr error,
               std::shared_ptr<const DeviceMark> rest) {
-  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because the owners may free tensors
+  std::vector<std::shared_ptr<const void>> owned;  // destroyed outside the lock, because this may free tensors
   std::vector<std::function<void()>> continuations;
   {
     std::lock_guard lock(state->mutex);

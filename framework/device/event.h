@@ -1,4 +1,4 @@
-// A point in the order of a stream, for which other streams and threads can wait.
+// Ends of operations, for which streams and threads can wait.
 #pragma once
 
 #include <functional>
@@ -40,9 +40,10 @@ class Event {
   bool done() const;
   /// Blocks the calling thread until the event is done. Rethrows the error of the operation.
   void wait() const;
-  /// Calls the hook installed by on_wait(), without waiting.
+  /// Announces that a thread will wait: calls the hook installed by on_wait(), or makes on_wait() call a later hook
+  /// immediately. Does not wait. Does nothing if the host's part is done.
   void expect() const;
-  /// Keeps `owner` alive until the host's part is done. Does nothing if the event has no host's part.
+  /// Keeps `owner` alive until the host's part is done. Does nothing if the event has no host's part, or if it is done.
   void keep(std::shared_ptr<const void> owner) const;
   /// Calls `f` once the event is done. If the host's part is done, the calling thread waits for the device's part, if
   /// any, and calls `f`. Otherwise the thread that completes the host's part does this.
@@ -61,8 +62,9 @@ void complete(const std::shared_ptr<Event::State>& state, std::exception_ptr err
               std::shared_ptr<const DeviceMark> rest = nullptr);
 /// Completes `state` when `event` is completed. The first wait for `state` calls event.expect().
 void follow(const std::shared_ptr<Event::State>& state, const Event& event);
-/// Installs a hook that is called once, when the first thread waits for the event. If a thread is already waiting,
-/// calls it immediately. The communication engine uses it to raise the priority of the request.
+/// Installs a hook that is called once, at the first wait() or expect(). If there was one already, calls the hook
+/// immediately. Does nothing if the host's part is done. The communication engine uses the hook to raise the priority
+/// of the request.
 void on_wait(const std::shared_ptr<Event::State>& state, std::function<void()> hook);
 
 }  // namespace hexad::device

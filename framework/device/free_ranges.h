@@ -22,6 +22,7 @@ class FreeRanges {
   /// Returns the free ranges: begin -> size.
   const std::map<int64_t, int64_t>& ranges() const { return by_begin_; }
   /// Allocates the whole free range that ends at `end` and returns its begin; returns `end` if there is no such range.
+  /// No free range may be beyond `end`.
   int64_t take_tail(int64_t end);
 
  private:

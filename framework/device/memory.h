@@ -36,10 +36,10 @@ struct MemoryStats {
 
   int64_t used_in(Category c) const { return used[base::ordinal(c)]; }
   int64_t peak_in(Category c) const { return peak[base::ordinal(c)]; }
-  /// Returns the fraction of the held memory that was unused at its peak: gaps between blocks, or cached blocks. The
-  /// result is 0 if `held` is not measured.
+  /// Returns the fraction of the peak of held memory that exceeds the peak of memory in use: gaps between blocks, and
+  /// cached blocks. The result is 0 if `held` is not measured.
   double fragmentation() const;
-  std::string table() const;  // one line per category, for messages about exhausted memory
+  std::string table() const;  // one line per category, and the total, for messages and reports
 };
 
 }  // namespace hexad::device

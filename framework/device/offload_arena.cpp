@@ -22,8 +22,9 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   std::string name = folder + "/hexad-offload-XXXXXX";
   file_ = mkstemp(name.data());
   if (file_ < 0)
-    base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno));
-  unlink(name.c_str());  // the file is deleted when this process ends, even after a crash
+    base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno),
+               "; choose another folder");
+  unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
 }
 
 OffloadArena::~OffloadArena() {
@@ -42,7 +43,8 @@ void* OffloadArena::allocate(int64_t bytes, Category category) {
     if (block == MAP_FAILED) {
       const int error = errno;
       free_.give(offset, size);
-      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(error));
+      base::fail(base::ExitCode::resource, "cannot map ", size, " bytes of the offload file: ", std::strerror(error),
+                 "; raise the limit of mappings (vm.max_map_count) or of addresses (ulimit -v)");
     }
     live_.emplace(block, Block{offset, size});
   }
@@ -58,7 +60,7 @@ int64_t OffloadArena::place(int64_t size) {
   if (const int error = posix_fallocate(file_, end_, more)) {
     if (offset < end_) free_.give(offset, end_ - offset);
     base::fail(base::ExitCode::resource, "offload file in '", folder_, "' of ", end_, " bytes cannot grow by ", more,
-               " bytes: ", std::strerror(error));
+               " bytes: ", std::strerror(error), "; free space there, or set another offload.folder");
   }
   end_ += more;
   return offset;
@@ -74,7 +76,8 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed a block that is not in this arena");
+  base::require(it != live_.end(), "[offload] freed a block that is not in this arena; expected one of its ",
+                live_.size(), " blocks");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

@@ -9,9 +9,9 @@
 namespace hexad::device {
 
 /// Allocates blocks in one unlinked file in `folder`. The file is mapped as shared, which lets the operating system
-/// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because sizes vary
-/// from step to step, like the rows of experts. A block is placed in the smallest free range that is large enough. If
-/// there is none, the file grows.
+/// write its pages to disk and drop them from memory. Freed blocks are merged with free neighbours, because the sizes
+/// of blocks vary from step to step with the number of rows of an expert. A block is placed in the smallest free range
+/// that is large enough. If there is none, the file grows.
 class OffloadArena : public Allocator {
  public:
   /// Throws Error(resource) if no file can be created in `folder`.

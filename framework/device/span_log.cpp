@@ -35,7 +35,7 @@ SpanLog::Records SpanLog::stop() {
 }
 
 void SpanLog::sample() {
-  if (recording_) records_.memory.push_back({now(), context_.used_memory()});
+  if (recording_ && !context_.meta()) records_.memory.push_back({now(), context_.used_memory()});
 }
 
 size_t SpanLog::begin(std::string name) {
@@ -48,7 +48,7 @@ size_t SpanLog::begin(std::string name) {
 
 void SpanLog::add_empty(std::string name, int32_t around) {
   base::require(recording_ && !on_device(), "[spans] span '", name, "' without a duration was added to a log that ",
-                recording_ ? "has spans of a device" : "is not recording");
+                recording_ ? "has spans of a device" : "is not recording", "; expected a recording log of host spans");
   const double at = now();
   records_.host.push_back({.name = std::move(name), .begin = at, .end = at, .around = around});
 }

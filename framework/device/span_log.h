@@ -41,9 +41,11 @@ class SpanLog {
 
   bool recording() const { return recording_; }
   void start();
-  /// Waits for the device, stops recording and returns the records. Ends the spans that are still open.
+  /// Stops recording, ends the spans that are still open, waits until the device has passed all spans, and returns the
+  /// records.
   Records stop();
-  /// Records the memory in use at this time.
+  /// Records the memory in use at this time. Does nothing if the log is not recording, or on a meta device, on which no
+  /// time passes between samples.
   void sample();
   /// Returns the index of the innermost open span; -1: none.
   int32_t innermost() const { return open_.empty() ? -1 : static_cast<int32_t>(open_.back()); }
@@ -64,7 +66,7 @@ class SpanLog {
   int64_t recordings_ = 0;
   Records records_;
   std::vector<size_t> open_;                 // indices of the open spans, outermost first
-  std::vector<std::array<Event, 2>> marks_;  // begin and end marks of the spans in records_.device
+  std::vector<std::array<Event, 2>> marks_;  // the device's begin and end of each span in records_.host, or empty
 };
 
 /// A span from the construction to the destruction of this object. Recorded only if the log is recording at

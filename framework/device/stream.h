@@ -16,11 +16,12 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  /// Appends host work. If the work throws, the next wait for an event of this stream rethrows the exception; an inline
-  /// stream throws it directly. The queue of a device does not accept host work and throws std::logic_error.
+  /// Appends host work. If the work throws, later work is skipped, and waits for events that are recorded after it
+  /// rethrow the exception; an inline stream throws it directly. The queue of a device does not accept host work and
+  /// throws std::logic_error.
   virtual void run(std::function<void()> work) = 0;
-  /// Delays all work that is appended after this call until `event` is done. The queue of a device waits for events of
-  /// the same device without blocking the caller; a host event blocks the caller.
+  /// Delays all work that is appended after this call until `event` is done. The queue of a device waits for a mark of
+  /// the same device without blocking the caller; the host's part of an event blocks the caller.
   virtual void wait(const Event& event) = 0;
   /// Returns an event that is done when all work appended so far is done.
   virtual Event record() = 0;

@@ -49,7 +49,7 @@ FileLock locked(const std::string& folder) {
   const std::string path = manifest_path(folder);
   require_regular_file(path, not_a_checkpoint);
   std::optional<FileLock> lock = FileLock::take(path, FileLock::Mode::shared);
-  if (!lock) fail(ExitCode::data, folder, ": is being deleted");
+  if (!lock) fail(ExitCode::data, folder, ": is being deleted; choose another checkpoint");
   return std::move(*lock);
 }
 
@@ -89,7 +89,8 @@ Checkpoint::Checkpoint(std::string folder, FileLock lock, std::string_view text,
   std::ranges::sort(tensors, {}, key);
   const auto twice = std::ranges::adjacent_find(tensors, {}, key);
   if (twice != tensors.end()) {
-    fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name, "' is listed twice");
+    fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name,
+         "' is listed twice, expected once");
   }
 }
 
@@ -108,7 +109,7 @@ Checkpoint Checkpoint::open(const std::string& folder, Check check, FileWork wor
   Checkpoint checkpoint(folder, std::move(lock), read_manifest(folder), std::move(work));
   for (size_t i = 0; i < checkpoint.manifest_.shards.size(); ++i) {
     checkpoint.check_presence(i);
-    // Reports progress after each check, because the file system may be remote.
+    // Reports progress after each check, because a check takes long if the file system is slow.
     checkpoint.work_.moved(manifest_path(folder));
   }
   for (const ManifestPage& page : checkpoint.manifest_.pages) {
@@ -187,7 +188,8 @@ const SafetensorsFile& Checkpoint::open_shard(size_t shard) {
 const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const Piece& piece) {
   const SafetensorsFile& file = open_shard(piece.shard);
   const auto where = [&] { return cat(file.path(), ": ", name_of(tensor.kind), " '", tensor.name, "'"); };
-  if (!file.contains(piece.stored)) fail(ExitCode::data, where(), " is missing from this shard");
+  if (!file.contains(piece.stored))
+    fail(ExitCode::data, where(), " is missing from this shard, which the manifest names");
   const TensorInfo& stored = file.info(piece.stored);
   if (stored.dtype != tensor.dtype || stored.shape != piece.region.size) {
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",

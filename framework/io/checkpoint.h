@@ -25,16 +25,17 @@ struct Share {
   size_t index = 0, of = 1;
 };
 
-/// A complete checkpoint, held open. During the lifetime of this object, no process on this machine removes the
-/// checkpoint by retention. Not thread-safe.
+/// An open checkpoint. During the lifetime of this object, no process on this machine removes the checkpoint by
+/// retention if the file system supports locks. Not thread-safe.
 class Checkpoint {
  public:
-  /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is damaged, or refers to files outside
-  /// of it. Progress of this and later reads is reported to `work`.
+  /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
+  /// or refers to files outside of it. Progress of this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
-  /// checked only when it is verified or read. Throws Error(data) if the manifest is missing, damaged or inconsistent.
+  /// checked only when it is verified or read. Throws Error(data) if the folder has no manifest, or if `text` is
+  /// damaged or inconsistent.
   static Checkpoint open_read(const std::string& folder, std::string_view text, FileWork work = {});
   /// Returns the text of the checkpoint's manifest.json. Throws Error(data) if it cannot be read.
   static std::string read_manifest(const std::string& folder);
@@ -45,22 +46,24 @@ class Checkpoint {
   int64_t sequence() const { return manifest_.sequence; }
   /// Returns all files except manifest.json: shards and pages.
   std::vector<ShardRecord> files() const;
-  /// Returns the manifest with all tensors. Reads all pages. Throws Error(data) if a page is missing or damaged.
+  /// Returns the manifest with all tensors. Reads all pages that have not been read yet. Throws Error(data) if one of
+  /// them is missing or damaged.
   const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
   /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
-  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. Throws
-  /// Error(data) that names the file and the tensor if a piece is damaged or the region is not inside the tensor.
+  /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
+  /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
+  /// the tensor, if the region is not inside it, or if a piece is damaged.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Throws Error(data) that names the file and, in a
-  /// shard, the tensor if a byte is wrong.
+  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again. Throws Error(data)
+  /// that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
   void verify(Share share = {});
 
  private:
@@ -81,7 +84,7 @@ class Checkpoint {
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
-  std::set<size_t> checked_shards_;                   // shards all of whose bytes are correct
+  std::set<size_t> checked_shards_;                   // shards in which verify() found no damage
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };
 

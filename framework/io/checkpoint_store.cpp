@@ -91,6 +91,7 @@ CheckpointStore::Scan CheckpointStore::scan(Check check) const {
       if (!fs::exists(path(step), gone) && !gone) continue;
       if (error.code() != ExitCode::data) throw;  // not damage, for example out of memory
       scan.problems.push_back(error.what());
+      scan.newest_bad = step;
     }
   }
   // Sorts by the order of saving and not by step, because a run may have returned to an earlier step.
@@ -121,16 +122,18 @@ std::optional<Checkpoint> CheckpointStore::find(const Resume& resume,
   }
   Scan found = scan(Check::quick);
   check_hint(!found.good.empty() || !found.problems.empty());
+  bool skipped = false;  // true if a newer checkpoint than the current one is damaged
   for (Checkpoint& checkpoint : found.good) {
     try {
       verify(checkpoint);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
       found.problems.push_back(error.what());
+      skipped = true;
       continue;
     }
     for (const std::string& problem : found.problems) options_.warn(cat("bad checkpoint: ", problem));
-    if (!found.problems.empty()) {
+    if (skipped || found.newest_bad > checkpoint.step()) {
       options_.warn(cat("using ", checkpoint.folder(), ", the newest good checkpoint, instead"));
     }
     return std::move(checkpoint);
@@ -200,8 +203,8 @@ std::optional<CheckpointStore::FileVersion> CheckpointStore::version_of_manifest
   return FileVersion{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
-// Returns the known contents of a checkpoint. Returns null if the manifest is unknown or has changed, or if a file is
-// missing or has another length.
+// Returns the remembered contents of a checkpoint's manifest. Returns null if there are none, if the manifest has
+// changed, or if another file of the checkpoint is missing or has another length.
 const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   const auto found = known_.find(step);
   if (found == known_.end() || version_of_manifest(step) != found->second.manifest) return nullptr;
@@ -215,8 +218,8 @@ const CheckpointStore::Known* CheckpointStore::known_good(int64_t step) const {
   return &found->second;
 }
 
-// Returns the checkpoints that scan() would call good after a quick check, newest first. Reads only manifests that are
-// new or have changed.
+// Returns the checkpoints that scan() would call good after a quick check, newest first. Opens only those for which
+// known_good() returns null.
 std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
   std::vector<Saved> good;
   const std::vector<int64_t> all = steps();
@@ -232,7 +235,8 @@ std::vector<CheckpointStore::Saved> CheckpointStore::good_steps() const {
     try {
       const Checkpoint checkpoint = open(step, Check::quick);
       good.push_back({checkpoint.sequence(), step});
-      // Does not remember a file that was written a moment ago, because it could change again without a new time.
+      // Does not remember a manifest written within the last two seconds, because it could change again without a new
+      // time.
       if (std::time(nullptr) - version->seconds > 2)
         known_.insert_or_assign(step, Known{*version, checkpoint.sequence(), checkpoint.files()});
     } catch (const Error& error) {
@@ -291,7 +295,8 @@ void CheckpointStore::remove(int64_t step) const {
     lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
     if (!lock) return;  // a reader has the checkpoint open
   }
-  // Renames first: if the process is killed during the removal, no folder that looks like a checkpoint remains.
+  // Renames the folder first. If the process is killed during the removal, no folder that looks like a checkpoint
+  // remains.
   fs::rename(folder, doomed, error);
   reach(options_.fault, "retention: renamed");
   if (!error) remove_folder(doomed, options_.work, error);

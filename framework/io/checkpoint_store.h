@@ -28,12 +28,12 @@ struct Resume {
 };
 
 struct StoreOptions {
-  int keep = 3;  // number of complete checkpoints to keep; 0: all
+  int keep = 3;  // number of good checkpoints that retain() keeps; 0: all
   std::function<void(const std::string&)> warn = [](const std::string&) {};
-  FaultHook fault;                               // called at each file boundary of a save
+  FaultHook fault;                               // called at each point of a save or a retention
   FileWork work = {};                            // receives the progress of reads, writes and removals
-  std::optional<RunGeneration> generation = {};  // generation of the job that saves; none: no check for newer jobs
-  int64_t page_pieces = 4096;  // maximum pieces of a manifest without pages, and of a page (manifest_files())
+  std::optional<RunGeneration> generation = {};  // generation of this job; none: no check for newer jobs
+  int64_t page_pieces = 4096;                    // see manifest_files()
 };
 
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
@@ -45,35 +45,40 @@ class CheckpointStore {
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
-  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it skips, and about a `latest`
-  /// that names another checkpoint. Throws Error(data) if the requested checkpoint is bad. Throws Error(data) also if
+  /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, about the selection
+  /// if a newer checkpoint is bad, and about a `latest` that is missing, unreadable, or does not name an existing
+  /// checkpoint. Throws Error(data) if the requested checkpoint is missing or bad. With `auto`, throws Error(data) if
   /// all checkpoints are bad, because only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
-  /// Like find(resume, check), but a complete checkpoint is good only if `verify` does not throw Error(data) for it.
+  /// Like find(resume, Check::quick), but a checkpoint is good only if `verify` also does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;
   /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete.
   std::vector<int64_t> steps() const;
 
-  /// Removes the remains of saves that were interrupted. Call it before the first save.
+  /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint,
+  /// restores the replaced checkpoint if there is no new one. Call it before the first save. Throws Error(resource) if
+  /// this fails.
   void clean() const;
-  /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints that are older than the newest good
-  /// checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Failures are reported as
-  /// warnings.
+  /// Removes all good checkpoints except the newest `keep`, and the bad checkpoints whose step is below that of the
+  /// newest good checkpoint. Does nothing if `keep` is 0. Checkpoints that a process has open are kept. Warns about
+  /// each checkpoint that cannot be removed.
   void retain() const;
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
-  /// again removes the older step-N.abandoned. If a folder was renamed, writes `step` to `latest`, or removes `latest`
-  /// if `step` has no folder. Returns the new paths. Throws Error(resource) if a file cannot be renamed or written.
+  /// again removes the older step-N.abandoned. If a folder was renamed, writes the name of the folder of `step` to
+  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a file
+  /// cannot be renamed or written.
   std::vector<std::string> abandon_after(int64_t step) const;
-  /// Returns 1 + the highest sequence number of all good checkpoints.
+  /// Returns 1 + the highest sequence number of all good checkpoints; 1 if there are none.
   int64_t next_sequence() const;
 
-  /// Throws Error(usage) if StoreOptions::generation is set, and a newer job has started in the run directory.
+  /// Calls RunGeneration::require_current() if StoreOptions::generation is set. It throws Error(usage) if a newer job
+  /// has started in the run directory.
   void require_current() const;
-  /// Calls `write` if require_current() does not throw. If file locks work across machines, no job can start during the
-  /// call.
+  /// Calls RunGeneration::while_current(write) if StoreOptions::generation is set, otherwise `write`. With a
+  /// generation, no other job can start during the call if file locks work across machines.
   void while_current(const std::function<void()>& write) const;
 
   const std::string& folder() const { return folder_; }
@@ -83,13 +88,14 @@ class CheckpointStore {
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
     std::vector<std::string> problems;  // one message for each bad checkpoint, which names the file and the tensor
+    int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
   /// Opens all checkpoints. A checkpoint that is removed during the call is neither good nor bad. Throws Error(data) if
   /// the folder cannot be listed.
   Scan scan(Check check) const;
 
  private:
-  // Identity and version of a file. It changes whenever a manifest is replaced.
+  // Identity and version of a manifest's file. It changes if the file is replaced.
   struct FileVersion {
     dev_t device;
     ino_t inode;
@@ -117,7 +123,7 @@ class CheckpointStore {
 
   std::string folder_;
   StoreOptions options_;
-  mutable std::map<int64_t, Known> known_;  // contents of manifests read so far, by step
+  mutable std::map<int64_t, Known> known_;  // contents of manifests that good_steps() need not read again, by step
 };
 
 /// Suffixes of folders that are not checkpoints.

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the name of a piece. The name is unique in the checkpoint, so other tools can merge the shards. If a piece
-/// is smaller than its tensor, its name contains the region in the form of a Python slice, for example
+/// Returns the name of a piece in its shard. The name is unique in the checkpoint, so other tools can merge the shards.
+/// If a piece is smaller than its tensor, its name contains the region in the form of a Python slice, for example
 /// "main:experts.up[0:2,0:6,0:8]".
 std::string stored_name(const ShardItem& item) {
   std::string name = item.kind == Kind::parameter ? item.name : cat(name_of(item.kind), ":", item.name);
@@ -55,7 +55,7 @@ void CheckpointWriter::create() {
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
   if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
-  // At the first save, the folder of the store is also new.
+  // At the first save, the folder of the store is also new, so its parent must be synced.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
 }
@@ -67,7 +67,7 @@ std::string CheckpointWriter::write_shard(int index, int count, std::span<const 
   for (const ShardItem& item : items) {
     require(inside(item.region, item.shape) && item.tensor.shape() == item.region.size, "[checkpoint] ",
             name_of(item.kind), " '", item.name, "' ", item.shape, ": region ", to_string(item.region),
-            " is in a tensor of shape ", item.tensor.shape());
+            " is in a tensor of shape ", item.tensor.shape(), "; expected a region of its shape, inside the whole");
     tensors.push_back({stored_name(item), item.tensor});
   }
   ShardPart part{index, count, {fmt::format("shard-{:05}-of-{:05}.safetensors", index, count), 0, ""}, {}};
@@ -108,7 +108,9 @@ void CheckpointWriter::commit(const RunState& state, std::span<const std::string
     store_.require_current();
     std::error_code error;
     remove_folder(replaced_, store_.options().work, error);
-    if (error) store_.options().warn(cat(replaced_, ": cannot be removed: ", error.message()));
+    if (error)
+      store_.options().warn(
+          cat(replaced_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     write_file(store_.folder() + "/latest", fs::path(folder_).filename().string() + "\n", fault("latest"));
     store_.retain();
   } catch (const std::exception& error) {
@@ -158,7 +160,9 @@ void CheckpointWriter::discard() const noexcept {
     store_.require_current();  // otherwise, the folder may belong to a newer job
     std::error_code error;
     remove_folder(unfinished_, store_.options().work, error);
-    if (error) store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.message()));
+    if (error)
+      store_.options().warn(
+          cat(unfinished_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
     store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));

@@ -31,22 +31,25 @@ class CheckpointWriter {
   /// `store` must outlive the writer. `step` is the step to save.
   CheckpointWriter(const CheckpointStore& store, int64_t step);
 
-  /// Creates the empty folder step-N.tmp/. Throws Error(resource) if this fails. Like write_shard(), throws
-  /// Error(usage) if a newer job has started in the run directory.
+  /// Creates the empty folder step-N.tmp/ in place of an existing one. Throws Error(resource) if this fails. Like
+  /// write_shard(), throws Error(usage) if a newer job has started in the run directory.
   void create();
   /// Writes and fsyncs shard `index` of `count`. Returns its description, as text for commit(). Throws Error(resource),
   /// for example if the disk is full.
   std::string write_shard(int index, int count, std::span<const ShardItem> items) const;
-  /// Completes the checkpoint: writes the manifest, renames the folder, writes `latest` and applies retention.
+  /// Completes the checkpoint: writes the manifest with its pages, renames the folder, writes `latest` and applies
+  /// retention.
   /// `state.step` must be the step of the writer. `parts` may be in any order.
-  /// Throws Error(resource) if the files cannot be written, and std::logic_error if the parts are not a complete
-  /// checkpoint (see merge_parts()); then call discard(). Throws Error(usage) if a newer job has started in the run
-  /// directory (StoreOptions::generation); then discard() removes nothing.
-  /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Three later failures are
-  /// only reported as warnings: the rename cannot be confirmed on disk, `latest` cannot be written, or an old folder
-  /// cannot be deleted. If the rename is not confirmed, no older checkpoint is deleted.
+  /// Throws Error(resource) if the manifest cannot be written, the folder cannot be renamed, or this process does not
+  /// see all shards. Throws std::logic_error if the parts are not a complete checkpoint (see merge_parts()). Then call
+  /// discard(). Throws Error(usage) if a newer job has started in the run directory (StoreOptions::generation); then
+  /// discard() removes nothing.
+  /// Once the folder has its final name, the checkpoint exists, and commit() does not throw. Later failures are only
+  /// reported as warnings, for example if `latest` cannot be written or an old folder cannot be deleted. If the rename
+  /// cannot be confirmed on disk, `latest` is not written and no older checkpoint is deleted.
   void commit(const RunState& state, std::span<const std::string> parts) const;
-  /// Removes the files written so far. Warns if the folder cannot be removed. Never throws.
+  /// Removes step-N.tmp/, unless a newer job has started in the run directory. If commit() had moved an older
+  /// checkpoint of the step aside, moves it back. Warns if this fails. Never throws.
   void discard() const noexcept;
 
  private:

@@ -6,14 +6,16 @@
 
 namespace hexad::io {
 
-/// Holds a lock on a file during its lifetime. Two FileLocks exclude each other even within one process.
+/// Holds a lock on a file during its lifetime. An exclusive FileLock excludes all other FileLocks of the file, even
+/// within one process.
 class FileLock {
  public:
   enum class Mode { shared, exclusive };
 
-  /// Opens and locks a file without waiting. Returns nullopt if another holder's lock excludes this one. Throws
-  /// Error(data) if the file cannot be opened, and Error(resource) if it cannot be created. On a file system without
-  /// locks, the call succeeds but excludes no other holder.
+  /// Opens and locks a file without waiting. With `create`, creates the file if it does not exist. Returns nullopt if
+  /// another holder's lock excludes this one. Throws Error(data) if the file cannot be opened. The error is
+  /// Error(resource) with `create`, and if the system lacks file descriptors or memory. On a file system without locks,
+  /// the call succeeds but excludes no other holder.
   static std::optional<FileLock> take(const std::string& path, Mode mode, bool create = false);
 
   FileLock(FileLock&& other) noexcept;

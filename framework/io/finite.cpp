@@ -27,7 +27,7 @@ std::optional<Found> search(const Tensor& tensor) {
                [&](int64_t index, int64_t from, int64_t count) {
                  for (int64_t i = 0; i < count && !found; ++i) {
                    const auto value = static_cast<double>(data[from + i]);
-                   // fabs() removes the sign of a NaN, because it has no meaning.
+                   // fabs() removes the sign of a NaN, because the sign has no meaning.
                    if (std::isnan(value)) found = Found{index + i, std::fabs(value)};
                    if (std::isinf(value)) found = Found{index + i, value};
                  }
@@ -35,7 +35,7 @@ std::optional<Found> search(const Tensor& tensor) {
   return found;
 }
 
-// Fast check on the device: true if the sum of squares is finite, which implies that all elements are finite.
+// True if the sum of squares, which the device computes, is finite. All elements are then finite.
 bool clearly_finite(const Tensor& tensor) {
   Stream& stream = tensor.device().context().compute();
   const Tensor sum = Tensor::empty({1}, Dtype::f64, tensor.device());
@@ -63,7 +63,7 @@ std::optional<int64_t> first_non_finite(const Tensor& tensor) {
 void require_finite(const Tensor& tensor, std::string_view where, std::string_view name) {
   if (const auto found = search_any(tensor)) {
     fail(ExitCode::numeric, where, ": '", name, "' ", tensor.shape(), " holds ", found->value, " at element ",
-         found->index);
+         found->index, "; expected finite values");
   }
 }
 

@@ -1,4 +1,4 @@
-// Detection of NaN and infinity before they ruin a training run.
+// Detection of NaN and infinity in tensors.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@ using namespace base;
 namespace {
 
 // Appends the rectangles that make up the elements `range` of `region`. The dimensions of `region` before `dim` have
-// size 1. The rectangles are a part of a row (an index of dimension `dim`), whole rows, and a part of a row.
+// size 1. A row is an index of dimension `dim`. The rectangles are those of a part of a row, one of whole rows, and
+// those of a part of a row. Each of the three may be missing.
 void append(std::vector<Region>& out, const Region& region, int dim, FlatRange range) {
   if (range.empty()) return;
   if (dim == region.size.rank()) return out.push_back(region);
@@ -32,7 +33,8 @@ void append(std::vector<Region>& out, const Region& region, int dim, FlatRange r
 
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range) {
   require(0 <= range.begin && range.begin <= range.end && range.end <= region.size.numel(), "[region] elements [",
-          range.begin, ", ", range.end, ") are outside of ", to_string(region));
+          range.begin, ", ", range.end, ") are outside of ", to_string(region), "; expected 0 to ",
+          region.size.numel());
   std::vector<Region> out;
   append(out, region, 0, range);
   return out;

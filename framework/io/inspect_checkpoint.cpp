@@ -94,8 +94,9 @@ std::string describe_json(const Checkpoint& checkpoint) { return text_of(json_of
 std::string describe(const CheckpointStore::Scan& scan) {
   std::string text;
   for (const Checkpoint& good : scan.good) text += fmt::format("good  {}\n", good.folder());
-  return text + (scan.good.empty() ? std::string("no checkpoint is good: the run cannot continue\n")
-                                   : fmt::format("the run would continue from {}\n", scan.good.front().folder()));
+  if (!scan.good.empty()) return text + fmt::format("the run would continue from {}\n", scan.good.front().folder());
+  return scan.problems.empty() ? "there is no checkpoint: the run would start from step 0\n"
+                               : "no checkpoint is good: the run cannot continue\n";
 }
 
 std::string describe_json(const CheckpointStore::Scan& scan) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int max_depth = 64;
 
-/// Returns the value as text, shortened for a message.
+/// Returns a short text for a message: the beginning of the value, "an object", or "an array of n".
 std::string excerpt(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return cat("an array of ", value.size());
@@ -22,19 +22,20 @@ std::string excerpt(const Json& value) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where) {
-  // The library would keep the last of several equal keys. In these files, a duplicate key means damage.
+  // nlohmann::json would keep the last of several equal keys. In these files, a duplicate key means damage.
   std::vector<std::set<std::string>> open;
   int depth = 0;
   const auto inspect = [&](int, nlohmann::detail::parse_event_t event, Json& value) {
     using Event = nlohmann::detail::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
-      if (++depth > max_depth) fail(ExitCode::data, where, ": JSON is nested deeper than ", max_depth, " levels");
+      if (++depth > max_depth)
+        fail(ExitCode::data, where, ": JSON is nested deeper than ", max_depth, " levels, the maximum");
       if (event == Event::object_start) open.emplace_back();
     } else if (event == Event::object_end || event == Event::array_end) {
       --depth;
       if (event == Event::object_end) open.pop_back();
     } else if (event == Event::key && !open.back().insert(value.get<std::string>()).second) {
-      fail(ExitCode::data, where, ": the name ", excerpt(value), " appears twice");
+      fail(ExitCode::data, where, ": the name ", excerpt(value), " appears twice, expected once");
     }
     return true;
   };

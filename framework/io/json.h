@@ -14,15 +14,15 @@ using base::cat;
 
 using Json = nlohmann::json;
 
-/// Parses JSON strictly. A duplicate key, invalid UTF-8, deep nesting or trailing text throws Error(data) beginning
-/// with `where`.
+/// Parses JSON strictly. Throws Error(data) beginning with `where` if the text is not valid JSON in UTF-8, or contains
+/// a duplicate key, nesting deeper than 64 levels, or trailing text.
 Json parse_json(std::string_view text, const std::string& where);
 
-/// A value in a document. Errors are Error(data) with messages like "manifest.json: tensors[3].shape is "x", expected
-/// an array".
+/// A value in a document. Errors are Error(data) with messages like "manifest.json: content.step is "x", expected an
+/// integer of at least 0".
 class JsonNode {
  public:
-  /// `path` is the location of `value` in the document.
+  /// `where` is the name of the file, and `path` is the location of `value` in it. `value` must outlive the node.
   JsonNode(const Json& value, std::string where, std::string path = "")
       : value_(value), where_(std::move(where)), path_(std::move(path)) {}
 
@@ -42,7 +42,7 @@ class JsonNode {
       use(key, JsonNode(value, where_, path_.empty() ? key : path_ + "." + key));
   }
 
-  /// Returns an integer in [low, high]. It must be written without fraction or exponent.
+  /// Returns an integer, which must be in [low, high] and be written without fraction or exponent.
   int64_t integer(int64_t low = 0, int64_t high = INT64_MAX) const;
   uint64_t unsigned_integer() const;
   const std::string& text() const;

@@ -15,8 +15,9 @@ namespace hexad::io {
 using base::FileWork;
 using base::size_of;
 
-/// Role of a tensor for the parameter of the same name. The pair (name, kind) identifies a tensor in a checkpoint.
-/// `main` is the optimizer's f32 copy. `state` is any other saved state, such as the balancing bias.
+/// Role of a tensor. The pair (name, kind) identifies a tensor in a checkpoint. `main` is the optimizer's f32 copy of a
+/// parameter. `moment1` and `moment2` are the optimizer's state for a parameter. `state` is any other saved state, such
+/// as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
 
@@ -44,7 +45,8 @@ struct ShardRecord {
   std::string digest;
 };
 
-/// A file with some of a manifest's tensors: those from its first tensor up to the first tensor of the next page.
+/// A file with some of a manifest's tensors: those from its first tensor to the one before the next page's first
+/// tensor.
 struct ManifestPage {
   ShardRecord file;
   std::string name;  // of the first tensor
@@ -59,9 +61,8 @@ struct RunState {
   uint64_t seed = 0;
   std::string recipe;                  // resolved recipe, as YAML
   std::string data_position = "null";  // JSON
-  std::string random_state = "null";   // JSON: the seed and the step, which suffice for counter-based random numbers
-  std::string auto_choices = "null";   // JSON: values chosen for `auto` keys; a resumed run uses the same values
-  std::string layout = "null";         // JSON: the parallel layout of the run that saved, for readers
+  std::string random_state = "null";   // JSON: skipped steps and the chosen schedule; random numbers need no state
+  std::string layout = "null";         // JSON: the parallel layout of the run that saved, for people
 };
 
 struct Manifest {
@@ -70,7 +71,9 @@ struct Manifest {
                          // run returned to an earlier step.
   int64_t generation = 0;  // RunGeneration of the job that saved; 0: unknown
   std::vector<ShardRecord> shards;
-  std::vector<TensorRecord> tensors;  // sorted by name, then by kind; empty if there are pages
+  // Sorted by name, then by kind. If there are pages, manifest_from_json() leaves the list empty, and
+  // Checkpoint::manifest() fills it.
+  std::vector<TensorRecord> tensors;
   std::vector<ManifestPage> pages{};  // sorted like the tensors
 };
 
@@ -79,11 +82,11 @@ inline constexpr int64_t manifest_version = 2;
 /// Maximum size of a manifest.json or of a page, in bytes, that readers accept.
 inline constexpr int64_t max_manifest_bytes = int64_t{1} << 30;
 
-/// Returns the text of manifest.json. It contains its own digest.
+/// Returns the text of manifest.json, which contains a digest of its content.
 std::string manifest_to_json(const Manifest& manifest);
 /// Parses manifest.json. Throws Error(data) beginning with `where` if the text is damaged, has a newer version, or is
-/// inconsistent. It is inconsistent if pieces are outside their tensor or do not cover it, or if a shard is outside the
-/// folder.
+/// inconsistent. Examples are a piece outside its tensor, pieces whose elements do not add up to those of the tensor,
+/// and a shard outside the folder. Does not detect pieces that overlap and leave gaps of the same size.
 Manifest manifest_from_json(std::string_view text, const std::string& where);
 /// Checks a manifest before it is written. Throws Error(resource) beginning with `where` if a reader would reject
 /// `text` because of its contents or because it has more than `limit` bytes.
@@ -91,16 +94,16 @@ void require_readable(std::string_view text, const std::string& where, int64_t l
 /// Throws Error(resource) beginning with `where` if the text of a manifest or a page has more than `limit` bytes.
 void require_accepted_size(std::string_view text, const std::string& where, int64_t limit = max_manifest_bytes);
 
-/// Contents of the shard that one rank has written. Ranks exchange it as text.
+/// Contents of the shard that one rank has written. Ranks send it to rank 0 as text.
 struct ShardPart {
   int index, count;  // shard `index` of `count`
   ShardRecord shard;
   std::vector<TensorRecord> tensors;  // records that contain only the pieces in this shard
 };
 std::string part_to_json(const ShardPart& part);
-/// Merges the parts of all writers. Throws std::logic_error if the checkpoint could not be loaded. A shard may be
-/// missing or occur twice, ranks may disagree about a tensor, or the pieces of a tensor may overlap or leave gaps.
-/// Reports progress to `work` after each part, because there may be thousands.
+/// Merges the parts of all ranks. Throws std::logic_error if they are not a complete checkpoint: if a shard is missing
+/// or occurs twice, if ranks disagree about the dtype or shape of a tensor, or if the pieces of a tensor overlap or
+/// leave gaps. Reports progress to `work` repeatedly, because there may be thousands of parts.
 Manifest merge_parts(const RunState& run, std::span<const std::string> parts, const FileWork& work = {});
 
 }  // namespace hexad::io

@@ -127,7 +127,7 @@ std::string manifest_to_json(const Manifest& manifest) {
                {"recipe", run.recipe},
                {"data_position", carried(run.data_position, "data position")},
                {"random_state", carried(run.random_state, "random state")},
-               {"auto_choices", carried(run.auto_choices, "auto choices")},
+               {"auto_choices", nullptr},  // has no meaning, but older programs require this member
                {"layout", carried(run.layout, "layout")},
                {"shards", Json::array()}};
   for (const ShardRecord& shard : manifest.shards) content["shards"].push_back(to_json(shard));
@@ -166,7 +166,6 @@ Manifest manifest_from_json(std::string_view text, const std::string& where) {
                   content["recipe"].text(),
                   content["data_position"].value().dump(),
                   content["random_state"].value().dump(),
-                  content["auto_choices"].value().dump(),
                   content["layout"].value().dump()};
   content["shards"].each([&](const JsonNode& node) { manifest.shards.push_back(shard_from(node)); });
   if (version == 1) {

@@ -1,4 +1,4 @@
-// JSON of the parts of a manifest, for the manifest itself and for messages between ranks.
+// JSON of the parts of a manifest, for manifest.json, its pages, and messages between ranks.
 #pragma once
 
 #include "framework/io/json.h"
@@ -10,7 +10,7 @@ Json to_json(const ShardRecord& shard);
 Json to_json(const TensorRecord& tensor);
 Json to_json(const ManifestPage& page);
 ShardRecord shard_from(const JsonNode& node);
-/// `shards` is the number of shards, to which the tensor's pieces may refer.
+/// Returns a tensor whose pieces are in the shards 0 to `shards` - 1. Throws Error(data) if a value is illegal.
 TensorRecord tensor_from(const JsonNode& node, size_t shards);
 /// Like tensor_from(), but also throws Error(data) unless the pieces have as many elements as the tensor.
 TensorRecord whole_tensor_from(const JsonNode& node, size_t shards);

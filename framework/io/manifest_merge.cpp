@@ -18,14 +18,14 @@ constexpr const char* where = "[checkpoint] part of a shard";
 
 using Corner = std::array<int64_t, Shape::max_rank>;
 
-// Adds the corners of a region to `corners`, with signs that alternate along each dimension. Removes the corners whose
-// signs cancel. If regions do not overlap, exactly the corners of their union remain.
+// Adds the corners of a region to `corners`. The value of the first corner is `sign`, and the signs alternate along
+// each dimension. Removes the corners whose values add up to 0. If regions do not overlap, exactly the corners of their
+// union remain.
 void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corners) {
   const int rank = region.size.rank();
   for (unsigned ends = 0; ends < 1u << rank; ++ends) {  // bit d is set for the end of the region along dimension d
     Corner corner{};
-    for (int d = 0; d < rank; ++d)
-      corner[static_cast<size_t>(d)] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
+    for (int d = 0; d < rank; ++d) corner[d] = region.begin[d] + (ends >> d & 1 ? region.size[d] : 0);
     const auto at = corners.try_emplace(corner, 0).first;
     at->second += std::popcount(ends) % 2 ? -sign : sign;
     if (at->second == 0) corners.erase(at);
@@ -33,8 +33,8 @@ void add_corners(const Region& region, int sign, std::map<Corner, int64_t>& corn
 }
 
 // True if the regions make up the whole shape, without gaps and overlaps. The signed corners are the mixed differences
-// of the function that counts, at each position, the regions that contain it. They determine this function, so it is 1
-// inside the shape and 0 outside if its corners are those of the shape. The time is n log(n) in the number of regions.
+// of a function: the number of regions that contain a position. They determine this function. If they equal the corners
+// of the shape, the function is 1 inside the shape and 0 outside. The time is n log(n) in the number of regions.
 bool make_up(const std::vector<Region>& regions, const Shape& shape) {
   std::map<Corner, int64_t> corners;
   for (const Region& region : regions) add_corners(region, 1, corners);
@@ -42,15 +42,16 @@ bool make_up(const std::vector<Region>& regions, const Shape& shape) {
   return corners.empty();
 }
 
-// Throws an error that names two overlapping regions, if there are any.
+// Throws std::logic_error that names two overlapping regions, if there are any.
 void refuse_overlaps(const TensorRecord& t, std::vector<Region> regions) {
-  // Sorts by the first index, because a piece that begins beyond the end of another piece cannot overlap it.
+  // Sorts by the first index, because a region that begins at the end of another region or later cannot overlap it.
   std::ranges::sort(regions, {}, [](const Region& r) { return r.begin[0]; });
   for (size_t i = 0; i < regions.size(); ++i) {
     const int64_t end = regions[i].begin[0] + regions[i].size[0];
     for (size_t j = i + 1; j < regions.size() && regions[j].begin[0] < end; ++j) {
       require(intersection(regions[i], regions[j]).size.numel() == 0, "[checkpoint] ", name_of(t.kind), " '", t.name,
-              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]));
+              "' is written twice: ", to_string(regions[i]), " and ", to_string(regions[j]),
+              "; expected regions without overlap");
     }
   }
 }
@@ -66,7 +67,8 @@ void require_tiling(const TensorRecord& t) {
           " hold ", elements, " elements in ", t.pieces.size(), " pieces, expected ", t.shape.numel());
   if (t.shape.rank() == 0 || make_up(regions, t.shape)) return;
   refuse_overlaps(t, regions);
-  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape, " do not cover it"));
+  fail_invariant(cat("[checkpoint] the pieces of ", name_of(t.kind), " '", t.name, "' ", t.shape,
+                     " do not cover it: ", regions.size(), " regions without overlap, expected no gaps"));
 }
 
 ShardPart part_from_json(const std::string& text) {
@@ -100,16 +102,18 @@ Manifest merge_parts(const RunState& run, std::span<const std::string> parts, co
     ShardPart part = part_from_json(text);
     work.moved(part.shard.file);
     require(part.count == static_cast<int>(parts.size()) && part.index < part.count, "[checkpoint] shard ", part.index,
-            " of ", part.count, " among ", parts.size(), " parts");
+            " of ", part.count, " among ", parts.size(), " parts; expected one part for each shard");
     ShardRecord& shard = manifest.shards[part.index];
-    require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice");
+    require(shard.file.empty(), "[checkpoint] shard ", part.index, " is given twice: ", shard.file, " and ",
+            part.shard.file, "; expected one part for each shard");
     shard = std::move(part.shard);
     for (TensorRecord& t : part.tensors) {
       const auto [at, inserted] = merged.try_emplace({t.name, t.kind}, t);
       if (inserted) continue;
       TensorRecord& known = at->second;
       require(known.dtype == t.dtype && known.shape == t.shape, "[checkpoint] ", name_of(t.kind), " '", t.name, "' is ",
-              known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape, " on another");
+              known.dtype, " ", known.shape, " on one rank and ", t.dtype, " ", t.shape,
+              " on another; expected the same on all ranks");
       std::ranges::move(t.pieces, std::back_inserter(known.pieces));
     }
   }

@@ -19,7 +19,7 @@ namespace {
 auto key(const TensorRecord& t) { return std::pair(std::string_view(t.name), t.kind); }
 auto key(const ManifestPage& p) { return std::pair(std::string_view(p.name), p.kind); }
 
-// Returns the number of the first tensors of `tensors` that fit into a page.
+// Returns how many tensors, from the first on, fit into a page.
 size_t fitting(std::span<const TensorRecord> tensors, int64_t page_pieces) {
   int64_t pieces = 0;
   size_t count = 0;

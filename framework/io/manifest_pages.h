@@ -1,4 +1,4 @@
-// Division of a large manifest into files, so that a reader parses only the records of the tensors that it needs.
+// Division of a large manifest into files, so that a reader parses only the pages with the tensors that it needs.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct ManifestFile {
   std::string name, text;
 };
 
-/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If the tensors have more than
-/// `page_pieces` pieces, they are divided into pages. A page has at least one tensor, and further whole tensors as long
-/// as it has at most `page_pieces` pieces. Reports progress to `work` after each page.
+/// Returns the files of `manifest`, which must have no pages yet; manifest.json is last. If there are several tensors
+/// with together more than `page_pieces` pieces, they are divided into pages. A page has at least one tensor, and
+/// further whole tensors as long as it has at most `page_pieces` pieces. Reports progress to `work` after each page.
 std::vector<ManifestFile> manifest_files(Manifest manifest, int64_t page_pieces, const FileWork& work = {});
 
 /// Parses the text of page `page` of a manifest. Throws Error(data) beginning with `where` if the text does not have

@@ -13,8 +13,8 @@ using namespace base;
 
 namespace {
 constexpr size_t buffer_bytes = 1 << 20;
-// Maximum number of bytes that have not been synced. Without this limit, the sync at the end could take minutes without
-// visible progress.
+// Number of newly written bytes after which push_out() waits for the bytes before them. Without these waits, the sync
+// at the end could take minutes without visible progress.
 constexpr int64_t unsynced_bytes = 64 << 20;
 }  // namespace
 
@@ -47,7 +47,7 @@ void OutputFile::write(const char* bytes, size_t count) {
     const ssize_t n = ::write(fd_, bytes + done, std::min(count - done, most_at_once));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_write("cannot be written");
-    done += static_cast<size_t>(n);
+    done += n;
     written_ += n;
     work_.moved(path_, n);
     push_out();
@@ -56,7 +56,7 @@ void OutputFile::write(const char* bytes, size_t count) {
 
 void OutputFile::push_out() {
   if (written_ - pushed_ < unsynced_bytes) return;
-  // Waits until the previous part is on disk, and starts to write the newest part to disk.
+  // Waits until the previous part has been written to disk, and starts to write the newest part to disk.
   sync_range(waited_, pushed_, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
   waited_ = pushed_;
   sync_range(pushed_, written_, SYNC_FILE_RANGE_WRITE);

@@ -14,12 +14,14 @@ namespace hexad::io {
 
 using base::FileWork;
 /// A new file that is written sequentially through a buffer. Computes the digest of its bytes. Every failure throws
-/// Error(resource) that names the file, the byte and the reason of the system.
+/// Error(resource) that names the file and the reason of the system, and after the creation the number of bytes
+/// written.
 class OutputFile {
  public:
-  /// Creates the file or replaces an existing one. The progress of the bytes on disk is reported to `work`.
+  /// Creates the file or replaces the contents of an existing one. Bytes that the system has taken over are reported to
+  /// `work`.
   explicit OutputFile(std::string path, FileWork work = {});
-  /// If finish() was not called, an incomplete file remains, which the caller must remove.
+  /// Closes the file. If finish() was not called, an incomplete file remains, which the caller must remove.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;

@@ -24,7 +24,7 @@ Region intersection(const Region& a, const Region& b);
 bool inside(const Region& region, const Shape& shape);
 /// Returns the elements of `tensor` in `region`. The result shares the storage of `tensor`.
 Tensor slice(const Tensor& tensor, const Region& region);
-/// Returns the bytes of a contiguous tensor; nullopt if the bytes or the strides exceed 63 bits.
+/// Returns the bytes of a contiguous tensor; nullopt if a size is negative, or if the bytes or strides exceed 63 bits.
 std::optional<int64_t> checked_bytes(const Shape& shape, Dtype dtype);
 /// Like checked_bytes(shape, dtype), for elements of `element` bytes.
 std::optional<int64_t> checked_bytes(const Shape& shape, int64_t element);

@@ -1,4 +1,4 @@
-// Removal of a checkpoint's folder, file by file. Waiting ranks see progress.
+// Removal of a checkpoint's folder, file by file, with progress reports for waiting ranks.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace hexad::io {
 
-/// Works like std::filesystem::remove_all(): a missing folder is not an error. Reports progress to `work`.
+/// Removes `folder` like std::filesystem::remove_all(): a missing folder is not an error. Reports progress to `work`.
 void remove_folder(const std::string& folder, const base::FileWork& work, std::error_code& error);
 
 }  // namespace hexad::io

@@ -1,4 +1,4 @@
-// Generations of a run directory: each start of a job takes the next number, and jobs with older numbers may not write.
+// Generations of a run directory: each start of a job takes the next number, and jobs with lower numbers may not write.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace hexad::io {
 /// A RunLock admits one job at a time. However, while a job is suspended or cut off from the file system, a second job
 /// may take the lock over. When the first job continues, it must not write, even if the second job has ended and
 /// released the lock. Therefore the file `generation` in the run directory contains the number of the newest start. The
-/// number only grows. A job compares it with its own number before each write.
+/// number only grows. A job compares it with its own number before it writes checkpoints or metrics.
 ///
 /// Commits also hold the flock of the file `generation.lock`, as take() does. If flocks of the file system work across
 /// machines, no job can start between the comparison and the rename of a checkpoint. Otherwise a job can start in this
@@ -21,11 +21,11 @@ namespace hexad::io {
 class RunGeneration {
  public:
   /// Takes the next number of the directory, which must exist. Only the holder of the RunLock may call it. Waits up to
-  /// `patience` for a commit of another job. Throws Error(usage) if the commit does not end in that time. Throws
-  /// Error(data) if the file does not contain a number, and Error(resource) if it cannot be written.
+  /// `patience` for a commit or start of another job. Throws Error(usage) if it does not end in that time. Throws
+  /// Error(data) if the file does not contain a number, and Error(resource) if it cannot be read or written.
   static RunGeneration take(const std::string& run_directory,
                             std::chrono::milliseconds patience = std::chrono::seconds(20));
-  /// Makes the object of another rank, from the `number` that rank 0 has taken.
+  /// Makes the object for another rank, from the `number` that rank 0 has taken.
   RunGeneration(std::string run_directory, int64_t number);
 
   int64_t number() const { return number_; }
@@ -35,7 +35,8 @@ class RunGeneration {
   /// Like require_current(), but does nothing if the file cannot be read or does not contain a number. Use it for small
   /// writes whose failure does not end a run, such as metrics.
   void require_not_superseded() const;
-  /// Calls `write` if require_current() does not throw. No job can call take() meanwhile. Throws like take().
+  /// Calls `write` if require_current() does not throw. Meanwhile, take() of another job waits if flocks work between
+  /// the two machines. Throws Error(usage) also if another commit or start does not end within 20 s.
   void while_current(const std::function<void()>& write) const;
 
  private:

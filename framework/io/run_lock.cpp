@@ -29,8 +29,7 @@ namespace {
 /// Contents of the lock file: one line with these fields, in this order.
 struct Owner {
   std::string host, pid;
-  std::string boot;   // boot id; containers on one machine may have different host names, and clones may have the same
-                      // host name
+  std::string boot;   // boot id of the machine, because several machines may have the same host name; "-" if unknown
   std::string token;  // unique for each acquisition, because the operating system reuses process ids
   uint64_t beat = 0;
 
@@ -40,7 +39,8 @@ struct Owner {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  require(::gethostname(name.data(), name.size() - 1) == 0, "[run lock] gethostname: ", std::strerror(errno));
+  require(::gethostname(name.data(), name.size() - 1) == 0,
+          "[run lock] the name of this host cannot be read: gethostname: ", std::strerror(errno));
   return name.data();
 }
 
@@ -64,8 +64,8 @@ Owner read_owner(const std::string& path) {
   return owner;
 }
 
-/// Writes the owner. The length of the text never changes and the file is never empty, because other jobs may read it
-/// at any time.
+/// Writes the owner. All texts of one owner have the same length, and the file is not emptied first, because other jobs
+/// may read it at any time.
 void write_owner(int fd, const std::string& path, const Owner& owner) {
   const std::string text =
       fmt::format("{} {} {} {} {:020}\n", owner.host, owner.pid, owner.boot, owner.token, owner.beat);
@@ -74,7 +74,7 @@ void write_owner(int fd, const std::string& path, const Owner& owner) {
   if (!written) fail(ExitCode::resource, path, ": cannot be written: ", std::strerror(errno));
 }
 
-/// True if the locked file is still the file at `path`. Otherwise its former owner has just removed it.
+/// True if the locked file is still the file at `path`. Otherwise its former owner has removed it in the meantime.
 bool is_current(int fd, const std::string& path) {
   struct stat mine {
   }, named{};
@@ -82,7 +82,7 @@ bool is_current(int fd, const std::string& path) {
          mine.st_dev == named.st_dev;
 }
 
-/// True if the file, including its beat, does not change during `timing.patience`.
+/// True if neither the owner in the file nor its beat changes during `timing.patience`.
 bool abandoned(const std::string& path, const Owner& former, const LockTiming& timing, const base::FileWork& work) {
   const auto end = std::chrono::steady_clock::now() + timing.patience;
   while (std::chrono::steady_clock::now() < end) {
@@ -96,7 +96,7 @@ bool abandoned(const std::string& path, const Owner& former, const LockTiming& t
 
 }  // namespace
 
-/// Holds the lock file and renews it periodically.
+/// Holds the lock file, renews it periodically, and removes it at the end unless another job has taken it over.
 class RunLock::Holder {
  public:
   Holder(std::string path, FileLock lock, Owner owner, std::chrono::milliseconds beat)
@@ -115,8 +115,8 @@ class RunLock::Holder {
 
   const std::string& path() const { return path_; }
 
-  /// Reads the file. Returns false if another job has taken the lock over. If the file is missing or unreadable, no job
-  /// has taken it over.
+  /// Reads the file. Returns false if this or an earlier call has found that another job has taken the lock over. A
+  /// missing or unreadable file does not count as taken over.
   bool look() {
     const Owner now = read_owner(path_);
     const std::lock_guard guard(mutex_);
@@ -175,8 +175,8 @@ RunLock RunLock::acquire(const std::string& run_directory, const std::function<v
     const bool elsewhere = !former.host.empty() && !former.on_machine_of(mine);
     if (elsewhere) {
       const auto seconds = std::chrono::duration<double>(timing.patience).count();
-      note(cat(path, ": held by process ", former.pid, " on host ", former.host, ", which may have ended; watched for ",
-               seconds, " s"));
+      note(cat(path, ": held by process ", former.pid, " on host ", former.host,
+               ", which may have ended; it will be watched for ", seconds, " s"));
       if (!abandoned(path, former, timing, work)) in_use(read_owner(path));
     }
     auto holder = std::make_unique<Holder>(path, std::move(*lock), mine, timing.beat);

@@ -13,7 +13,7 @@ namespace hexad::io {
 /// Timing of the renewal of a lock. Only tests change it; jobs use these defaults.
 struct LockTiming {
   std::chrono::milliseconds beat{5'000};       // time between two renewals
-  std::chrono::milliseconds patience{20'000};  // time without renewal after which another machine's lock is abandoned
+  std::chrono::milliseconds patience{20'000};  // time without renewal after which another machine's lock is taken over
 };
 
 /// Lock of a run directory. Rank 0 holds it from before the first step to the end.
@@ -31,9 +31,10 @@ class RunLock {
  public:
   /// Creates the directory if it does not exist, and locks it. If the job that held the lock is dead, takes the lock
   /// over. This happens immediately if that job ran on the same machine (same host name and boot), otherwise after
-  /// `timing.patience`. The wait is reported to `note`, and its progress to `work`. Throws Error(usage) that names the
-  /// host and process id of the holder if another job holds the lock. Throws Error(resource) if the directory cannot be
-  /// created or written.
+  /// `timing.patience`. The wait and the takeover after it are reported to `note`, and the progress of the wait to
+  /// `work`. Throws Error(usage) that names the host and process id of the holder if another job holds the lock. Throws
+  /// Error(resource) if the directory cannot be created or written, but Error(usage) if its name is too long or leads
+  /// through too many links.
   static RunLock acquire(
       const std::string& run_directory, const std::function<void(const std::string&)>& note = [](const std::string&) {},
       LockTiming timing = {}, const base::FileWork& work = {});
@@ -43,7 +44,7 @@ class RunLock {
   ~RunLock();
 
   const std::string& path() const;
-  /// Throws Error(usage) if the last renewal found that another job had taken the lock over.
+  /// Throws Error(usage) if a renewal or require_held_now() has found that another job had taken the lock over.
   void require_held() const;
   /// Like require_held(), but reads the file now. Call it before writing to files that another job may have written.
   void require_held_now();

@@ -1,7 +1,7 @@
 // The safetensors format: the length (u64) of a JSON header, the header, and the bytes of the tensors (little-endian,
 // row-major). https://github.com/huggingface/safetensors#format
 //
-// Tensors must be in host memory. Callers must copy tensors on a GPU to the host first.
+// Tensors can only be read into host memory. When they are written, tensors on a GPU are copied to the host.
 #pragma once
 
 #include <map>
@@ -45,12 +45,14 @@ class SafetensorsFile {
   /// Returns the strings in `__metadata__`.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
+  /// Reads a whole tensor. `device` must be the host.
   Tensor read(std::string_view name, Device device, Category category = Category::parameter) const;
   /// Reads the rectangle of shape `size` whose first element has indices `begin`. Throws Error(data) if it is not
   /// inside the tensor.
   Tensor read_region(std::string_view name, const Shape& begin, const Shape& size, Device device,
                      Category category = Category::parameter) const;
-  /// Like read_region(), but reads into existing memory. `out` may be strided and must have the same dtype.
+  /// Reads `region` into existing host memory. `out` may be strided. It must have the dtype of the tensor and the shape
+  /// region.size. Throws std::logic_error otherwise, and if the region is not inside the tensor.
   void read_into(const Tensor& out, std::string_view name, const Region& region) const;
   /// Returns the XXH3-128 digest of the tensor's bytes, as 32 hexadecimal digits.
   std::string digest(std::string_view name) const;

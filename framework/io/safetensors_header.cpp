@@ -114,8 +114,8 @@ std::string make_header(std::span<const HeaderEntry> tensors, const std::map<std
   if (!metadata.empty()) header["__metadata__"] = metadata;
   const int64_t origin = tensors.empty() ? 0 : tensors.front().begin;
   for (const HeaderEntry& t : tensors) {
-    require(!header.contains(t.name) && t.name != "__metadata__", "[safetensors] two tensors of the name '", t.name,
-            "'");
+    require(!header.contains(t.name) && t.name != "__metadata__", "[safetensors] the name '", t.name,
+            "' is given twice or reserved; expected distinct names, not __metadata__");
     header[t.name] = {{"dtype", t.dtype.name},
                       {"shape", std::vector<int64_t>(t.shape.begin(), t.shape.end())},
                       {"data_offsets", {t.begin - origin, t.end - origin}}};

@@ -1,4 +1,4 @@
-// Parsing and checking of safetensors headers, without access to the file.
+// Reading, checking and making of safetensors headers.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace hexad::io {
 
-/// Bytes of the length before the header, and the maximum bytes of the header itself according to the format.
+/// Bytes of the length before the header, and the maximum bytes of the header itself that readers accept.
 inline constexpr int64_t length_bytes = 8;
 inline constexpr int64_t max_header_bytes = 100'000'000;
 
@@ -35,7 +35,7 @@ struct HeaderEntry {
 };
 
 struct HeaderEntries {
-  std::vector<HeaderEntry> tensors;  // sorted by offset; without gaps or overlaps, they fill the file
+  std::vector<HeaderEntry> tensors;  // sorted by offset; without gaps or overlaps, they fill the rest of the file
   std::map<std::string, std::string> metadata;
 };
 
@@ -45,7 +45,7 @@ HeaderEntries parse_entries(std::string_view header, int64_t file_bytes, std::sp
                             const std::string& path);
 
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;  // sorted by offset; without gaps or overlaps, they fill the file
+  std::vector<TensorInfo> tensors;  // sorted by offset; without gaps or overlaps, they fill the rest of the file
   std::map<std::string, std::string> metadata;
 };
 

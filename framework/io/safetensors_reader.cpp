@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t window_bytes = 1 << 20;
 
-/// Reads ascending ranges of a file. Short ranges, such as rows of a column-parallel weight, are copied from a larger
-/// range that is read at once. This is faster than a system call for each short range.
+/// Reads ascending ranges of a tensor in a file. Short ranges, such as rows of a column-parallel weight, are copied
+/// from a larger range that is read at once. This is faster than a system call for each short range.
 class RunReader {
  public:
   RunReader(const data::ReadFile& file, int64_t end, const FileWork& work) : file_(file), end_(end), work_(work) {}
@@ -53,7 +53,8 @@ class RunReader {
 std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
   const std::string& path = file.path();
   if (file.size() < length_bytes) {
-    fail(ExitCode::data, path, ": has ", file.size(), " bytes, too few for a safetensors file");
+    fail(ExitCode::data, path, ": has ", file.size(), " bytes, expected a safetensors file, which has at least ",
+         length_bytes);
   }
   uint64_t length = 0;
   file.read_at(0, &length, length_bytes);
@@ -62,12 +63,14 @@ std::string read_header_text(const data::ReadFile& file, const FileWork& work) {
          "; is it a safetensors file?");
   }
   if (static_cast<int64_t>(length) > file.size() - length_bytes) {
-    fail(ExitCode::data, path, ": claims a header of ", length, " bytes but has only ", file.size(), " bytes in all");
+    fail(ExitCode::data, path, ": claims a header of ", length, " bytes but has only ", file.size(),
+         " bytes in all; is it truncated?");
   }
   std::string text(length, '\0');
   file.read_at(length_bytes, text.data(), static_cast<int64_t>(length));
   work.moved(path, length_bytes + static_cast<int64_t>(length));
-  if (text.empty() || text.front() != '{') fail(ExitCode::data, path, ": the header does not begin with '{'");
+  if (text.empty() || text.front() != '{')
+    fail(ExitCode::data, path, ": the header does not begin with '{'; is it a safetensors file?");
   return text;
 }
 
@@ -109,10 +112,11 @@ Tensor SafetensorsFile::read_region(std::string_view name, const Shape& begin, c
 
 void SafetensorsFile::read_into(const Tensor& out, std::string_view name, const Region& region) const {
   const TensorInfo& t = info(name);
-  require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside ", t.shape);
+  require(inside(region, t.shape), "[safetensors] region ", to_string(region), " is not inside '", name, "' ", t.shape);
   require(out.dtype() == t.dtype && out.shape() == region.size, "[safetensors] '", name, "' is ", t.dtype, " ",
-          region.size, ", read into ", out.dtype(), " ", out.shape());
-  require(out.device().on_host(), "[safetensors] '", name, "' can only be read into host memory");
+          region.size, ", read into ", out.dtype(), " ", out.shape(), "; expected the same");
+  require(out.device().on_host(), "[safetensors] '", name, "' is read into memory of device ",
+          device::name_of(out.device().kind()), "; expected host memory");
   if (out.numel() == 0) return;
   const data::ReadFile file(path_);
   RunReader reader(file, t.end, work_);

@@ -16,7 +16,9 @@ std::vector<HeaderEntry> lay_out(std::span<const StreamedTensor> tensors) {
   std::vector<HeaderEntry> entries;
   int64_t at = 0, element = tensors.empty() ? 0 : tensors.front().dtype.bytes;
   for (const StreamedTensor& t : tensors) {
-    require(t.dtype.bytes <= element, "[safetensors] '", t.name, "' follows a tensor with smaller elements");
+    require(t.dtype.bytes <= element, "[safetensors] '", t.name, "' has elements of ", t.dtype.bytes,
+            " bytes after a tensor with elements of ", element,
+            "; expected elements of descending size (sort_for_file())");
     element = t.dtype.bytes;
     entries.push_back({t.name, t.dtype, t.shape, at, at + t.bytes()});
     at += t.bytes();
@@ -64,17 +66,21 @@ void SafetensorsStream::begin_next() {
 
 void SafetensorsStream::append(const void* bytes, int64_t count) {
   if (count == 0) return;
-  require(count <= left_, "[safetensors] ", count, " bytes were appended to a tensor whose remaining bytes are ",
-          left_);
-  digest_->add(bytes, static_cast<size_t>(count));
+  require(left_ > 0, "[safetensors] ", count, " bytes were appended after the last of ", tensors_.size(),
+          " tensors; expected none");
+  require(count <= left_, "[safetensors] ", count, " bytes were appended to '", tensors_[next_ - 1].name,
+          "'; expected at most its remaining ", left_, " bytes");
+  digest_->add(bytes, count);
   file_.append(bytes, count);
   left_ -= count;
   begin_next();
 }
 
 SafetensorsResult SafetensorsStream::finish() {
-  require(left_ == 0 && result_.tensors.size() == tensors_.size(), "[safetensors] ",
-          tensors_.size() - result_.tensors.size(), " tensors are incomplete");
+  if (const size_t complete = result_.tensors.size(); complete != tensors_.size())
+    fail_invariant(cat("[safetensors] ", tensors_.size() - complete, " of ", tensors_.size(),
+                       " tensors are incomplete: '", tensors_[complete].name, "' lacks ", left_,
+                       " bytes; expected all bytes before finish()"));
   file_.finish();
   result_.bytes = file_.bytes();
   result_.digest = file_.digest();

@@ -30,7 +30,7 @@ class SafetensorsStream {
  public:
   /// Creates `path` and writes its header. The tensors must be in the order of sort_for_file(), except that tensors
   /// with elements of the same size may have any order. Throws Error(resource) if the header is larger than readers
-  /// accept, or if the file cannot be written; the owner must then remove the incomplete file.
+  /// accept, or if the file cannot be written; the caller must then remove the incomplete file.
   SafetensorsStream(const std::string& path, std::vector<StreamedTensor> tensors,
                     const std::map<std::string, std::string>& metadata = {}, const FileWork& work = {});
 
@@ -44,7 +44,7 @@ class SafetensorsStream {
 
   std::vector<StreamedTensor> tensors_;
   OutputFile file_;
-  size_t next_ = 0;   // index of the next tensor to write
+  size_t next_ = 0;   // index of the tensor after the current one
   int64_t left_ = 0;  // remaining bytes of the current tensor
   std::optional<data::StreamingDigest> digest_;
   SafetensorsResult result_{};

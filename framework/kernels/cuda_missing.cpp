@@ -6,7 +6,9 @@ namespace hexad::kernels {
 using namespace base;
 
 const KernelTable& cuda_kernels() {
-  fail(ExitCode::usage, "[kernels] this program was built without CUDA (cmake --preset cuda builds with it)");
+  fail(ExitCode::usage,
+       "[kernels] this program was built without CUDA; to build it with CUDA, run `cmake --preset cuda`, then `cmake "
+       "--build --preset cuda`");
 }
 
 }  // namespace hexad::kernels

@@ -69,8 +69,8 @@ constexpr void for_each_entry(const F& f) {
   });
 }
 
-/// Makes the table of a backend. `kernels_of.operator()<F>()` must return its kernels of family F, for example
-/// SwigluKernels.
+/// Makes the table of a backend. `kernels_of.operator()<F>()` must return the backend's kernels of family F, for
+/// example of SwigluKernels.
 template <class F>
 constexpr KernelTable table_of(const F& kernels_of) {
   KernelTable table;
@@ -80,8 +80,8 @@ constexpr KernelTable table_of(const F& kernels_of) {
   return table;
 }
 
-/// Makes a table that wraps each entry of another table. For example, `Wrap<&KernelTable::matmul,
-/// &MatmulKernels::forward>::launch` replaces the entry matmul.forward.
+/// Makes a table whose entries wrap those of another table. For example, the entry matmul.forward is
+/// `Wrap<&KernelTable::matmul, &MatmulKernels::forward>::launch`.
 template <template <auto Family, auto Entry> class Wrap>
 constexpr KernelTable wrapped_table() {
   KernelTable table;

@@ -14,8 +14,9 @@ struct GemmRate {
   int64_t rows = 0, inputs = 0, outputs = 0;
 };
 
-/// Measures forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes. Each shape is repeated for
-/// an equal share of `seconds`. Its rate is the median of its repetitions.
+/// Measures forward products out[rows, outputs] = x[rows, inputs] w^T of a few large shapes. Returns the fastest shape.
+/// Each shape is repeated for an equal share of `seconds`, but at least three times. Its rate is the median of its
+/// repetitions.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds);
 
 /// Function that computes out = x w^T. The result must be complete when the call returns.
@@ -24,10 +25,11 @@ using Multiply = std::function<void(const Tensor& out, const Tensor& x, const Te
 /// results are wrong.
 GemmRate measure_gemm_rate(Device device, Dtype dtype, double seconds, const Multiply& multiply);
 
-/// Measures the rate of square products for MFU (model FLOPs utilization), in a fraction of a second. Works even on a
-/// busy machine. The size of the products begins at `least` and doubles as long as a product is expected to take less
-/// than 0.1 s. Each size is repeated for several time slices of the operating system, because the rate must reflect
-/// other processes that use the cores.
+/// Measures the rate of square products for MFU (model FLOPs utilization), usually in a fraction of a second. Returns
+/// the fastest size. The size begins at `least`, but at 256 or more on processors and at 1024 or more on cards. It
+/// doubles while the next product is expected to take at most 0.1 s and is not larger than 2048 (cards: 8192). Each
+/// size is repeated for several time slices of the operating system, because the rate must reflect other processes
+/// that use the cores.
 GemmRate sample_gemm_rate(Device device, Dtype dtype, int64_t least);
 
 }  // namespace hexad::kernels

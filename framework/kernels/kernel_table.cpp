@@ -46,7 +46,8 @@ const KernelTable& kernels(const Device& device) {
     case device::DeviceKind::meta:
       return meta_kernels(device.context().meta()->stands_for());
   }
-  fail_invariant("[kernels] the kind of the device has no kernel table");
+  fail_invariant(
+      cat("[kernels] device kind ", static_cast<int>(device.kind()), " has no kernel table; expected a DeviceKind"));
 }
 
 }  // namespace hexad::kernels

@@ -25,7 +25,7 @@ struct Issued {
   bool done() const { return passed.done() && asynchronous.done(); }
 };
 
-// Waits for all issued tasks. They refer to data of the caller, so no task may run after an exception leaves execute().
+// Waits for all issued tasks. Tasks refer to data of the caller, so none may run after an exception leaves execute().
 void settle(device::DeviceContext& context, const std::vector<Issued>& issued) noexcept {
   const auto wait_quietly = [](const Event& event) {
     try {
@@ -64,14 +64,14 @@ void finish(device::DeviceContext& context, const std::vector<Issued>& issued) {
 struct Stopwatch {
   explicit Stopwatch(size_t tasks) : on_lane(tasks), arrived(tasks), running(static_cast<std::ptrdiff_t>(tasks)) {}
   std::vector<TaskTime> on_lane;
-  std::vector<double> arrived;              // end of each asynchronous part
+  std::vector<double> arrived;              // end of each asynchronous part; 0 if it was done when the task was issued
   std::latch running;                       // number of asynchronous parts that are not done
   std::vector<std::array<Event, 2>> marks;  // begin and end of each task on a device's lanes
 };
 
 // The asynchronous part of a task that its lane will issue. A lane that fails skips its remaining tasks. The
-// asynchronous part of a skipped task fails when the last copy of the task's work is destroyed. Without this, threads
-// would wait for the part forever.
+// asynchronous part of a skipped task fails when the lane destroys the work that would have issued the task. Otherwise,
+// threads would wait for the part forever.
 class LatePart {
  public:
   LatePart() = default;
@@ -101,8 +101,8 @@ class LatePart {
 Event issue(const Task& task, Stream& lane) {
   std::optional<device::NamedRange> range;
   if (lane.on_device()) range.emplace(task.spec.name);
-  // issued_late is ignored for the queue of a device, which reuses memory in the order of issue: early issue costs no
-  // memory there.
+  // issued_late is ignored for the queue of a device. The device reuses memory in the order of issue, so early issue
+  // costs no memory there.
   if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
@@ -110,7 +110,8 @@ Event issue(const Task& task, Stream& lane) {
   return asynchronous;
 }
 
-// Makes `stream` wait for the task `before`. If this blocks the calling thread, the trace of the rank shows the wait.
+// Makes `stream` wait for the task `before`, whose name is `name`. If the stream is inline and the task is not done,
+// the trace of the rank shows the wait.
 void wait_for(const Issued& before, const std::string& name, Stream& stream, device::SpanLog& spans) {
   std::optional<device::Span> span;
   if (spans.recording() && stream.runs_at_once() && !before.done()) span.emplace(spans, "wait:", name);
@@ -143,16 +144,18 @@ double passed_at(const Event& marked) {
   return marked.launched()->passed_at();
 }
 
-// Reads the times of the marks. All tasks must be done.
+// Copies the times of the marks to `on_lane`. Waits until the device has passed them.
 void read_marks(Stopwatch& watch) {
   for (size_t i = 0; i < watch.marks.size(); ++i)
     watch.on_lane[i] = {passed_at(watch.marks[i][0]), passed_at(watch.marks[i][1])};
 }
 
+// Computes the times of the tasks from the measured times of their parts; see TaskTime.
 std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& watch) {
   std::vector<TaskTime> times = watch.on_lane;
   for (size_t i = 0; i < tasks.size(); ++i) times[i].end = std::max(times[i].end, watch.arrived[i]);
-  // If threads share a core, the completing thread may record the end time long after waiters have resumed.
+  // If threads share a core, the completing thread may record the end time long after waiters have resumed. A task
+  // therefore ends at the latest when a successor begins.
   for (size_t i = 0; i < tasks.size(); ++i)
     for (TaskId id : tasks[i].after) {
       double& end = times[id].end;
@@ -167,12 +170,13 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
   return times;
 }
 
-// True if the issuing thread must wait for an event. If a lane has a thread, that thread waits instead. The queue of a
-// device waits for the device's part of an event, but only the issuing thread can wait for the host's part.
+// True if the issuing thread must wait for the events that tasks of `lane` wait for. If the lane has a thread, that
+// thread waits instead. The queue of a device waits for the device's part of an event, but only the issuing thread can
+// wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields to the other micro-batch before the calling thread waits. A task that has been waited for once is treated as
-// done.
+// Yields to the other micro-batch before the calling thread waits (see execute()). A task that has been waited for once
+// is treated as done.
 class Yields {
  public:
   Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
@@ -190,7 +194,7 @@ class Yields {
   }
 
  private:
-  std::vector<char> away_;
+  std::vector<char> away_;  // for each task: 1 if the calling thread must yield before it waits for the task
   Fibers* fibers_;
 };
 

@@ -8,30 +8,31 @@
 
 namespace hexad::schedule {
 
-/// Run time of a task, in seconds of std::chrono::steady_clock. A task begins when its predecessors and the previous
-/// task of the lane are done. (Collectives may be posted earlier, but their times do not overlap.) A task ends when its
-/// asynchronous part is also done.
+/// Begin and end of a task, in seconds of std::chrono::steady_clock. A task ends when its asynchronous part is also
+/// done. The times of the tasks of a lane do not overlap: a collective that is posted earlier counts from the end of
+/// the lane's previous task.
 struct TaskTime {
   double begin = 0, end = 0;
 };
 
 /// Issues the tasks in insertion order on the lanes of `context`; each task waits for its predecessors. On the host,
 /// returns when all tasks and their asynchronous parts are done. On a device, whose queues run independently, returns
-/// when all tasks have been issued and the compute lane waits for them. If `times` is not null, it receives one entry
-/// for each task, and the call waits for all tasks on a device too.
+/// when all tasks have been issued and the compute lane's queue waits for them; only the host's parts of their events
+/// block the caller. If `times` is not null, it receives one entry for each task, and the call waits for all tasks on a
+/// device too. If a task fails, waits for the tasks that have been issued and rethrows the error.
 ///
-/// If `fibers` is not null, the calling thread yields to the other micro-batch before each wait for a collective or for
-/// another thread. It yields even if the awaited task is already done. Graphs of the same structure therefore yield
-/// equally often on all ranks. With `fibers`, tasks with issued_late must not post collectives, because lanes would
-/// post them in different orders on different ranks.
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for the first time for a
+/// communication task or for a task of a lane that has its own thread. It yields even if the awaited task is already
+/// done. Graphs of the same structure therefore yield equally often on all ranks. With `fibers`, tasks with issued_late
+/// must not post collectives, because lanes would post them in different orders on different ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 
 /// Returns a random order that the dependencies and lanes permit, determined by `seed`. A test that runs the tasks in
-/// such orders detects a missing edge.
+/// such orders can detect a missing edge.
 std::vector<TaskId> shuffled_order(const TaskGraph& graph, uint64_t seed);
-/// Runs the tasks one after the other in a shuffled order. The tasks must not block if ranks run them in different
-/// orders.
+/// Runs the tasks one after the other in the order of shuffled_order(). The tasks must not block if ranks run them in
+/// different orders.
 void execute_shuffled(const TaskGraph& graph, device::DeviceContext& context, uint64_t seed);
 
 }  // namespace hexad::schedule

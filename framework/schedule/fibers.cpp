@@ -15,10 +15,11 @@ using boost::context::fiber;
 // Size of a fiber's stack in bytes. Pages that are never accessed take no memory.
 constexpr size_t stack_bytes = size_t{8} << 20;
 
-// Exception that unwinds the stack of an abandoned piece of work. It is not derived from std::exception, because
-// handlers must not mistake it for an error.
+// Exception that unwinds the stack of an abandoned piece of work. It is not derived from std::exception, so that
+// handlers of errors do not catch it.
 struct GivenUp {};
 
+// Runs `work` and returns the exception that it throws; null if there is none.
 std::exception_ptr error_of(const Fibers::Work& work) {
   try {
     work();
@@ -31,7 +32,7 @@ std::exception_ptr error_of(const Fibers::Work& work) {
 }  // namespace
 
 struct Fibers::Pair {
-  fiber paused{};              // the paused piece of work; empty if the other piece has ended
+  fiber paused{};  // the paused piece of work, or run() once `first` has ended; empty once `second` has ended
   std::exception_ptr error{};  // error of the second piece of work
   bool given_up = false;       // true if the second piece of work is abandoned because the first one has failed
 

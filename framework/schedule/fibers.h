@@ -18,8 +18,9 @@ class Fibers {
 
   /// Runs `first` and `second`, beginning with `first`. `second` has a separate stack. A piece of work that calls
   /// yield() pauses until the other piece yields or ends. Returns when both have ended. If one piece throws, the other
-  /// is abandoned: its yield() throws an exception, which the piece must not catch. run() then rethrows the error.
-  /// Throws std::logic_error if called inside another run().
+  /// is abandoned: it does not begin, or the yield() in which it is paused throws an exception, which the piece must
+  /// not catch. run() then rethrows the first error. Throws std::logic_error if called inside another run() of this
+  /// object.
   void run(const Work& first, const Work& second);
   /// Pauses this piece of work and resumes the other. Does nothing outside of run() or if the other piece has ended.
   /// Must not be called while an exception is being handled, because C++ stores the state of exceptions per thread.

@@ -1,4 +1,5 @@
-// Interface that replaces execute() for the graphs of a layer, for example to record tasks and their times.
+// Interface of objects that run the graphs of a layer in place of execute(), for example to record tasks and their
+// times.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ namespace hexad::schedule {
 class GraphRunner {
  public:
   virtual ~GraphRunner() = default;
-  /// Called on the rank's thread instead of execute(graph, context). `name` is the name of the pass, for example "moe.3
-  /// forward".
+  /// Called on the rank's thread instead of execute(graph, context). `name` is the name of the pass, for example
+  /// "layers.0.moe forward".
   virtual void run(const std::string& name, const TaskGraph& graph, device::DeviceContext& context) = 0;
 };
 

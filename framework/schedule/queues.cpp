@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -47,6 +48,7 @@ class Run {
       for (int before : jobs[i].after) waiting_[next[before]++] = i;
     for (const auto& members : collectives_) unmoved_.push_back(members.size());
     times_.jobs.resize(jobs.size());
+    if (sets.sharing) add_nodes(*sets.sharing);
   }
 
   JobTimes run() {
@@ -74,6 +76,10 @@ class Run {
     size_t at = 0;
     const size_t* head() const { return at < jobs.size() ? &jobs[at] : nullptr; }
   };
+  struct Node {
+    std::vector<size_t> sets;
+    double mean = -1;  // cores that the sets need on average; -1: not known yet
+  };
   struct Event {
     double time;
     size_t job, version;
@@ -82,6 +88,29 @@ class Run {
 
   size_t set_of(size_t queue) const { return queue / static_cast<size_t>(sets_.beside); }
   size_t bit_of(size_t queue) const { return size_t{1} << (queue % static_cast<size_t>(sets_.beside)); }
+
+  void add_nodes(const CoreSharing& sharing) {
+    base::require(sharing.node.size() == active_.size(), "[schedule] CoreSharing::node has ", sharing.node.size(),
+                  " entries; expected one for each of ", active_.size(), " sets");
+    for (size_t set = 0; set < sharing.node.size(); ++set) {
+      if (sharing.node[set] == CoreSharing::no_node) continue;
+      const auto node = static_cast<size_t>(sharing.node[set]);
+      if (nodes_.size() <= node) nodes_.resize(node + 1);
+      nodes_[node].sets.push_back(set);
+    }
+  }
+
+  // Returns the node whose cores the set shares; null if it shares none.
+  Node* node_of(size_t set) {
+    if (!sets_.sharing || sets_.sharing->node[set] == CoreSharing::no_node) return nullptr;
+    return &nodes_[sets_.sharing->node[set]];
+  }
+
+  double mean_needed(const Node& node) const {
+    double sum = 0;
+    for (const size_t set : node.sets) sum += sets_.sharing->needed(active_[set]);
+    return sum / static_cast<double>(node.sets.size());
+  }
 
   void begin_head(size_t queue) {
     const size_t* job = queues_[queue].head();
@@ -99,7 +128,8 @@ class Run {
     }
   }
 
-  // Processes all events at time now_. Ends and begins jobs, then updates the speeds of running jobs.
+  // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
+  // begin then, and updates the speeds in sets in which a queue has become active or idle.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -110,7 +140,14 @@ class Run {
       else if (--unmoved_[c] == 0)
         for (size_t member : collectives_[c]) end(member);
     }
-    for (size_t set : changed_) set_speeds(set);
+    for (size_t set : changed_) {
+      Node* const node = node_of(set);
+      const double mean = node ? mean_needed(*node) : 0;
+      if (node && std::exchange(node->mean, mean) != mean)
+        for (const size_t sharer : node->sets) set_speeds(sharer);
+      else
+        set_speeds(set);
+    }
     changed_.clear();
   }
 
@@ -127,11 +164,13 @@ class Run {
 
   void set_speeds(size_t set) {
     const size_t active = active_[set];
+    const Node* const node = node_of(set);
     for (size_t rest = active; rest != 0; rest &= rest - 1) {
       const auto lane = static_cast<size_t>(std::countr_zero(rest));
       const size_t job = *queues_[set * static_cast<size_t>(sets_.beside) + lane].head();
       State& s = states_[job];
-      const double speed = sets_.speed ? sets_.speed(static_cast<int>(lane), active & ~(size_t{1} << lane)) : 1;
+      double speed = sets_.speed ? sets_.speed(static_cast<int>(lane), active & ~(size_t{1} << lane)) : 1;
+      if (node) speed *= sets_.sharing->speed(static_cast<int>(lane), active, node->mean);
       if (speed == s.speed && s.version > 0) continue;
       s.left -= (now_ - s.since) * s.speed;
       s.since = now_;
@@ -140,7 +179,7 @@ class Run {
     }
   }
 
-  // Advances the time to the end of the next job. Jobs whose ends differ only by rounding end together.
+  // Advances the time until the next job has done its work. Times that differ only by rounding count as equal.
   void pass_time() {
     const auto old = [&](const Event& e) { return e.version != states_[e.job].version; };
     while (!events_.empty() && old(events_.top())) events_.pop();
@@ -167,7 +206,8 @@ class Run {
   std::vector<size_t> queue_of_;  // queue of each job
   // Jobs that wait for job j: waiting_[first_waiting_[j]] to waiting_[first_waiting_[j + 1] - 1].
   std::vector<size_t> first_waiting_, waiting_;
-  std::vector<size_t> active_;                    // bit set of the working queues of each set
+  std::vector<size_t> active_;                    // bit set of the active queues of each set
+  std::vector<Node> nodes_;                       // nodes whose cores are shared
   std::vector<std::vector<size_t>> collectives_;  // jobs of each collective
   std::vector<size_t> unmoved_;                   // number of jobs in each collective that have not done their work
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;

@@ -1,7 +1,9 @@
-// Queues that run jobs in order. This discrete-event simulation predicts all times of schedules.
+// Discrete-event simulation of queues that run jobs in order. It predicts the times of task graphs, pipelines and
+// steps.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,22 +22,36 @@ struct Job {
   int collective = alone;    // jobs with the same number end together, when all of them have done their work
 };
 
+/// Sharing of the cores of nodes among sets of queues (QueueSets).
+struct CoreSharing {
+  static constexpr int no_node = -1;
+
+  std::vector<int> node;                        // node of each set; no_node: the set shares no cores
+  std::function<double(size_t active)> needed;  // cores that a set needs, by the bit set of its active queues
+  /// Returns the factor by which to multiply the speed of queue `lane` in a set whose queues `active` are active, while
+  /// the sets of its node need `mean` cores on average.
+  std::function<double(int lane, size_t active, double mean)> speed;
+};
+
 /// Queues in sets, such as the lanes of each rank. A set consists of `beside` adjacent queues, at most 64: [0, beside),
-/// [beside, 2 beside) and so on. While the queues in the bit set `others` are active, queue `lane` of a set has
-/// speed(lane, others); 1 is full speed. If `speed` is null, all queues always run at full speed.
+/// [beside, 2 beside) and so on. A queue is active while its current job has work left. While the queues in the bit set
+/// `others` of the same set are active, queue `lane` of the set has speed(lane, others); 1 is full speed. If `speed` is
+/// null, this speed is 1. `sharing` multiplies it by another factor.
 struct QueueSets {
   int sets;
   int beside = 1;
   std::function<double(int lane, size_t others)> speed{};
+  std::optional<CoreSharing> sharing{};  // none: sets do not slow each other
 };
 
 struct JobTimes {
-  std::vector<Interval> jobs;  // interval of each job, in seconds; not set for jobs that never end
+  std::vector<Interval> jobs;  // interval of each job, in seconds; `end` is 0 for jobs that never end
   std::vector<int> stuck;      // first job that never ends, for each queue with such a job; empty if all jobs end
 };
 
 /// Simulates the jobs of each queue in the order of `jobs`, one at a time. A job that waits for other jobs of its
 /// collective occupies its queue but does not slow other queues. The simulation of n jobs takes about n log n steps.
+/// If sets share cores, it takes more, because a change in one set may update all sets of its node.
 JobTimes run_jobs(std::span<const Job> jobs, const QueueSets& queues);
 
 }  // namespace hexad::schedule

@@ -44,7 +44,7 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
   const Cost& c = task.cost;
   if (!is_communication(task.kind))
     base::fail(base::ExitCode::usage, "rates: task '", task.name, "' transfers bytes, but its kind is ",
-               name_of(task.kind));
+               name_of(task.kind), "; expected a kind of communication");
   if (const auto* link = rates.find(task.kind, c.group, c.group_size, c.crosses_nodes)) return link->curve;
   if (rates.other_links) return c.crosses_nodes ? rates.other_links->between_nodes : rates.other_links->within_node;
   std::string measured;
@@ -57,7 +57,7 @@ const TimeCurve& wire_curve(const Rates& rates, const TaskSpec& task) {
 }  // namespace
 
 TimeCurve TimeCurve::linear(double latency, double per_second) {
-  constexpr double far = 1e18;  // far beyond all points, where the latency does not affect the slope
+  constexpr double far = 1e18;  // beyond all sizes that occur
   return {{{1, latency + 1 / per_second}, {far, latency + far / per_second}}};
 }
 
@@ -109,7 +109,7 @@ double Rates::alpha(Lane lane, LaneSet beside, bool capped) const {
 }
 
 double Rates::speed_of_share(double share) const {
-  base::require(!speed_of_threads.empty(), "[schedule] rates: speed_of_threads is empty, expected an entry per thread");
+  base::require(!speed_of_threads.empty(), "[schedule] rates: speed_of_threads is empty; expected an entry per thread");
   return speed_of_threads[base::threads_of_share(static_cast<int>(speed_of_threads.size()), share) - 1];
 }
 
@@ -154,19 +154,20 @@ void Rates::check() const {
   for (const Slowdown& s : slowdowns)
     if (!(s.alpha > 0 && s.alpha <= 1))
       base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",
-                 s.beside.to_string(), "; expected above 0 and at most 1");
+                 s.beside.to_string(), "; expected a number above 0 and at most 1");
   for (const double speed : speed_of_threads)
     if (!(speed > 0) || !std::isfinite(speed))
       base::fail(base::ExitCode::usage, "rates: products run at ", speed,
                  " of their speed on fewer threads; expected a number above 0");
+  if (cores) cores->check();
 }
 
 Rates Rates::defaults() {
-  // Default rates, measured on two cores of a shared server (this project's benchmark pages). Products in f32 ran at
-  // 100 to 145 GFLOP/s per core, copies at 10 to 30 GB/s. An all-to-all of two ranks through shared memory ran at 0.2
-  // to 1.5 GB/s for 64 KiB, 1.5 to 5.4 GB/s for 1 MiB, and 0.7 to 2.4 GB/s for 16 MiB. Smaller sizes took 0.05 to 0.35
-  // ms. Gigabit Ethernet carries 119 MB/s of data. The times of tasks of size zero, on the core and on the network, are
-  // estimates.
+  // The rates of computations, copies and links within a node are in the range of measurements on two cores of a shared
+  // server (this project's benchmark pages). Products in f32 ran at 100 to 145 GFLOP/s per core, copies at 10 to 30
+  // GB/s. An all-to-all of two ranks through shared memory ran at 0.2 to 1.5 GB/s for 64 KiB, 1.5 to 5.4 GB/s for 1
+  // MiB, and 0.7 to 2.4 GB/s for 16 MiB. Smaller sizes took 0.05 to 0.35 ms. Gigabit Ethernet carries 119 MB/s of data.
+  // The latencies of products, copies and the network are estimates.
   constexpr double kib = 1024, mib = 1024 * kib;
   Rates r;
   r.compute.fill(TimeCurve::linear(20e-6, 100e9));

@@ -1,5 +1,4 @@
-// Measured speeds of a machine, as plain data from which the times of tasks are predicted. `hexad profile` measures
-// them.
+// Speeds of a machine, as plain data from which the times of tasks are predicted. `hexad profile` measures them.
 #pragma once
 
 #include <initializer_list>
@@ -7,22 +6,25 @@
 #include <string>
 #include <vector>
 
+#include "framework/schedule/shared_cores.h"
 #include "framework/schedule/task_graph.h"
 
 namespace hexad::schedule {
 
 /// Time in seconds as a function of size (bytes or FLOPs). It is linear between measured points. Beyond the last point,
 /// it continues the last segment but never falls. If there is only one point, it continues the line through the origin
-/// and that point. Below the first point, it is the time of the first point, which is the latency. Size 0 takes no
-/// time.
+/// and that point. Below the first point, it is the time of the first point, which counts as the latency. Size 0 takes
+/// no time.
 struct TimeCurve {
   struct Point {
     double size, seconds;
   };
   std::vector<Point> points{};  // points in ascending order of size
 
-  /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs.
+  /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs. Sizes below 1 count
+  /// as 1.
   static TimeCurve linear(double latency, double per_second);
+  /// Returns the seconds for `size`. Throws std::logic_error if the curve has no points and `size` is above 0.
   double seconds(double size) const;
 };
 
@@ -62,8 +64,8 @@ struct Rates {
   };
   std::vector<Link> links{};
 
-  /// Curves for all links that are not listed, for every kind, group and size. Code that sets these curves must report
-  /// this to the user.
+  /// Curves for all links that are not in `links`, whatever their kind, group and size. Code that sets these curves
+  /// must report this to the user.
   struct OtherLinks {
     TimeCurve within_node, between_nodes;
   };
@@ -75,43 +77,52 @@ struct Rates {
     Lane lane;            // y
     LaneSet beside;       // x, one or more lanes
     double alpha;         // greater than 0, at most 1
-    bool capped = false;  // true if computation leaves threads to other lanes (Cost::share below 1)
+    bool capped = false;  // true if the compute lane leaves threads to other lanes (Cost::share below 1)
   };
   std::vector<Slowdown> slowdowns{};
 
   /// Speed of matrix products on n of the rank's threads, relative to all threads, if no other lane is active: entry n
   /// - 1, the last of which is 1.
   std::vector<double> speed_of_threads{1};
-  /// Returns the speed of products on `share` of the threads, relative to all threads.
+  /// Returns the speed of products on the fraction `share` of the threads, relative to all threads.
   double speed_of_share(double share) const;
 
-  /// Returns the measured value for exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of
-  /// the delays 1/alpha - 1 of the single lanes (zero for a lane that was not measured). The result is exact if all
-  /// lanes share one resource equally. In general, it lies between the smallest single alpha (each lane uses a
-  /// different resource) and the product of all single alphas (each lane slows the remainder). With `capped`, the
-  /// compute lane is one of these lanes and leaves threads to the others. Values that were measured without this are
-  /// used where no other ones exist.
+  /// Cores that the ranks of a node share; none: each rank works as fast as during the measurement.
+  std::optional<SharedCores> cores{};
+
+  /// Returns the speed of `lane` while the lanes `beside` are active; see Slowdown. This is the measured value for
+  /// exactly this set of lanes, if there is one. Otherwise, 1/alpha - 1 is the sum of the delays 1/alpha - 1 of the
+  /// single lanes (zero for a lane that was not measured). The result is exact if all lanes share one resource equally.
+  /// In general, it lies between the smallest single alpha (each lane uses a different resource) and the product of all
+  /// single alphas (each lane slows the remainder). `capped` tells that the compute lane, which is `lane` or in
+  /// `beside`, leaves threads to the other lanes. A value measured without this is used if there is none with it.
   double alpha(Lane lane, LaneSet beside, bool capped = false) const;
 
   /// Returns the link that is listed for these arguments; null if there is none.
   const Link* find(TaskKind kind, const std::string& group, int group_size, bool crosses_nodes) const;
-  /// Returns the seconds of a task that runs alone on the machine. They are the sum for its matrix products (which
-  /// share its FLOPs equally, at the speed of its share of the threads), its copied bytes and its transferred bytes.
-  /// Throws base::Error(usage) if a measurement is missing; the message names it and the available measurements.
+  /// Returns the seconds of a task while no other lane is active. They are the sum of the times of its matrix products
+  /// (which share its FLOPs equally, at the speed of its share of the threads), of its copied bytes and of its
+  /// transferred bytes. Throws base::Error(usage) if a measurement is missing, or if a task that is not communication
+  /// transfers bytes.
   double seconds(const TaskSpec& task) const;
 
-  /// Throws base::Error(usage) if the sizes of a curve are not ascending, a time is invalid, an alpha is not in (0, 1],
-  /// or a speed of threads is not above 0.
+  /// Throws base::Error(usage) if a value is out of range:
+  /// - the sizes of a curve are not finite, above 0 and ascending;
+  /// - a time is negative or not finite;
+  /// - the curve of a link has no point;
+  /// - an alpha is not in (0, 1];
+  /// - a speed of threads is not finite and above 0;
+  /// - a member of `cores` is out of range.
   void check() const;
 
   /// Returns rates of a simple machine, for use without measurements. Each rank has one core of a server processor.
-  /// Ranks on one node communicate over shared memory, and nodes over gigabit Ethernet. They are suitable for comparing
-  /// schedules, not for predicting seconds.
+  /// Ranks on one node communicate over shared memory, and nodes over gigabit Ethernet. The rates are suitable for
+  /// comparing schedules, not for predicting seconds.
   static Rates defaults();
 };
 
-/// Returns the links that tasks of `graph` use but `rates` does not list. Each link is one text like "all_to_all of ep,
-/// 8 ranks, between nodes".
+/// Returns the links over which tasks of `graph` transfer bytes but which are not in Rates::links. Each link is one
+/// text like "all_to_all of ep, 8 ranks, between nodes".
 std::vector<std::string> unmeasured_links(const TaskGraph& graph, const Rates& rates);
 
 }  // namespace hexad::schedule

@@ -2,18 +2,22 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/thread_share.h"
 #include "framework/schedule/queues.h"
 
 namespace hexad::schedule {
 namespace {
 
-// Number of the collective of each task, by rank and task; Job::alone for other tasks.
+// Number of each task's collective, by rank and task; Job::alone for tasks that belong to no collective.
 using Parts = std::vector<std::vector<int>>;
 
-// Queues of a rank: one for each lane, and one for computations that leave threads to communication. The jobs of this
-// queue and of the compute lane's queue wait for each other, so that they run in their order.
+// Queues of a rank: one for each lane, and one for capped computations, which leave threads to the other lanes
+// (Cost::share below 1). The jobs of this queue and of the compute lane's queue wait for each other, so that they run
+// in insertion order.
 constexpr int capped_queue = device::lane_count;
 constexpr int queue_count = device::lane_count + 1;
 
@@ -28,7 +32,7 @@ LaneSet lane_set(size_t bits) {
   return set;
 }
 
-// Speed of each queue, by the set of other active queues as bits.
+// Speed of each queue, by the bit set of the other active queues.
 using Speeds = std::array<std::array<double, 1 << queue_count>, queue_count>;
 
 Speeds speeds_of(const Rates& rates) {
@@ -42,12 +46,42 @@ Speeds speeds_of(const Rates& rates) {
   return speeds;
 }
 
-// Adds the tasks of a rank as jobs. The first of these jobs has index `first`.
+// Returns the number of threads of capped computations. If their shares differ, the largest share counts.
+int capped_threads(std::span<const TaskGraph* const> graphs, int threads) {
+  double share = 0;
+  for (const TaskGraph* graph : graphs)
+    for (const Task& task : graph->tasks())
+      if (queue_of(task.spec) == capped_queue) share = std::max(share, task.spec.cost.share);
+  return base::threads_of_share(threads, share);
+}
+
+// Returns the cores that a rank needs: one for each thread of a computation, plus those of a copy (with Drive::caller,
+// one for each thread of the rank's kernels, otherwise one). A rank that neither computes nor copies needs
+// `cores.waiting`.
+CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& cores, Drive drive) {
+  const auto has = [](size_t active, int queue) { return (active >> queue & 1) != 0; };
+  constexpr int compute = static_cast<int>(Lane::compute), copy = static_cast<int>(Lane::copy);
+  const auto copies = [](const Task& task) { return queue_of(task.spec) == copy; };
+  const bool beside = drive != Drive::caller && std::ranges::any_of(graphs, [&](const TaskGraph* graph) {
+                        return std::ranges::any_of(graph->tasks(), copies);
+                      });
+  return {.cores =
+              [=, capped = capped_threads(graphs, cores.threads),
+               copying = drive == Drive::caller ? cores.threads : 1](size_t active) {
+                const int needed = (has(active, compute) ? cores.threads : 0) +
+                                   (has(active, capped_queue) ? capped : 0) + (has(active, copy) ? copying : 0);
+                return needed > 0 ? static_cast<double>(needed) : cores.waiting;
+              },
+          .most = static_cast<double>(cores.threads + (beside ? 1 : 0)),
+          .local = [](int queue) { return queue == compute || queue == copy || queue == capped_queue; }};
+}
+
+// Appends a job for each task of a rank.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
   const int first = static_cast<int>(jobs.size());
   int computed = Job::alone;      // last job of the compute lane
-  std::vector<int> issued_after;  // Drive::caller: predecessors awaited since the thread's last task
+  std::vector<int> issued_after;  // Drive::caller: jobs that must be done before the thread issues its next task
   for (size_t i = 0; i < graph.tasks().size(); ++i) {
     const Task& task = graph.tasks()[i];
     const int number = first + static_cast<int>(i), queue = rank * queue_count + queue_of(task.spec);
@@ -68,15 +102,20 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
   }
 }
 
+// Simulates all ranks. `parts` and `nodes` have the collectives and the node of each rank.
 std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates& rates, const Parts& parts,
-                          Drive drive) {
+                          std::vector<int> nodes, Drive drive) {
   rates.check();
+  for (size_t r = 0; r < graphs.size(); ++r)
+    if (graphs[r]->tasks().empty()) nodes[r] = CoreSharing::no_node;
   std::vector<Job> jobs;
   for (size_t r = 0; r < graphs.size(); ++r) add_jobs(jobs, *graphs[r], rates, static_cast<int>(r), parts[r], drive);
-  const JobTimes times = run_jobs(
-      jobs, {.sets = static_cast<int>(graphs.size()),
-             .beside = queue_count,
-             .speed = [speeds = speeds_of(rates)](int queue, size_t others) { return speeds[queue][others]; }});
+  const JobTimes times =
+      run_jobs(jobs, {.sets = static_cast<int>(graphs.size()),
+                      .beside = queue_count,
+                      .speed = [speeds = speeds_of(rates)](int queue, size_t others) { return speeds[queue][others]; },
+                      .sharing = sharing_of(rates.cores, std::move(nodes),
+                                            needs_of(graphs, rates.cores.value_or(SharedCores{}), drive))});
   std::string stuck;
   for (int job : times.stuck) {
     size_t rank = 0, task = static_cast<size_t>(job);
@@ -95,7 +134,7 @@ std::vector<Timeline> run(std::span<const TaskGraph* const> graphs, const Rates&
   return timelines;
 }
 
-// A rank of a group, and the rank's collectives in this group, in order.
+// A rank of a group, and the rank's communication tasks in this group, in insertion order.
 struct Member {
   size_t rank;
   std::vector<size_t> tasks;
@@ -107,7 +146,7 @@ Members members_of(std::span<const TaskGraph* const> graphs, const RankGroups& g
   Members all;
   for (const auto& [group, numbers] : groups) {
     base::require(numbers.size() == graphs.size(), "[schedule] group '", group, "' names ", numbers.size(),
-                  " ranks of ", graphs.size());
+                  " ranks of ", graphs.size(), "; expected a number for each rank");
     for (size_t r = 0; r < numbers.size(); ++r) all[{group, numbers[r]}].push_back({r, {}});
   }
   for (size_t r = 0; r < graphs.size(); ++r)
@@ -150,16 +189,25 @@ Parts match(std::span<const TaskGraph* const> graphs, const RankGroups& groups) 
   return parts;
 }
 
+// Returns the node of each rank. If `groups` does not contain the nodes, each rank has its own node.
+std::vector<int> nodes_of(size_t ranks, const RankGroups& groups) {
+  if (const auto given = groups.find(node_group); given != groups.end()) return given->second;
+  std::vector<int> nodes(ranks);
+  std::iota(nodes.begin(), nodes.end(), 0);
+  return nodes;
+}
+
 }  // namespace
 
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive) {
   const TaskGraph* const graphs[] = {&graph};
-  return std::move(run(graphs, rates, {std::vector<int>(graph.tasks().size(), Job::alone)}, drive).front());
+  return std::move(run(graphs, rates, {std::vector<int>(graph.tasks().size(), Job::alone)}, {0}, drive).front());
 }
 
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive) {
-  return run(graphs, rates, match(graphs, groups), drive);
+  const Parts parts = match(graphs, groups);
+  return run(graphs, rates, parts, nodes_of(graphs.size(), groups), drive);
 }
 
 }  // namespace hexad::schedule

@@ -11,9 +11,9 @@
 
 namespace hexad::schedule {
 
-/// Threads that run the tasks of the lanes.
+/// Threads or queues that run the tasks of the lanes.
 enum class Drive : uint8_t {
-  threads,  // each lane has its own thread
+  threads,  // each lane has its own thread or queue
   caller,   // one thread issues the tasks in order, waits for their predecessors, computes and copies; only
             // communication runs concurrently
 };
@@ -24,22 +24,33 @@ inline Drive drive_of(const device::DeviceContext& context) {
 }
 
 /// Simulates one rank, assuming that all ranks do the same. Every lane runs its tasks in insertion order, one at a
-/// time. A task begins once its predecessors are done. Its work takes Rates::seconds() at full speed. Its speed at any
-/// time is Rates::alpha() for the lanes that are active at that time. Throws base::Error(usage) if a rate is missing or
-/// invalid.
+/// time. A task begins once its predecessors and the lane's previous task are done and, with Drive::caller, the thread
+/// issues it. Its work takes Rates::seconds() at full speed. Its speed at any time is Rates::alpha() for the lanes that
+/// are active at that time. If ranks share cores, the speed of computations and copies is also multiplied by
+/// SharedCores::speed(). Throws base::Error(usage) if a rate is missing or invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.
 /// For example, with "ep" -> {0, 0, 1, 1}, ranks 0 and 1 are one group, and ranks 2 and 3 are another group.
 using RankGroups = std::map<std::string, std::vector<int>>;
+/// Name, in RankGroups, of the groups of the ranks of a node. They have no collectives. Their ranks share cores
+/// (Rates::cores). If RankGroups lacks this name, the ranks of a node are assumed to do the same at the same time.
+inline constexpr const char* node_group = "node";
 
-/// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but not in communication
-/// tasks. The k-th communication tasks of the members of a group are one collective. A member starts its task when it
-/// is ready, and transfers its bytes even if other members are not ready. No member is done before all members have
-/// transferred their bytes. The simulated time is a lower bound, because in reality bytes wait for a receiver that is
-/// not ready. A member that waits for others occupies its lane but does not slow other lanes. Throws std::logic_error
-/// if members issue collectives of different kinds or in a different order, if a group is not in `groups`, or if ranks
-/// deadlock.
+/// Simulates several ranks. Their graphs may differ in costs (skewed routing) and in tasks, but the members of a group
+/// must have the same communication tasks. The k-th communication tasks of the members of a group are one collective. A
+/// member starts its task when it is ready, and transfers its bytes even if other members are not ready. No member is
+/// done before all members have transferred their bytes. The simulated time is a lower bound, because in reality bytes
+/// wait for a receiver that is not ready. A member that waits for others occupies its lane but does not slow other
+/// lanes.
+///
+/// If ranks share cores, computations and copies run faster while the ranks of the node need fewer cores than during
+/// the measurement, and slower while they need more. Communication keeps its speed. Ranks without tasks are assumed to
+/// need as many cores as the others of their node do on average.
+///
+/// Throws base::Error(usage) if a rate is missing or invalid. Throws std::logic_error if the members of a group have
+/// collectives of different numbers or kinds, if `groups` does not fit the graphs, or if ranks wait for each other
+/// forever.
 std::vector<Timeline> simulate(std::span<const TaskGraph* const> graphs, const Rates& rates, const RankGroups& groups,
                                Drive drive = Drive::threads);
 

@@ -1,6 +1,5 @@
-// Task graph: a schedule as data. It consists of tasks with a lane, a cost and dependencies. Pure functions build
-// graphs. The executor runs them, the simulator predicts their times, reports and traces show them, and the shuffled
-// executor tests them.
+// Task graph: a schedule as data. It consists of tasks with a lane, a cost, dependencies and work. The executor runs
+// graphs, the simulator predicts their times, reports and traces show them, and execute_shuffled() tests them.
 #pragma once
 
 #include <array>
@@ -24,7 +23,8 @@ using device::Stream;
 
 using TaskId = int32_t;
 
-/// Kind of a task. The kind and group of a communication task determine which measured link predicts its time.
+/// Kind of a task. The kind and the group of a communication task determine the link that predicts its time
+/// (Rates::find).
 enum class TaskKind : uint8_t { all_to_all, all_gather, reduce_scatter, all_reduce, send, compute, copy };
 inline constexpr int kind_count = 7;
 std::string_view name_of(TaskKind kind);
@@ -44,8 +44,8 @@ struct Cost {
   bool dense = false;          // true: each product is a kernel call; false: one call computes all products of a pass
   double share = 1;            // share of the rank's threads that compute (kernels::ComputeShare)
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks
-  int64_t received_bytes = 0;  // bytes received if not wire_bytes; the larger of the two determines the time (full
-                               // duplex)
+  int64_t received_bytes = 0;  // bytes received from other ranks; may be 0 if they are not more than wire_bytes. The
+                               // larger of the two numbers determines the time (full duplex)
   int64_t copy_bytes = 0;      // bytes copied within the device, or between the device and the host
   std::string group{};         // kind of process group that communicates, for example "ep", "etp", "tp" or "experts";
                                // empty: none
@@ -61,6 +61,7 @@ struct TaskSpec {
   TaskKind kind = TaskKind::compute;
   /// True if the lane issues the task when the lane reaches it; false if the issuing thread issues the task in advance.
   /// A task allocates its tensors when it is issued. If issued late, it can reuse memory that earlier tasks have freed.
+  /// Has an effect only if the lane has its own thread.
   bool issued_late = false;
 };
 
@@ -75,16 +76,16 @@ struct Task {
   TaskWork work;
 };
 
-/// Tasks and their dependencies. Tasks are issued in insertion order, which must be the same on all ranks. Two tasks on
-/// the same lane run in insertion order.
+/// Tasks and their dependencies. execute() issues tasks in insertion order. Communication tasks must therefore have the
+/// same order on all ranks. Two tasks on the same lane run in insertion order.
 class TaskGraph {
  public:
-  /// Adds a task. Throws std::logic_error if `after` contains a task that is not in the graph yet. Insertion order is
-  /// therefore a legal order of execution.
+  /// Adds a task. Throws std::logic_error if `work` is empty, or if `after` contains a task that is not in the graph
+  /// yet. Insertion order is therefore a legal order of execution.
   TaskId add(TaskSpec spec, std::vector<TaskId> after, TaskWork work);
   std::span<const Task> tasks() const { return tasks_; }
   /// Returns a text like "inter: a2a[0] a2a[1] back[0](mlp[0]) | compute: mlp[0](a2a[0])". Lanes are in the order of
-  /// the enum, and predecessors are in brackets.
+  /// the enum, and predecessors are in parentheses.
   std::string to_string() const;
 
  private:

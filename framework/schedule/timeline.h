@@ -20,35 +20,36 @@ struct Timeline {
   };
   std::vector<Span> spans;  // indexed by TaskId
 
-  /// Returns the end of the last task, in seconds.
+  /// Returns the latest end of a task, in seconds; 0 if there are no tasks.
   double total() const;
   /// Returns the seconds during which at least one task runs on the lane.
   double busy(Lane lane) const;
 
-  /// Return the exposed seconds: the time during which a task of the given kind runs, or waits for its peers, while the
-  /// compute lane is idle. Overlapping tasks are counted once.
+  /// Return the exposed seconds: the time during which a task of the given kind or lane runs, or waits for its peers,
+  /// while the compute lane is idle. Overlapping tasks are counted once.
   double exposed() const;               // all communication
   double exposed(TaskKind kind) const;  // one kind, which may be `copy`
   double exposed(Lane lane) const;
-  /// Returns the intervals in which one task is exposed, in order.
+  /// Returns the intervals in which `task` is exposed, in order of time.
   std::vector<Interval> exposed_parts(TaskId task) const;
 
   /// Time of one collective over all its chunks. The chunks are communication tasks whose names differ only in the
   /// number at the end.
   struct CollectiveTime {
-    std::string name;    // name without the number: "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
-    double seconds = 0;  // seconds during which at least one of the chunks runs
-    double exposed = 0;
-    int64_t wire_bytes = 0;
+    std::string name;        // name without the number: "dispatch.a2a" for dispatch.a2a[0], dispatch.a2a[1], ...
+    double seconds = 0;      // seconds during which at least one of the chunks runs
+    double exposed = 0;      // exposed seconds
+    int64_t wire_bytes = 0;  // sum over the chunks
   };
   std::vector<CollectiveTime> collectives() const;  // returns the collectives in the order of their first tasks
 };
 
-/// Returns the timeline that execute() measured. Its time 0 is `origin` on the clock of `times`; the default is the
-/// begin of the first task. If ranks on one machine use the same origin, their timelines have a common clock.
+/// Returns the timeline of the times that execute() measured. Its time 0 is `origin` on the clock of `times`; the
+/// default is the earliest begin of a task. If ranks on one machine use the same origin, their timelines have a common
+/// clock. Throws std::logic_error if `times` does not have one entry for each task.
 Timeline measured(const TaskGraph& graph, std::span<const TaskTime> times, std::optional<double> origin = {});
 
-/// Returns the predicted seconds of the whole graph divided by the measured seconds. Above 1, the prediction was too
+/// Returns Timeline::total() of the prediction divided by that of the measurement. Above 1, the prediction was too
 /// high. Returns 1 if both are zero.
 double prediction_ratio(const Timeline& predicted, const Timeline& measured);
 

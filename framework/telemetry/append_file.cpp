@@ -60,7 +60,7 @@ int write_all(int fd, std::string_view bytes, size_t* written, int patience_ms) 
   while (done < bytes.size() && error == 0) {
     const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
     if (n > 0) {
-      done += static_cast<size_t>(n);
+      done += n;
     } else if (n == 0) {
       error = EIO;
     } else if (errno == EAGAIN) {  // happens because some launchers provide non-blocking pipes
@@ -96,7 +96,7 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::append(std::string_view record) {
-  base::require(fd_ >= 0, "[append file] append() was called before open()");
+  base::require(fd_ >= 0, "[append file] append() was called on a file that is not open");
   struct stat before {};
   const bool regular = ::fstat(fd_, &before) == 0 && S_ISREG(before.st_mode);
   size_t written = 0;

@@ -12,19 +12,20 @@ namespace hexad::telemetry {
 /// limit if `patience_ms` is -1.
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
-/// A file to which complete records are appended. If writing a record fails midway (full disk), the written part is
-/// removed. The next record therefore follows a complete record.
+/// A file to which complete records are appended. If writing a record to a regular file fails midway (full disk), the
+/// written part is removed. The next record therefore follows a complete record.
 class AppendFile {
  public:
   AppendFile() = default;
-  /// Opens the file for appending. Creates its folders and the file if they do not exist. Throws base::Error(resource)
-  /// that names the path and the reason.
+  /// Opens the file for appending. Creates its folders and the file if they do not exist. If this fails, throws
+  /// base::Error(resource) with the path and the reason.
   explicit AppendFile(const std::filesystem::path& path);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&& other) noexcept;
   ~AppendFile();
 
-  /// Appends `record`. Throws base::Error(resource) if not all of it can be written.
+  /// Appends `record`. Throws base::Error(resource) if not all of it can be written. The message says if an incomplete
+  /// record remains.
   void append(std::string_view record);
   const std::filesystem::path& path() const { return path_; }
 

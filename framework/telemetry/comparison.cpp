@@ -22,12 +22,12 @@ namespace hexad::telemetry {
 using namespace base;
 namespace {
 
-constexpr size_t most_settings = 6;  // maximum number of settings that have their own column
+constexpr size_t most_settings = 6;  // maximum number of settings that are shown as columns; of more, none is shown
 
 std::string known(double value, std::string (*text)(double)) { return std::isfinite(value) ? text(value) : "–"; }
 
-/// Returns a short form such as "2 ranks: dp 2, ep 2" of a layout (the text of mesh::Layout::to_string()). Sizes of one
-/// are omitted.
+/// Returns a short form such as "2 ranks: dp 2, ep 2" of SweepRun::layout, which contains mesh::Layout::to_string().
+/// Sizes of one and the words "horizontal" and "vertical" are omitted.
 std::string short_layout(const std::string& layout) {
   static const std::regex mesh("(\\S+) (\\d+)(?= x | \\| | \\()");
   const size_t colon = layout.find(": "), end = layout.find(')');
@@ -113,7 +113,7 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Returns a notice that lists the runs that are not finished and the reasons; empty if all runs are finished.
+/// Returns a notice with the reasons why runs are not finished, for at most eight runs; empty if all runs are finished.
 std::string trouble_notice(const Sweep& sweep) {
   constexpr size_t most = 8;
   std::string lines;
@@ -121,7 +121,7 @@ std::string trouble_notice(const Sweep& sweep) {
   for (const SweepRun& run : sweep.runs)
     if (!run.trouble.empty() && ++troubled <= most)
       lines += fmt::format("{}<b>{}</b>: {}", lines.empty() ? "" : "<br>", escaped(run.name), escaped(run.trouble));
-  if (troubled > most) lines += fmt::format("<br>The table below marks {} more.", troubled - most);
+  if (troubled > most) lines += fmt::format("<br>The tables below mark {} more.", troubled - most);
   return lines.empty() ? "" : "<p class=\"notice\">" + lines + "</p>\n";
 }
 
@@ -134,8 +134,8 @@ std::string notes(const Sweep& sweep) {
         " The columns after Exposed divide it by class of communication; the chart of step times explains the classes.";
   if (std::ranges::any_of(sweep.runs, [](const SweepRun& r) { return r.summary.mfu > 1; }))
     text +=
-        " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate measured at its start) is "
-        "below the rate that its machine reaches.";
+        " An MFU above 100% means that the peak of that run (train.peak_flops, or the rate that it measured) is below "
+        "the rate that its machine reaches.";
   for (size_t i = 0; i < sweep.runs.size(); ++i)
     if (efficiency(sweep, i) > 1.05)
       return text + fmt::format(
@@ -145,7 +145,7 @@ std::string notes(const Sweep& sweep) {
   return text;
 }
 
-/// Returns the subtitle. It lists the names of the runs, because the title does not contain them.
+/// Returns the subtitle: the names of at most four runs, and the number of the other runs.
 std::string subtitle(const Sweep& sweep) {
   constexpr size_t most = 4;
   std::vector<std::string> names;

@@ -1,5 +1,5 @@
-# cmake -DOUTPUT=report_assets.cpp -DASSETS=<folder> -DCHART_JS=<file or empty> -P embed_text.cmake
-# Writes the text files as raw string literals.
+# Usage: cmake -DOUTPUT=report_assets.cpp -DASSETS=<folder> -DCHART_JS=<file or empty> -P embed_text.cmake
+# Writes the text files of ASSETS and the file CHART_JS to OUTPUT, as raw string literals.
 function(literal out)
   set(text "")
   foreach(file ${ARGN})

@@ -30,7 +30,7 @@ bool is_eval_of(int64_t step, const MetricsRecord& record) {
 
 struct Past {
   uintmax_t bytes = 0;            // bytes from the start of the file to the end of this part
-  std::optional<uintmax_t> eval;  // offset of the first evaluation after the last step of this part
+  std::optional<uintmax_t> eval;  // offset of the first evaluation of first_step; nullopt if there is none
 };
 
 /// Returns the part of the file to keep if training continues after `first_step`. Lines that cannot be read are kept,
@@ -68,7 +68,7 @@ void JsonlSink::on_start(const RunInfo& run) {
   eval_ = past.eval;
 }
 
-/// Removes the evaluation of first_step. Records of saves that follow it are kept.
+/// Removes the evaluations of first_step. Other lines, such as records of saves, are kept.
 void JsonlSink::remove_eval() {
   std::ifstream file(path_);
   file.seekg(static_cast<std::streamoff>(*eval_));

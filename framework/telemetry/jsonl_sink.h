@@ -13,7 +13,7 @@ namespace hexad::telemetry {
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
 /// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A run that had already
-/// finished its last step evaluates that step again; the new evaluation of `first_step` replaces the existing one.
+/// finished its last step evaluates that step again. The new evaluation of `first_step` replaces the existing ones.
 class JsonlSink : public MetricsSink {
  public:
   explicit JsonlSink(std::filesystem::path path) : path_(std::move(path)) {}
@@ -28,7 +28,7 @@ class JsonlSink : public MetricsSink {
   std::filesystem::path path_;
   AppendFile file_;
   int64_t first_step_ = 0;
-  std::optional<uintmax_t> eval_;  // offset of the evaluation of first_step; nullopt if there is none
+  std::optional<uintmax_t> eval_;  // offset of the first existing evaluation of first_step; nullopt if there is none
 };
 
 }  // namespace hexad::telemetry

@@ -1,4 +1,4 @@
-// Loggers, with one log file for each rank. They are passed as values; spdlog's global registry is not used.
+// Loggers, with one log file for each rank. They are passed as arguments; spdlog's global registry is not used.
 #pragma once
 
 #include <spdlog/logger.h>
@@ -11,9 +11,9 @@ namespace hexad::telemetry {
 
 /// Makes a thread-safe logger named "rank N". It appends to `path`, whose folders are created, and on rank 0 also
 /// writes to standard error. Each line of the file begins with the time in UTC, which all other records of a run also
-/// use, followed by the local time. Lines are written without buffering. If the file can no longer be written (full
-/// disk), one line on standard error reports this. Logging continues and does not throw. Throws base::Error(resource)
-/// if `path` cannot be opened.
+/// use, followed by the local time if it differs. Lines are written without buffering. If the file can no longer be
+/// written (full disk), one line on standard error reports this, and logging continues without exceptions. This
+/// function throws base::Error(resource) if `path` cannot be opened.
 std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, int rank,
                                             spdlog::level::level_enum level);
 
@@ -21,8 +21,8 @@ std::shared_ptr<spdlog::logger> make_logger(const std::filesystem::path& path, i
 /// fill a terminal.
 std::shared_ptr<spdlog::logger> file_only(const spdlog::logger& logger);
 
-/// Parses "trace", "debug", "info", "warning", "error", "critical" or "off". Throws base::Error(usage) that lists these
-/// names if `name` is none of them.
+/// Parses "trace", "debug", "info", "warning" (or "warn"), "error" (or "err"), "critical" or "off". Throws
+/// base::Error(usage) with a list of the names, without the short forms, if `name` is none of these.
 spdlog::level::level_enum log_level_from_name(std::string_view name);
 
 }  // namespace hexad::telemetry

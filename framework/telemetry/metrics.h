@@ -1,5 +1,5 @@
 // Metrics of a training run, and the interface through which they are reported. The caller combines the values of all
-// ranks, so every value refers to the whole job. Only rank 0 passes metrics to the sinks.
+// ranks, so a value refers to the whole job unless its comment names a rank. Only rank 0 passes metrics to the sinks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hexad::telemetry {
 struct CommMetrics {
   int64_t bytes = 0;           // bytes sent, summed over ranks
   double seconds = 0;          // seconds during which at least one operation was in flight
-  double exposed_seconds = 0;  // part of `seconds` during which computation waited
+  double exposed_seconds = 0;  // part of `seconds` during which a thread of the rank was blocked on an operation
 };
 using CommByClass = std::map<std::string, CommMetrics>;
 
@@ -42,7 +42,7 @@ struct AdviceMetrics {
 /// Choice of the MoE layers' schedule, in the step that made it.
 struct ChoiceMetrics {
   std::string schedule;
-  double measured_seconds = 0;  // median of its trials; 0: the prediction alone decided
+  double measured_seconds = 0;  // seconds of one layer's passes, median of the trials; 0: there was no trial
   std::vector<AdviceMetrics> advice = {};
 };
 
@@ -54,34 +54,36 @@ struct StepMetrics {
   /// Mean loss of the prediction blocks; nullopt: there are no such blocks, or the global batch had no targets.
   std::optional<double> prediction_loss = {};
   double lr = 0;
-  double grad_norm = 0;  // global norm before clipping
-  double step_seconds = 0;
+  double grad_norm = 0;     // global norm before clipping
+  double step_seconds = 0;  // on rank 0
   double tokens_per_second = 0;
   double model_flops_per_second = 0;  // summed over ranks; each product of the model is counted once, without
                                       // recomputation
   double mfu = 0;                     // fraction of the peak known at this step; read_metrics() corrects it
-  double peak_flops_per_second = 0;   // summed over ranks; highest rate since the program was started
-  std::map<std::string, int64_t> memory_peak_bytes;  // bytes by allocation category, on the rank with the highest peak
+  double peak_flops_per_second = 0;   // train.peak_flops, or the highest rate measured so far; summed over ranks
+  /// Bytes by allocation category, each on the rank with the highest peak. "total" is the peak of the sum without
+  /// "offload". "held" is the memory that the allocator holds, used or unused, and is absent if it is not measured.
+  std::map<std::string, int64_t> memory_peak_bytes;
   double aux_loss = 0;
   double z_loss = 0;
   double router_max_load = 0;   // maximum load of an expert divided by the mean load, in the worst layer
   double dropped_fraction = 0;  // fraction of token-expert pairs that were dropped, 0 .. 1
-  double shadowed_experts = 0;  // number of hot experts, mean over layers, micro-batches and ranks
+  double shadowed_experts = 0;  // number of hot experts, mean over MoE layers, micro-batches and ranks
   CommByClass comm;             // traffic during this step only
-  /// Number of times since the previous step that the host of rank 0 waited to read device memory, by the name of the
-  /// read. Empty on the CPU.
+  /// Number of copies of device memory to the host that rank 0 requested since the metrics of the previous step, by the
+  /// name of the read. Empty on the CPU.
   std::map<std::string, int64_t> host_reads;
   int64_t skipped_steps = 0;  // cumulative number of steps without an update, because values were not finite or there
                               // were no targets
-  /// [layer][expert]: fraction of the layer's token-expert pairs. Each row sums to 1; the row of a dense layer is
-  /// empty. The whole table is empty in steps that train.router_every skips.
+  /// [block][expert]: fraction of the layer's token-expert pairs, prediction blocks last. Each row sums to 1; the row
+  /// of a block without experts is empty. The whole table is empty in steps that train.router_every skips.
   std::vector<std::vector<double>> expert_load;
   std::optional<ScheduleMetrics> schedule;   // set only if the schedule of the step was recorded
   std::optional<ChoiceMetrics> choice = {};  // set only in steps that chose or changed the schedule
   std::optional<RankTimes> ranks;            // set only for jobs with several ranks
-  int64_t started_after = 0;                 // last step before the program, or the stage of training, was started
-  int64_t stage = 0;                         // number of the stage of training, from 1; 0: the recipe has no stages
-  std::string time = {};                     // time from utc_time(); empty in lines of older programs
+  int64_t started_after = 0;  // last step before the newest start of the program or of a stage of training
+  int64_t stage = 0;          // number of the stage of training, from 1; 0: the recipe has no stages
+  std::string time = {};      // time from utc_time(); empty in lines of older programs
 };
 
 /// Evaluation on held-out data after step `step`.
@@ -123,7 +125,7 @@ struct RunInfo {
 };
 
 /// Receives the metrics of a run: first on_start(), then any number of on_step(), on_eval() and on_save() in the order
-/// of time, then on_end(). These functions throw base::Error if they fail.
+/// of time, then on_end() unless the run fails. These functions throw base::Error if they fail.
 class MetricsSink {
  public:
   virtual ~MetricsSink() = default;

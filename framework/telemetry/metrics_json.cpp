@@ -193,6 +193,27 @@ void correct_mfu(std::vector<StepMetrics>& steps) {
   }
 }
 
+bool has_dense_layers(const StepMetrics& s) {
+  return std::ranges::any_of(s.expert_load, [](const auto& row) { return row.empty(); });
+}
+
+/// Older versions of this program wrote no rows for layers without experts. Adds these rows to steps of such a version
+/// if the run was resumed by a newer one.
+void add_dense_layers(std::vector<StepMetrics>& steps) {
+  const auto complete = std::ranges::find_if(steps, has_dense_layers);
+  if (complete == steps.end()) return;
+  const std::vector<std::vector<double>> layers = complete->expert_load;
+  const auto with_experts = std::ranges::count_if(layers, [](const auto& row) { return !row.empty(); });
+  for (StepMetrics& s : steps) {
+    if (s.expert_load.empty() || has_dense_layers(s) || std::ssize(s.expert_load) != with_experts) continue;
+    auto row = s.expert_load.begin();
+    std::vector<std::vector<double>> placed(layers.size());
+    for (size_t layer = 0; layer < layers.size(); ++layer)
+      if (!layers[layer].empty()) placed[layer] = std::move(*row++);
+    s.expert_load = std::move(placed);
+  }
+}
+
 /// Returns [least, median, most] as JSON.
 Json to_json(const Spread& s) { return {number(s.least), number(s.median), number(s.most)}; }
 
@@ -338,6 +359,7 @@ MetricsHistory read_metrics(const std::filesystem::path& path) {
       history.unreadable_lines.push_back(number);
   }
   correct_mfu(history.steps);
+  add_dense_layers(history.steps);
   return history;
 }
 

@@ -30,7 +30,8 @@ struct MetricsHistory {
 
 /// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored, and missing keys have their
 /// defaults. The MFU of a step is corrected if the program measured a higher peak later, before it was started again.
-/// Throws base::Error(data) if the file cannot be opened.
+/// Loads of experts that an older program wrote get the empty rows of layers without experts if a later step has such
+/// rows. Throws base::Error(data) if the file cannot be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// Contents of one line; monostate if the line cannot be read.

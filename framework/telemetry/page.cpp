@@ -40,9 +40,9 @@ std::string filled(std::string_view page, const std::map<std::string_view, std::
     out += page.substr(0, open);
     if (open == std::string_view::npos) return out;
     const size_t close = page.find("}}", open);
-    base::require(close != std::string_view::npos, "report.html: '{{' without '}}'");
+    base::require(close != std::string_view::npos, "[page] a page has '{{' without '}}'");
     const auto part = parts.find(page.substr(open + 2, close - open - 2));
-    base::require(part != parts.end(), "report.html: unknown part ", page.substr(open, close + 2 - open));
+    base::require(part != parts.end(), "[page] a page has the unknown part ", page.substr(open, close + 2 - open));
     out += part->second;
     page.remove_prefix(close + 2);
   }

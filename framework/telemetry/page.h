@@ -10,15 +10,16 @@
 
 namespace hexad::telemetry {
 
-/// Returns `text` escaped for text or an attribute of HTML or SVG. Invalid UTF-8 and control characters, which XML
-/// cannot represent, become U+FFFD.
+/// Returns `text` escaped for text or a double-quoted attribute of HTML or SVG. Invalid UTF-8 and control characters
+/// that XML cannot represent become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched.
+/// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched. Throws
+/// std::logic_error if there is no part of that name.
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
-/// Return the median, or NaN if there are no values. A median is robust against slow first steps and pauses of a shared
-/// machine.
+/// Return the median of the finite values, or NaN if there are none. If their number is even, the median is the larger
+/// of the two middle values. A median is robust against slow first steps and pauses of a shared machine.
 double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 

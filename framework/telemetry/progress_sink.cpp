@@ -56,7 +56,7 @@ std::string progress_line(const RunInfo& run, const StepMetrics& s, double secon
 }
 
 ProgressSink::ProgressSink(TextOutput output, int64_t every) : output_(output), every_(every) {
-  base::require(every > 0, "[progress] a line every ", every, " steps; expected at least 1");
+  base::require(every > 0, "[progress] `every` is ", every, ", expected at least 1");
 }
 
 void ProgressSink::on_start(const RunInfo& run) {

@@ -8,7 +8,7 @@ namespace hexad::telemetry {
 
 /// If the output is a terminal, overwrites one line after each step; the line fits the width of the terminal.
 /// Otherwise, writes plain lines without control codes: for the first step, for each multiple of `every`, and for the
-/// last step. In both cases, evaluations have separate lines.
+/// last step. In both cases, the start, each evaluation and the end of the run have separate lines.
 class ProgressSink : public MetricsSink {
  public:
   explicit ProgressSink(TextOutput output, int64_t every = 10);
@@ -38,7 +38,7 @@ class ProgressSink : public MetricsSink {
 std::string heldout_text(const EvalMetrics& eval);
 
 /// Returns the progress line without control codes, at most `width` columns wide. If it is too long, fields are omitted
-/// from the end. A progress bar fills the remaining columns.
+/// from the end. If all fields fit and enough columns remain, the line ends in a progress bar of at most 30 columns.
 std::string progress_line(const RunInfo& run, const StepMetrics& step, double seconds_left, int width);
 
 }  // namespace hexad::telemetry

@@ -21,7 +21,7 @@ Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
 }  // namespace
 
 double lower_median(std::vector<double> values) {
-  base::require(!values.empty(), "[rank times] there are no values; expected at least one");
+  base::require(!values.empty(), "[rank times] there are no values, expected at least one");
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -46,7 +46,7 @@ SlowRanks::SlowRanks(std::vector<int> kind_of_rank)
     : kinds_(std::move(kind_of_rank)), own_(kinds_.size()), named_(kinds_.size()) {}
 
 std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
-  base::require(ranks.size() == own_.size(), "[slow ranks] there are times of ", ranks.size(), " ranks; expected ",
+  base::require(ranks.size() == own_.size(), "[slow ranks] there are times of ", ranks.size(), " ranks, expected ",
                 own_.size());
   for (size_t r = 0; r < ranks.size(); ++r) own_[r].push_back(ranks[r].own_seconds());
   if (own_.empty() || own_.front().size() < window) return {};
@@ -56,7 +56,7 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 }
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
-  std::vector<double> usual;  // median of each rank, because one slow step does not make a rank slow
+  std::vector<double> usual;  // median over the window by rank, because one slow step does not make a rank slow
   for (const auto& steps : own_) usual.push_back(lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);

@@ -41,7 +41,7 @@ RankTimes rank_times(std::span<const RankTime> ranks);
 
 /// Finds ranks whose own work is slow. Over a window of steps, the median of a rank's own work is compared with the
 /// median of the ranks that do the same work. A rank is slow if its median is more than 1.2 times the median of these
-/// ranks, and exceeds it by more than two milliseconds.
+/// ranks, and exceeds it by at least two milliseconds.
 class SlowRanks {
  public:
   static constexpr int window = 16;  // length of a window in steps
@@ -55,8 +55,8 @@ class SlowRanks {
     int rank;
     double own_seconds, median_seconds;  // medians of this rank, and of all ranks of its kind
   };
-  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. A
-  /// rank that remains slow is returned again after 1, 2, 4, ... further windows.
+  /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
+  /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:

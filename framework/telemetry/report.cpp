@@ -63,7 +63,7 @@ std::string loss_tile(const std::vector<StepMetrics>& steps) {
               fmt::format("{}from {} at step {}", where, human_loss(first->loss), grouped(first->step)));
 }
 
-/// Returns the summary of the steps since the program was last started. Comparisons of runs use the same summary.
+/// Returns the summary of the steps of the newest part that has steps. Comparisons of runs use the same summary.
 RunSummary newest_summary(const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   const int64_t last = history.steps.back().step;
   const auto newest = std::find_if(parts.rbegin(), parts.rend(), [&](const auto& part) { return part.after < last; });
@@ -147,8 +147,8 @@ std::string choice_table(const StepMetrics& step) {
   std::string out = fmt::format("<p>Step {}: chosen {}, {}.</p>\n", grouped(step.step), escaped(c.schedule), trials);
   if (c.advice.empty()) return out;
   out +=
-      "<table class=\"facts\"><thead><tr><th>Adviser</th><th>Advised schedule</th><th>Verdict</th><th>Time over the "
-      "chosen schedule's</th></tr></thead><tbody>\n";
+      "<table class=\"facts\"><thead><tr><th>Adviser</th><th>Advised schedule</th><th>Verdict</th><th>Time relative to "
+      "the chosen schedule</th></tr></thead><tbody>\n";
   for (const AdviceMetrics& a : c.advice) {
     const std::string time = a.verdict == "none"
                                  ? a.reason
@@ -200,7 +200,7 @@ std::string prediction_block(const std::optional<ReportInputs::Prediction>& pred
   return out + "</section>\n";
 }
 
-/// Returns the table of the run's parts; empty if there is only one part.
+/// Returns the section with the table of the run's parts; empty if there are fewer than two parts.
 std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t last_step) {
   if (parts.size() < 2) return "";
   std::string out =
@@ -225,7 +225,7 @@ std::string parts_block(const std::vector<ReportInputs::Part>& parts, int64_t la
   return out + "</tbody></table></section>\n";
 }
 
-/// Returns the classes of traffic that sent any bytes.
+/// Returns the classes of traffic that sent bytes in any step.
 std::set<std::string> classes_of(const MetricsHistory& history) {
   std::set<std::string> classes;
   for (const StepMetrics& s : history.steps)
@@ -253,7 +253,7 @@ void write_report(const ReportInputs& inputs) {
   MetricsHistory history = read_metrics(inputs.metrics);
   if (history.steps.empty())
     base::fail(base::ExitCode::data, "cannot write ", inputs.output.string(), ": ", inputs.metrics.string(),
-               " contains no training step");
+               " contains no training step, expected at least one");
   const std::string title = inputs.run.name.empty() ? "Training run" : inputs.run.name;
   base::write_file(inputs.output,
                    filled(report_page, {{"title", escaped(title)},

@@ -40,7 +40,7 @@ struct ReportInputs {
     std::string prompt, text;
   };
   std::vector<Sample> samples;  // texts that the model generated; may be empty
-  /// SVG elements from timeline_svg(), inserted unchanged next to the numbers of the recorded step; may be empty.
+  /// SVG elements from timeline_svg(), inserted unchanged below the numbers of the recorded steps; may be empty.
   std::vector<std::string> timelines{};
 
   /// A predicted step, shown next to the measured steps of the run.
@@ -58,9 +58,9 @@ struct ReportInputs {
   std::string_view charts = chart_library();
 };
 
-/// Writes the report. All text is escaped. Steps of a long run are omitted, but every spike of the loss remains. Throws
-/// base::Error: data if there are no metrics, usage if the program was built without Chart.js, resource if the file
-/// cannot be written.
+/// Writes the report. All text is escaped, except timelines, which are SVG. The charts of a long run omit some steps,
+/// but keep the extremes of the loss (thin()). Throws base::Error: data if there are no metrics, usage if the program
+/// was built without Chart.js, resource if the file cannot be written.
 void write_report(const ReportInputs& inputs);
 
 }  // namespace hexad::telemetry

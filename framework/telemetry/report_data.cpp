@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,17 +18,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t max_points = 2000;      // maximum points of a curve; a chart is about 1000 pixels wide
+constexpr size_t max_points = 2000;      // approximate maximum points of a curve; a chart is about 1000 pixels wide
 constexpr size_t max_snapshots = 48;     // maximum number of snapshots of expert loads
-constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots together
+constexpr size_t max_cells = 1'000'000;  // maximum number of cells in all snapshots, unless two snapshots exceed it
 
-/// Rounds to six digits, which keeps the file small. A chart resolves fewer digits.
+/// Rounds to six digits, or as the format `digits` says, which keeps the file small. A chart resolves fewer digits.
 Json rounded(double value, const char* digits = "{:.6g}") {
   if (!std::isfinite(value)) return nullptr;
   return std::stod(fmt::format(fmt::runtime(digits), value));
 }
 
-/// Returns JSON that may be put into a <script> element. It must not contain "</script", which would end the element.
+/// Returns JSON that may be put into a <script> element. Each '<' is escaped, because "</script" would end the element.
 std::string in_script(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (size_t at = 0; (at = text.find('<', at)) != std::string::npos;) text.replace(at, 1, "\\u003c");
@@ -38,7 +39,7 @@ Json rounded(const std::optional<double>& value) { return value ? rounded(*value
 
 double finite_or_infinity(double loss) { return std::isfinite(loss) ? loss : std::numeric_limits<double>::infinity(); }
 
-/// The chosen steps, and the training time up to each step.
+/// All steps, and the indices of the steps that are drawn.
 struct Table {
   const std::vector<StepMetrics>& steps;
   std::vector<size_t> rows;
@@ -61,7 +62,7 @@ std::vector<double> cumulative_seconds(const std::vector<StepMetrics>& steps) {
   return seconds;
 }
 
-/// Returns all names that occur in any step. A category that appears late then has a column from the first step.
+/// Returns all names that occur in any step. A name that appears late then also has a value in the first step.
 template <class Map>
 std::set<std::string> names(const std::vector<StepMetrics>& steps, Map StepMetrics::*member) {
   std::set<std::string> out;
@@ -81,6 +82,37 @@ Json memory_columns(const Table& table) {
   return out;
 }
 
+/// Appearance of one kind of memory in the chart.
+struct MemoryKind {
+  std::string_view name, colour;
+  bool stacked;  // true if it is part of the memory in use
+};
+
+// The order is fixed. A kind therefore has the same colour and position in every run.
+constexpr std::array<MemoryKind, 9> memory_kinds{{{"parameter", "series-1", true},
+                                                  {"gradient", "series-2", true},
+                                                  {"optimizer", "series-3", true},
+                                                  {"activation", "series-4", true},
+                                                  {"temporary", "series-5", true},
+                                                  {"communication", "series-6", true},
+                                                  {"connection", "series-7", true},
+                                                  {"offload", "series-8", false},
+                                                  {"held", "ink", false}}};
+
+/// Omits the total, which is about the height of the stack.
+Json memory_chart(const Table& table) {
+  Json out = Json::array();
+  const auto add = [&](std::string_view name, std::string_view colour, bool stacked) {
+    out.push_back({{"name", name}, {"colour", colour}, {"stacked", stacked}});
+  };
+  std::set<std::string> measured = names(table.steps, &StepMetrics::memory_peak_bytes);
+  measured.erase("total");
+  for (const MemoryKind& kind : memory_kinds)
+    if (measured.erase(std::string(kind.name))) add(kind.name, kind.colour, kind.stacked);
+  for (const std::string& name : measured) add(name, "muted", true);
+  return out;
+}
+
 Json comm_columns(const Table& table) {
   Json out = Json::object();
   for (const auto& name : names(table.steps, &StepMetrics::comm)) {
@@ -97,7 +129,7 @@ Json comm_columns(const Table& table) {
   return out;
 }
 
-/// Returns the layers that have experts, according to the first step with recorded loads.
+/// Returns the indices of the rows with experts in the first step that has expert loads.
 std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   std::vector<size_t> layers;
   auto it = std::find_if(steps.begin(), steps.end(), [](const auto& s) { return !s.expert_load.empty(); });
@@ -107,7 +139,7 @@ std::vector<size_t> moe_layers(const std::vector<StepMetrics>& steps) {
   return layers;
 }
 
-/// Returns the load of the busiest expert divided by the mean load; null if it was not recorded.
+/// Returns the load of a layer's busiest expert divided by the mean load; null if it was not recorded.
 Json max_over_mean(const StepMetrics& s, size_t layer) {
   if (layer >= s.expert_load.size() || s.expert_load[layer].empty()) return nullptr;
   const auto& load = s.expert_load[layer];
@@ -136,7 +168,7 @@ Json expert_data(const Table& table) {
   return out;
 }
 
-/// Evaluations of the same text, which are the points of one curve.
+/// Evaluations of the same text, which are the points of one curve. Texts are the same if all three numbers are equal.
 struct HeldoutCurve {
   int64_t sequences, of_sequences, tokens;
   std::vector<EvalMetrics> points{};
@@ -161,7 +193,8 @@ std::vector<HeldoutCurve> heldout_curves(const std::vector<EvalMetrics>& evals) 
   return curves;
 }
 
-/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation.
+/// Returns the columns of a curve. Tokens and time are those of the last training step at or before each evaluation; 0
+/// if there is none.
 Json columns_of(const HeldoutCurve& curve, const MetricsHistory& history, const std::vector<double>& seconds) {
   Json step = Json::array(), tokens = Json::array(), time = Json::array(), loss = Json::array(), bits = Json::array();
   for (const auto& e : curve.points) {
@@ -218,6 +251,7 @@ std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps,
   for (size_t i = 0; i < steps.size(); ++i)
     if (!steps[i].expert_load.empty()) with_load.push_back(i);
   if (with_load.size() <= count) return with_load;
+  if (count == 1) return {with_load.back()};
   std::vector<size_t> chosen;
   for (size_t i = 0; i < count; ++i) chosen.push_back(with_load[i * (with_load.size() - 1) / (count - 1)]);
   return chosen;
@@ -244,6 +278,7 @@ std::string report_data(const MetricsHistory& history) {
                   {"router_max_load", table.numbers(&StepMetrics::router_max_load)},
                   {"dropped_fraction", table.numbers(&StepMetrics::dropped_fraction)},
                   {"memory", memory_columns(table)},
+                  {"memory_chart", memory_chart(table)},
                   {"comm", comm_columns(table)},
                   {"experts", expert_data(table)},
                   {"heldout", heldout_data(history, seconds)}};

@@ -1,4 +1,4 @@
-// Data for the charts of report.html: a selection of the history, as JSON.
+// Data for the charts of reports and comparisons: a selection of the history, as JSON.
 #pragma once
 
 #include <string>
@@ -8,18 +8,21 @@
 
 namespace hexad::telemetry {
 
-/// Returns at most about `limit` indices of steps, in ascending order, including the first and the last. The steps are
-/// divided into intervals. The steps with the lowest and the highest loss of each interval are kept, so no spike
-/// disappears. A loss that is not finite counts as the highest.
+/// Returns the indices of the steps to draw, in ascending order: all steps if there are at most `limit`, otherwise
+/// about `limit` of them, including the first and the last. The steps are divided into intervals. The steps with the
+/// lowest and the highest loss of each interval are kept, so spikes remain visible. A loss that is not finite counts as
+/// the highest.
 std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 
 /// Returns the indices of at most `count` steps with expert loads, evenly spaced, including the first and the last such
-/// step.
+/// step. A `count` of 1 gives the last one.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
 /// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
-/// null. The held-out loss has one curve for each text. '<' is written as \u003c, so the result may be put into a
-/// <script> element. The steps of `history` must be in ascending order.
+/// null. `memory_chart` has the name and colour, a variable of report.css, of each column of `memory` that the chart
+/// shows; a column that is not stacked is no part of the memory in use. The held-out loss has one curve for each text.
+/// '<' is written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in
+/// ascending order.
 std::string report_data(const MetricsHistory& history);
 
 /// Returns `text` as a JSON string that may be put into a <script> element.

@@ -51,7 +51,7 @@ int64_t ranks_of(const StepMetrics& step, const std::vector<ReportInputs::Part>&
   return ranks;
 }
 
-/// Returns the number of steps in which `rank` participated.
+/// Returns the number of steps with times of ranks in which `rank` participated.
 int64_t steps_of(int rank, const MetricsHistory& history, const std::vector<ReportInputs::Part>& parts) {
   return std::ranges::count_if(history.steps,
                                [&](const StepMetrics& s) { return s.ranks && rank < ranks_of(s, parts); });

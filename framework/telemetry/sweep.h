@@ -14,11 +14,11 @@ struct SweepRun {
   std::string name;
   std::string folder;                                // the run directory
   int64_t ranks = 0;                                 // number of ranks; 0: unknown
-  std::string layout = {};                           // text like "pp 1 x dp 2 ..."
+  std::string layout = {};                           // text like "2 ranks: pp 1 x dp 2 ..."; empty: unknown
   std::string state = {};                            // text like "finished" or "failed"; empty: unknown
   std::string trouble = {};                          // reason why the run is not finished; empty if it is finished
-  std::map<std::string, std::string> settings = {};  // values by recipe key; keys that the run's recipe lacks are
-                                                     // missing
+  std::map<std::string, std::string> settings = {};  // values by recipe key, for those of Sweep::keys that the run's
+                                                     // recipe has
   std::vector<std::string> differences = {};         // differences from the first run's recipe, such as "optim.lr: 0.01
                                                      // -> 0.03"
   RunSummary summary = {};
@@ -34,18 +34,18 @@ struct Sweep {
 /// parallel.tp" or "3 runs of one recipe". If there is only one run, returns its name.
 std::string title_of(const Sweep& sweep);
 
-/// Returns the model FLOP/s per rank of a run divided by those of the first run; NaN if either was not measured.
+/// Returns the model FLOP/s per rank of a run divided by those of the first run; NaN if either is unknown.
 double efficiency(const Sweep& sweep, size_t run);
 
-/// Returns the classes of traffic that occur in any run, in the order in which reports show them.
+/// Returns the classes of traffic that sent bytes in any run, in the order in which reports show them.
 std::vector<std::string> traffic_classes(const Sweep& sweep);
 
 /// Returns a table with a header and one line for each run. Unknown values are empty. The format follows RFC 4180,
 /// except that lines end in '\n'.
 std::string csv_of(const Sweep& sweep);
 
-/// Returns a JSON object with the values of csv_of(). `page` is the path of the page that shows the comparison. Unknown
-/// values are null.
+/// Returns a JSON object with the values of csv_of(), the title, and the trouble of each run. `page` is the path of the
+/// page that shows the comparison. Unknown values are null, except that an unknown layout is empty.
 std::string json_of(const Sweep& sweep, const std::string& page);
 
 }  // namespace hexad::telemetry

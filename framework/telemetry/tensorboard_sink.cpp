@@ -147,8 +147,8 @@ void TensorboardSink::on_step(const StepMetrics& s) {
 
 void TensorboardSink::on_eval(const EvalMetrics& e) {
   if (!e.loss) return;
-  // Evaluations during training use a sample of the held-out set. The sample and the whole set are different texts, so
-  // each has its own curve.
+  // Evaluations during training may use a sample of the held-out set. The sample and the whole set are different texts,
+  // so each has its own curve.
   const std::string group = e.whole_set() ? "eval/" : "eval_sample/";
   Scalars scalars;
   scalars.add(group + "loss", *e.loss);

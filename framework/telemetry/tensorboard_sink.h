@@ -9,8 +9,9 @@
 
 namespace hexad::telemetry {
 
-/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, with one Event for each record. A resumed run writes another
-/// file, whose first event makes TensorBoard discard the later steps of earlier files.
+/// Writes `folder`/events.out.tfevents.SECONDS.HOST.PID, with one event for each step and for each evaluation that has
+/// a loss. A resumed run writes another file. An event at its start makes TensorBoard discard the later steps of
+/// earlier files.
 class TensorboardSink : public MetricsSink {
  public:
   explicit TensorboardSink(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -23,8 +24,8 @@ class TensorboardSink : public MetricsSink {
   AppendFile file_;
 };
 
-/// Returns a framed record: length (u64), masked crc32c of the length, the bytes, and masked crc32c of the bytes.
-/// Integers are little-endian.
+/// Returns a framed record: length (u64), masked crc32c of the length (u32), the bytes, and masked crc32c of the bytes
+/// (u32). Integers are little-endian.
 std::string tensorboard_record(std::string_view bytes);
 
 }  // namespace hexad::telemetry

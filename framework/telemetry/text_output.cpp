@@ -16,11 +16,11 @@ namespace hexad::telemetry {
 
 namespace {
 
-/// True if the parent process is mpirun and its output is a terminal. This is checked because Open MPI gives its first
-/// rank a pseudo-terminal even if the output of mpirun goes to a file. If the parent is another process (a shell, a
-/// daemon), returns false, and the rank writes plain lines. Open MPI turns standard error into a pipe, whose contents
-/// also appear on the terminal of mpirun. Other launchers (Hydra, srun) give pipes to all ranks, which write plain
-/// lines.
+/// True if the descriptor `fd` of the parent process is a terminal other than this process's `fd`. Used for ranks of
+/// Open MPI, whose parent on the first machine is mpirun. Open MPI gives its first rank a pseudo-terminal even if the
+/// output of mpirun goes to a file. It turns standard error into a pipe, whose contents also appear on the terminal of
+/// mpirun. If the parent is a shell with the same terminal or a daemon without one, returns false, and the rank writes
+/// plain lines.
 bool launcher_shows_a_terminal(int fd) {
   const std::string path = base::cat("/proc/", ::getppid(), "/fd/", fd);
   struct stat mine {
@@ -82,7 +82,7 @@ void TextOutput::write(std::string_view text) {
 
 void TextOutput::write_or_drop(std::string_view text) {
   const NonBlocking out(fd_);
-  // Does not wait again if the reader has not read the previous text.
+  // Does not wait again if the previous text was not accepted.
   const int patience_ms = refused_ ? 0 : 1000;
   size_t written = 0;
   const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);

@@ -13,12 +13,13 @@ enum class Stuck : uint8_t {
   drop,  // drops output after a second or at a signal; training continues, and the signal is handled
 };
 
-/// Writes text to a file descriptor, which it does not own. Drops output silently if the reader has ended or the device
-/// is full, because `| head` must not end a run.
+/// Writes text to a file descriptor, which it does not own. Drops all output silently after the first error, for
+/// example if the reader has ended or the device is full, because `| head` must not end a run. A reader that does not
+/// read is no error (see Stuck).
 class TextOutput {
  public:
-  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb". Under
-  /// mpirun, the output of mpirun must also be a terminal.
+  /// `fd` must be 1 or 2, except in tests. It is treated as a terminal if it is one and TERM is not "dumb". Under Open
+  /// MPI's mpirun, `fd` may also be a pipe, and the output of mpirun must be a terminal.
   explicit TextOutput(int fd, Stuck stuck = Stuck::wait);
   bool is_terminal() const { return terminal_; }
   /// Returns the current number of columns of the terminal; 80 if it is unknown. The terminal may be resized between
@@ -34,7 +35,7 @@ class TextOutput {
   bool terminal_;
   bool closed_ = false;
   bool refused_ = false;  // true if the previous text was not accepted completely
-  bool torn_ = false;     // true if only a part of the previous text was written
+  bool torn_ = false;     // true if the written output ends in a part of a text whose rest was dropped
 };
 
 }  // namespace hexad::telemetry

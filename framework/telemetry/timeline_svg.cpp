@@ -21,7 +21,7 @@ using schedule::Timeline;
 constexpr int width = 1120, margin = 20, lane_label = 116, source_label = 66;
 constexpr int plot_left = margin + lane_label + source_label, plot_width = width - plot_left - margin;
 constexpr int heading = 56, legend_height = 26, bar_height = 22, bar_gap = 3, lane_gap = 12, axis_height = 40;
-constexpr double letter = 6.7;  // width of a letter of a name on a bar
+constexpr double letter = 6.7;  // approximate width of a letter, on bars and in the legend
 
 constexpr std::string_view style = R"svg(<style>
   .timeline text { font: 12px sans-serif; fill: #24292f; }

@@ -8,11 +8,11 @@
 
 namespace hexad::telemetry {
 
-/// Returns a picture of both timelines. Each lane that has tasks is a row (row_name()), with measured tasks above
+/// Returns a picture of both timelines. Tasks with the same row_name() are in one row, with measured tasks above
 /// predicted tasks, on a common time axis. Colours show the kinds of tasks. Communication is hatched where the compute
 /// lane is idle. Above the rows are `title`, the total of each timeline with its exposed communication, and the error
-/// of the prediction. A task under the pointer shows its name, kind, times and bytes. Either timeline may be null or
-/// empty.
+/// of the prediction if both timelines have tasks. A task under the pointer shows its name, kind, times and costs.
+/// Either timeline may be null or empty.
 /// The text is a complete SVG document. It needs no other file, adapts to dark pages, and has its own background. Its
 /// styles do not affect other elements of a page.
 std::string timeline_svg(std::string_view title, const TimelinePair& timelines);

@@ -103,8 +103,7 @@ std::string unzipped(const std::filesystem::path& path) {
   if (!file) base::fail(base::ExitCode::data, path.string(), ": cannot be opened, expected a trace");
   std::string text, part(size_t{1} << 16, '\0');
   int count = 0;
-  while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0)
-    text.append(part, 0, static_cast<size_t>(count));
+  while ((count = gzread(file, part.data(), static_cast<unsigned>(part.size()))) > 0) text.append(part, 0, count);
   gzclose(file);
   if (count < 0) base::fail(base::ExitCode::data, path.string(), ": is damaged, expected a gzip-compressed trace");
   return text;

@@ -14,7 +14,7 @@ struct Class {
   std::string_view name, meaning;
 };
 
-// The index of a class in this list is the number of its colour.
+// A class at index i of this list has the colour --series-(i + 1).
 constexpr Class known[] = {
     {"ep", "expert parallelism: tokens sent to the ranks of their experts, and the results sent back"},
     {"tp", "tensor parallelism: activations between ranks that share each weight matrix"},

@@ -1,4 +1,4 @@
-// Access to the address of a tensor's first element on any device. Only kernels and backends may use it; their targets
+// Access to the addresses of tensors and storages on any device. Only kernels and backends may use it; their targets
 // define HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
 #pragma once
 

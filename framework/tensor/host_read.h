@@ -46,13 +46,14 @@ class HostRead {
 /// (DeviceContext::host_reads), unless the tensor is already in host memory.
 HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 
-/// Returns the tensor itself if it is in host memory, otherwise a finished copy on `tensor.device().host()`. The copy
-/// is in ordinary memory, because page-locked memory is too scarce for large tensors. The read is counted under `name`.
+/// Returns the tensor itself if its device is the host, otherwise a finished copy on `tensor.device().host()`. The copy
+/// is in ordinary memory, because page-locked memory is too scarce for large tensors, and is counted under `name`. A
+/// tensor to be copied must be contiguous.
 /// Call upload_from() to copy changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.
 void upload_from(const Tensor& host, const Tensor& tensor);
-/// Returns a copy of `host` on `device`, or `host` itself if `device` is the host.
+/// Returns a copy of `host` on `device`, or `host` itself if it is undefined or `device` is the host.
 Tensor on_device(const Tensor& host, Device device, Category category);
 
 }  // namespace hexad::tensor

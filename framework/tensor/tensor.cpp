@@ -8,8 +8,8 @@ namespace {
 
 int64_t bytes_of(const Shape& shape, Dtype dtype) {
   int64_t bytes = 0;
-  require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "[tensor] more than 2^63 bytes in ", shape,
-          " ", dtype);
+  require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "[tensor] more than 2^63 - 1 bytes in ",
+          shape, " ", dtype);
   return bytes;
 }
 

@@ -87,8 +87,8 @@ class Tensor {
   Dtype dtype() const { return dtype_; }
   Device device() const { return device_; }
   bool contiguous() const;
-  /// True if no other tensor shares the storage. The storage may then be overwritten in place. On a device, the
-  /// overwriting stream must first wait for operations of other streams on this storage.
+  /// True if neither another tensor nor a pending event shares the storage. It may then be overwritten in place. On a
+  /// device, the overwriting stream must first wait for operations of other streams on this storage.
   bool sole_owner() const { return storage_.use_count() == 1; }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
@@ -121,7 +121,8 @@ class Tensor {
   std::vector<T> to_vector() const;
 
   /// Copy all bytes of a contiguous tensor from or to host memory, in the order of the compute stream. upload(): the
-  /// source may be reused on return. download(): blocks until the copy is complete.
+  /// source may be reused on return; on a meta device, a null source has unknown values. download(): blocks until the
+  /// copy is complete.
   void upload(const void* from) const;
   void download(void* to) const;
   /// Copies all bytes of `other`, a contiguous tensor of the same number of bytes. Each tensor may be on the host or on

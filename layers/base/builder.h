@@ -49,8 +49,9 @@ struct ParallelOptions {
 };
 
 /// Factory of parameters and states whose names begin with one prefix. `b / "gate"` is a builder whose prefix is that
-/// of `b`, followed by ".gate". For example, `Linear(config, b / "gate")` makes the parameter
-/// "layers.0.mlp.gate.weight". A builder holds only pointers, options and the prefix, so it is cheap to copy.
+/// of `b`, followed by ".gate". For example, if the prefix of `b` is "layers.0.mlp", `Linear(config, b / "gate")` makes
+/// the parameter "layers.0.mlp.gate.weight". A builder holds only pointers, options and the prefix, so it is cheap to
+/// copy.
 class Builder {
  public:
   Builder(ParameterSet& parameters, StateSet& states, const mesh::Mesh& mesh, Dtype dtype, ParallelOptions options = {})
@@ -75,13 +76,13 @@ class Builder {
 
   /// Placement of a parameter that every tp rank holds in full, and that column- and row-parallel products do not use.
   /// Under sequence parallelism, each rank applies the parameter to its own rows. parameter() uses this placement by
-  /// default, because it is correct for any layer and layout.
+  /// default.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
   /// gradient is the sum over the tp ranks.
   Placement partial() const { return {.view = MeshView::dense, .partial = {Axis::tp}}; }
-  /// Placement of a parameter that is sharded over tp along `dim` into `pieces` pieces (0: one piece per rank). If
-  /// there are fewer pieces than tp ranks, neighbouring ranks hold the same piece.
+  /// Placement of a parameter that is sharded over tp along `dim`: into one piece per rank or, if 0 < pieces < ranks,
+  /// into `pieces` pieces. In the latter case, neighbouring ranks hold the same piece.
   Placement shard(int dim, int64_t pieces = 0) const {
     const int ranks = mesh_->size(Axis::tp), rank = mesh_->coordinate(Axis::tp);
     const int parts = pieces == 0 || pieces >= ranks ? ranks : static_cast<int>(pieces);

@@ -14,9 +14,9 @@ using tensor::Tensor;
 
 /// Keys and values of the tokens of one sequence so far. The tensors of each layer are [maximum length, G, C], where G
 /// is the number of key/value heads on this rank and C their size. Latent attention stores rows [maximum length, 1,
-/// rope_size + kv_rank] as `keys`, and no `values`. A delta net has no keys and values: `state` [1, H, C, U] is its
-/// state after the last token, and `recent` are the last rows before the convolutions of queries, keys and values.
-/// Layers of other pipeline ranks have no tensors.
+/// rope_size + kv_rank] as `keys`, and no `values`. A delta net has no keys and values: `state` [1, heads on this rank,
+/// key_size, value_size] is its state after the last token, and `recent` are the last rows before the convolutions of
+/// queries, keys and values. Layers of other pipeline ranks have no tensors.
 struct KeyValueCache {
   struct Layer {
     Tensor keys, values;
@@ -57,7 +57,8 @@ struct MicroBatch {
   std::vector<Further> further{};  // one for each prediction block; empty: the blocks do not run
 
   int64_t predicted = 0;  // number of rows with a target
-  int64_t documents = 0;  // number of documents (AttentionShape::documents), over all ranks that share the micro-batch
+  /// Number of documents over all ranks that share the micro-batch; 0: unknown (AttentionShape::documents).
+  int64_t documents = 0;
 
   /// Returns the number of tokens on all ranks that share the micro-batch.
   int64_t tokens() const { return sequences * length; }

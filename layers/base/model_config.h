@@ -145,7 +145,8 @@ struct TemperatureConfig {
   template <class V>
   void fields(V& v) {
     v("scale", scale, "strength of the growth; 0: queries are not multiplied", config::at_least(0));
-    v("floor", floor, "number of tokens after which the factor grows for the first time", config::at_least(1));
+    v("floor", floor, "n: the factor grows at every n-th token, for the first time at position n - 1",
+      config::at_least(1));
   }
 };
 
@@ -194,7 +195,7 @@ struct ModelConfig {
   int64_t size_of_head() const { return is_latent() ? latent.key_size() : head_size.value_or(hidden / heads); }
   /// Returns the size of a value head.
   int64_t size_of_value() const { return is_latent() ? latent.value_size : size_of_head(); }
-  /// Returns the number of elements that generation caches per token and layer on each of `tp` ranks.
+  /// Returns the number of elements that generation caches per token and layer with attention on each of `tp` ranks.
   int64_t cached_elements(int64_t tp) const {
     if (is_latent()) return latent.kv_rank + latent.rope_size;
     return 2 * std::max<int64_t>(1, key_value_heads() / tp) * size_of_head();

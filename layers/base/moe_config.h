@@ -98,6 +98,14 @@ struct MoeConfig {
   std::string trace;
 
   bool has_selection_bias() const { return selection_bias.value_or(bias_rate > 0); }
+  /// True if experts choose tokens, so that a token has a variable number of experts.
+  bool experts_choose() const { return router == "expert_choice"; }
+  /// Returns the mean number of experts of a token, before drops. If experts choose tokens, this is an upper bound,
+  /// because a token keeps at most top_k of its experts.
+  double experts_of_token() const {
+    const auto most = static_cast<double>(top_k);
+    return experts_choose() ? most * capacity_factor.value_or(1) : most;
+  }
 
   kernels::RouterRule rule() const {
     return {.score = score,
@@ -114,7 +122,10 @@ struct MoeConfig {
   void fields(V& v) {
     using config::at_least, config::automatic, config::positive;
     v("experts", experts, "number of routed experts of an MoE layer; 0: a dense model", at_least(0));
-    v("top_k", top_k, "number of routed experts that process a token", at_least(1));
+    v("top_k", top_k,
+      "number of routed experts that process a token; the largest number for router: expert_choice, where further "
+      "experts that choose a token do not process it",
+      at_least(1));
     v("expert_hidden", expert_hidden, "hidden width of an expert's MLP", at_least(1));
     v("expert", expert, "kind of MLP of an expert");
     v("expert_bias", expert_bias, "the experts' linear layers have biases; auto: model.bias", automatic);
@@ -131,7 +142,8 @@ struct MoeConfig {
     v("router", router,
       "router, which chooses a token's experts: top_k (the highest scores of a linear gate; the keys from score to "
       "group_score apply only to top_k), sparse_mixer (the highest logits of a linear gate, each weighed against those "
-      "near it, without the method's sampling: Phi-3.5-MoE), or the name of a registered router");
+      "near it, without the method's sampling: Phi-3.5-MoE), expert_choice (each expert chooses the tokens with the "
+      "highest probabilities: Zhou et al. 2022, only for encoders), or the name of a registered router");
     v("router_options", router_options, "options of a registered router, each with a name and a number");
     v("mixer_jitter", mixer_jitter,
       "router: sparse_mixer: an expert's weight is its share of a softmax over the experts that no earlier slot of the "
@@ -153,13 +165,15 @@ struct MoeConfig {
       "tensor that the routing weight multiplies: output (the result of the expert) or input (the token that enters "
       "the expert, for top_k: 1: Llama 4)");
     v("capacity_factor", capacity_factor,
-      "maximum load of an expert as a multiple of the mean load; the expert drops tokens beyond it; none: no token is "
-      "dropped",
+      "maximum load of an expert as a multiple of the mean load, which is top_k tokens / experts; the expert drops "
+      "tokens beyond it; none: no token is dropped; for router: expert_choice, the number of tokens that each expert "
+      "chooses, as a multiple of the same mean, at most 1",
       positive());
     v("drop", drop,
       "tokens that an expert keeps if it exceeds its capacity: those with the highest scores, or the first by "
       "position");
-    v("capacity_scope", capacity_scope, "tokens over which capacity is counted");
+    v("capacity_scope", capacity_scope,
+      "tokens over which capacity is counted, and among which experts choose for router: expert_choice");
     v("aux_loss", aux_loss, "load-balancing loss");
     v("z_loss", z_loss, "weight of the mean squared logsumexp of router logits, averaged over MoE layers", at_least(0));
     v("bias_rate", bias_rate,

@@ -14,11 +14,11 @@ namespace hexad::layers {
 /// "v", "output", with attention_gate "gate" and, with qk_norm head or all_heads, "q_norm" and "k_norm": [C], or [H C]
 /// and [G C]. Heads are split over tp ranks, tokens over cp ranks. If there are fewer key/value heads than tp ranks,
 /// several ranks hold the same head. With attention_gate, the attention is multiplied by the sigmoid of the gate. With
-/// model.temperature, blocks without rotary positions multiply the queries.
+/// model.temperature, blocks without rotary positions multiply the queries by its factor.
 class Attention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary` (null: no rotary positions) and `temperature` (null: no factor of the
-  /// queries), which must outlive them.
+  /// Makes the layer. `rotary` (null: no rotary positions) and `temperature` (null: no factor of the queries) must
+  /// outlive it.
   Attention(const ModelConfig& c, const RotaryTable* rotary, int64_t layer, const Builder& b,
             const RotaryTable* temperature = nullptr);
 

@@ -50,7 +50,7 @@ struct FeedForwardSpec {
   const FeedForwardDeclaration& declared;
 
   /// Returns option `name` of model.mlp_options, or `fallback` if the recipe does not set it. Throws std::logic_error
-  /// if the option is not declared.
+  /// if the option is not declared, and Error(usage) if its value is not a finite number.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
   config::Options options{feed_forward_options(model), declared.options, model.mlp_options};

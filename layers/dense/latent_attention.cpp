@@ -114,8 +114,8 @@ Tensor LatentAttention::attend_absorbed(Stream& stream, const Tensor& q, const T
   return out.reshape({1, heads_, value});
 }
 
-// Computes the attention [new tokens, H, value size] of the new tokens of one sequence to themselves and to all earlier
-// tokens. The cache contains the rows of earlier tokens, and receives those of the new tokens.
+// Computes the attention [new tokens, H, value size] of the new tokens of one sequence to themselves and to earlier
+// tokens. The cache contains the rows of all earlier tokens, and receives those of the new tokens.
 Value LatentAttention::attend_to_cache(Tape& t, const Value& q, const Value& latent, const Value& rope,
                                        KeyValueCache& cache) const {
   const int64_t tokens = latent.data.dim(0), begin = cache.length, end = begin + tokens, rotated = sizes_.rope_size;

@@ -15,16 +15,16 @@ namespace hexad::layers {
 /// the same layout. Value heads may have another size.
 ///
 /// Parameters: "q", or "q_down", "q_norm" and "q_up" if queries are compressed; "kv_down" and "kv_norm" for the latent;
-/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp ranks. The
-/// latents, "q_down", "kv_down", "k_rope" and the norms are replicated.
+/// "k_rope" for the shared rotary part; "k_up" and "v_up" for the heads; "output". Heads are divided over tp ranks.
+/// "q_down", "kv_down", "k_rope" and the norms are replicated.
 ///
 /// In generation, the cache holds one row for each token: the rotated part of its keys, followed by its latent. A pass
-/// over several tokens of a sequence computes the keys and values of all tokens from the cache. A pass over one token
-/// attends to the rows themselves (section 2.1.2 of the paper): "k_up" is absorbed into the query, and "v_up" is
+/// over several tokens of a sequence computes the keys and values of all tokens so far from these rows. A pass over one
+/// token attends to the rows themselves (section 2.1.2 of the paper): "k_up" is absorbed into the query, and "v_up" is
 /// applied to the result.
 class LatentAttention : public SelfAttention {
  public:
-  /// Makes the layer. All layers share `rotary`, which must outlive them.
+  /// Makes the layer. `rotary` must outlive it.
   LatentAttention(const ModelConfig& c, const RotaryTable& rotary, int64_t layer, const Builder& b);
 
   Value operator()(Tape& t, const Value& x, const ForwardContext& pass) const override;

@@ -13,8 +13,8 @@ using autograd::SumAndNorm;
 using autograd::Tape;
 using autograd::Value;
 
-/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight" and "bias". The gain is initially one. It
-/// is the weight or, if the norm is zero-centred, one plus the weight.
+/// RMSNorm, or LayerNorm with or without a bias. Its parameters are "weight" and, if it has a bias, "bias". The gain is
+/// initially one. It is the weight or, if the norm is zero-centred, one plus the weight.
 struct Norm {
   struct Config {
     int64_t size;

@@ -8,7 +8,8 @@ namespace hexad::layers {
 namespace {
 
 double stretched_by_yarn(double base, int64_t i, int64_t size, double theta, const YarnConfig& yarn) {
-  // Returns the dimension whose angle makes `turns` full rotations over the original context.
+  // Returns the index, a real number, of the pair of dimensions whose angle makes `turns` full rotations over the
+  // original context.
   const auto dimension_of = [&](double turns) {
     return static_cast<double>(size) *
            std::log(static_cast<double>(yarn.original_context) / (turns * 2 * std::numbers::pi)) /
@@ -62,14 +63,14 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
                          device::Device device) {
   const int64_t half = frequencies.size / 2;
   base::require(half > 0 && frequencies.size % 2 == 0, "[rotary] the number of dimensions is ", frequencies.size,
-                ", expected an even number");
+                ", expected a positive even number");
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;
   const RotaryScalingConfig& scaling = frequencies.scaling;
   const auto factors = std::min(std::ssize(scaling.short_factors), std::ssize(scaling.long_factors));
   base::require(scaling.kind != RotaryScaling::longrope || factors >= half, "[rotary] LongRoPE has ", factors,
-                " factors, expected ", half);
+                " factors, expected at least ", half);
   const double magnitude = magnitude_of(positions, frequencies);
   base::with_dtype<float, double>("rotary_table", dtype, [&]<class T>() {
     std::vector<T> c(positions * half), s(c.size());
@@ -89,7 +90,8 @@ RotaryTable::RotaryTable(int64_t positions, const RotaryFrequencies& frequencies
 RotaryTable::RotaryTable(int64_t positions, int64_t size, const TemperatureConfig& temperature, base::Dtype dtype,
                          device::Device device) {
   const int64_t half = size / 2;
-  base::require(half > 0 && size % 2 == 0, "[temperature] the size of a head is ", size, ", expected an even number");
+  base::require(half > 0 && size % 2 == 0, "[temperature] the size of a head is ", size,
+                ", expected a positive even number");
   cosine = tensor::Tensor::empty({positions, half}, dtype, device, device::Category::parameter);
   sine = tensor::Tensor::like(cosine, device::Category::parameter);
   if (!device.has_memory()) return;

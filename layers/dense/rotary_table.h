@@ -1,4 +1,4 @@
-// Angles of the rotary position embedding.
+// Tables for the rotation of queries and keys (rotary positions), and for the factor of queries (temperature).
 #pragma once
 
 #include "framework/tensor/tensor.h"

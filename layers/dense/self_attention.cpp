@@ -67,7 +67,7 @@ Value SelfAttention::attend_in_chunk(Tape& t, int64_t begin, const Value& q, con
 }
 
 // The kernel receives the heads as queries of one head, so that it reads the rows once for all heads. It needs no
-// causal mask, because the last token sees all rows of its window.
+// causal mask, because the last token sees all rows that are passed to it: those of its window or chunk.
 Tensor SelfAttention::attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const {
   const int64_t heads = q.dim(1), size = q.dim(2), end = rows.dim(0);
   const int64_t in_window = window_ > 0 ? std::max<int64_t>(0, end - window_) : 0;

@@ -9,6 +9,7 @@ namespace hexad::layers {
 
 /// Self-attention layer of a block. With model.sinks, its parameter "sinks" [heads] contains the logit of each head's
 /// attention sink. With model.window, a token attends to a sliding window; with model.attention_chunk, to its chunk.
+/// Blocks with full attention ignore both (ModelConfig::has_full_attention).
 class SelfAttention : public TokenMixer {
  protected:
   /// Sets the members that both kinds of attention need. Scores are multiplied by `scale`.
@@ -16,11 +17,11 @@ class SelfAttention : public TokenMixer {
 
   /// Returns the attention of q[R, H, C] to k and v, both [R, G, C], over the whole sequences of the micro-batch.
   Value attend(Tape& t, const Value& q, const Value& k, const Value& v, const ForwardContext& pass) const;
-  /// Returns the attention of the new tokens of one sequence to the keys and values of all its tokens so far. The new
-  /// tokens begin at position `begin`.
+  /// Returns the attention of the new tokens of one sequence, which begin at position `begin`. `k` and `v` are the keys
+  /// and values of all its tokens so far.
   Value attend_from(Tape& t, int64_t begin, const Value& q, const Value& k, const Value& v) const;
-  /// Returns the attention [1, H, C] of the last token of a sequence, q[1, H, C], to `rows` [T, 1, C]. The rows are the
-  /// keys and the values of all heads. Gradients are not computed.
+  /// Returns the attention [1, H, C] of the last token of a sequence, q[1, H, C]. `rows` [T, 1, C], one per token so
+  /// far, are the keys and the values of all heads. Gradients are not computed.
   Tensor attend_from_last(Stream& stream, const Tensor& q, const Tensor& rows) const;
 
  private:

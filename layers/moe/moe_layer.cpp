@@ -30,8 +30,9 @@ Experts::Config experts_config(const ModelConfig& c) {
           .swiglu_limit = c.swiglu_limit};
 }
 
-// Throws Error(usage) on all ranks if the all-to-all is hierarchical and a group of ranks cannot be divided into two
-// levels. All groups must have the same number of levels, because all ranks must issue the same number of tasks.
+// Throws Error(usage) on all ranks if the all-to-all is hierarchical, and a group has different numbers of ranks on its
+// nodes or another number of levels than other groups. All ranks must issue the same number of tasks, so all groups
+// must have the same number of levels.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
   if (s.all_to_all == ep::AllToAll::direct) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
@@ -76,16 +77,17 @@ int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hi
 const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
-// memory; there, the routing plan detects ids out of range.
+// memory; there, the routing plan detects ids out of range, unless it is a plan of ep::make_local_plan().
 void check_choice(const RouterChoice& choice, int64_t rows, const MoeConfig& c) {
   const Shape expected{rows, c.top_k};
   require(choice.ids.shape() == expected && choice.weights.shape() == expected, "[router ", c.router, "] ids are ",
           choice.ids.shape(), " and weights ", choice.weights.shape(), ", expected ", expected);
   if (!choice.ids.device().on_host()) return;
   const int32_t* ids = choice.ids.data<int32_t>();
+  const int32_t lowest = c.experts_choose() ? -1 : 0;  // -1: empty slot
   for (int64_t i = 0; i < choice.ids.numel(); ++i)
-    require(ids[i] >= 0 && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ", ids[i],
-            ", expected at least 0 and less than ", c.experts);
+    require(ids[i] >= lowest && ids[i] < c.experts, "[router ", c.router, "] row ", i / c.top_k, " names expert ",
+            ids[i], ", expected at least ", lowest, " and less than ", c.experts);
 }
 
 // Throws Error(usage) if the recipe uses a loss whose input the router does not return.
@@ -150,8 +152,8 @@ bool MoeLayer::balances_choices() const {
 }
 
 // Returns the fractions f_e [scopes, E]: the share of a scope's assignments that chose expert e, before drops, over all
-// ranks that share the scope. If balances_choices() is true and `totals` [E] is defined, also adds this rank's
-// assignments to `totals`.
+// ranks that share the scope. If balances_choices() is false, the scope is the previous global batch. If it is true and
+// `totals` [E] is defined, also adds this rank's assignments to `totals`.
 Tensor MoeLayer::expert_fractions(const Tensor& ids, const Tensor& segment, int64_t scopes, const Tensor& totals,
                                   Stream& stream) const {
   const auto& k = table(ids).router_loss;
@@ -246,11 +248,13 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   // The router's op keeps choice.ids for backward. Slots are therefore masked and dropped in a copy. The plan has row
   // -1 for masked and dropped slots, so they get no gradient.
   Tensor ids = choice.ids;
-  if (pass.batch.valid.defined() || config_.capacity_factor) {
+  const bool may_drop = config_.capacity_factor && !config_.experts_choose();  // experts choose up to their capacity
+  if (pass.batch.valid.defined() || may_drop) {
     ids = Tensor::like(choice.ids);
     ids.copy_from(choice.ids, t.stream);
   }
-  kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
+  if (!config_.experts_choose())
+    kernels::choose_on_meta_device(ids, config_.rule(), config_.experts, forced.defined(), index_);
   mask_padding(ids, r, pass, t.stream);
   RouterStatistics* statistics =
       pass.statistics && t.mode() != Tape::Mode::recompute ? &(*pass.statistics)[index_] : nullptr;
@@ -264,7 +268,7 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
   const Value losses = training ? aux_losses(t, logits, choice.scores, ids, r, pass,
                                              statistics ? statistics->sums : RouterStatistics::Sums{})
                                 : Value{};
-  if (config_.capacity_factor) {
+  if (may_drop) {
     drop(ids, choice.scores.data, r, pass, t.stream);
     if (statistics) {
       statistics->may_drop = true;
@@ -279,9 +283,10 @@ MoeLayer::Output MoeLayer::operator()(Tape& t, const Value& input, const Forward
       if (dense) addends.push_back((*dense)(t, input, pass));
       if (shared_) addends.push_back(shared_result(t, input, pass));
     });
-  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. The
-  // pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate (layers/moe/router/router.cpp) compute the
-  // gradient from the gate, starting with the gradient of choice.weights.
+  // In backward, the tape adds two gradients of x: the gradient from the pass and the gradient from the gate. For the
+  // router top_k, the pullbacks of choose_experts (framework/autograd/ops/router.cpp) and Gate
+  // (layers/moe/router/router.cpp) compute the gradient from the gate, from the gradients of choice.weights and of the
+  // losses.
   Value entering = x, weights = choice.weights;
   if (config_.weigh == Weighing::input) {
     entering = scale_rows(t, x, choice.weights);

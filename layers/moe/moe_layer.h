@@ -32,8 +32,8 @@ class MoeLayer {
 
   struct Output {
     Value y;           // shape of x; includes the addends
-    Value aux_losses;  // [1] acc: this rank's addend of the weighted auxiliary losses; its data is undefined if all are
-                       // off
+    Value aux_losses;  // this rank's addend of the weighted auxiliary losses, [1] in the accumulator dtype; its data is
+                       // undefined if all are off, and in evaluation
   };
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
@@ -44,8 +44,9 @@ class MoeLayer {
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},
                     const FeedForward* dense = nullptr) const;
 
-  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), and stores the counts for
-  /// scope global_batch. Call this function once per global batch, with the counts of all tokens of that batch.
+  /// Moves the selection bias by bias_rate towards balance (Wang et al. 2024, Algorithm 1), unless model.moe.routing
+  /// overrides the choice. Stores the counts for scope global_batch. Call this function once per global batch, with the
+  /// counts of all tokens of that batch.
   void finish_batch(const std::vector<int64_t>& global_counts);
 
   /// Sets the runner of all later passes through the experts; null executes them directly.
@@ -73,8 +74,8 @@ class MoeLayer {
   Routed routed(int64_t rows) const;
   /// Returns the shared experts' result for x, multiplied by its gate if the model has one.
   Value shared_result(Tape& t, const Value& x, const ForwardContext& pass) const;
-  /// Returns the work of the shared experts, if there are any, and of `dense`, which may be null, on the `rows` rows of
-  /// x. At least one of both exists.
+  /// Returns the work of the shared experts, if there are any, and of `dense`, which may be null, for an x with `rows`
+  /// rows. At least one of both exists. `compute` does the work.
   SharedWork shared_work(int64_t rows, const FeedForward* dense, std::function<void()> compute) const;
   Tensor segments(const ForwardContext& pass, const Routed& r, int64_t rows, int64_t scope_tokens, Device device,
                   Stream& stream) const;
@@ -100,7 +101,7 @@ class MoeLayer {
   std::optional<Gate> shared_gate_;
   std::unique_ptr<RoutingOverride> override_;
   Tensor bias_;             // [E]: added to scores in the selection; undefined if the model has no selection bias
-  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless the scope is global_batch
+  Tensor previous_counts_;  // [E]: counts of the last global batch; undefined unless a balancing loss reads them
 };
 
 }  // namespace hexad::moe

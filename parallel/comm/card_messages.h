@@ -6,10 +6,10 @@
 
 namespace hexad::comm {
 
-/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). Operations that only transfer
-/// bytes are copied through separate buffers on the card: tensors are in mapped pages, of which transports share at
-/// most the first page with other processes. All other operations, such as sums that the host computes, are executed by
-/// the group passed to the constructor.
+/// Group over a transport that accepts addresses in card memory (Topology::takes_cards). The tensors of operations that
+/// only transfer bytes are copied through separate buffers on the card: tensors are in mapped pages, of which
+/// transports share at most the first page with other processes. All other operations, such as sums that the host
+/// computes, are executed by the group passed to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
@@ -36,8 +36,8 @@ class CardMessageGroup final : public ProcessGroup {
   const ProcessGroup& other_;
 };
 
-/// Makes a CardMessageGroup of all ranks of `world`. Returns null if the transport of `world` does not accept card
-/// memory.
+/// Makes a CardMessageGroup of all ranks of `world`. Returns null if `world` has no communication engine, or if its
+/// transport does not accept card memory.
 std::unique_ptr<ProcessGroup> make_card_messages(const ProcessGroup& world, device::DeviceContext& context);
 
 }  // namespace hexad::comm

@@ -31,8 +31,8 @@ using SumInOrder = void (*)(Stream&, const Tensor& out, std::span<const Tensor> 
 /// Traffic of one class that is in flight while matrix products are computed.
 struct TrafficBeside {
   TrafficClass traffic;
-  bool messages = false;
-  int operations = 1;  // number of operations in flight at the same time
+  bool messages = false;  // true: messages between two ranks; false: collectives
+  int operations = 1;     // number of operations in flight at the same time
   bool operator==(const TrafficBeside&) const = default;
 };
 
@@ -41,7 +41,7 @@ struct DeviceGroupOptions {
   Priorities priorities{};
   double watchdog_seconds = 300;  // seconds without progress until an operation counts as hung; 0: never
   /// Maximum bytes of one transfer. Longer transfers are divided into pieces, so that transfers of other classes can
-  /// run between them.
+  /// run between them. Exception: reduce_scatter and all_gather, which NCCL performs as a whole.
   int64_t piece_bytes = 32 << 20;
   /// True to register buffers with NCCL. Large parameters and gradients that are allocated later then occupy whole
   /// blocks, which NCCL reads and writes without copying (nccl/registered.h).
@@ -54,9 +54,10 @@ struct DeviceGroupOptions {
   /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
   /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
-  /// Called once, on rank 0, with a text that states the chosen path and the reason.
+  /// Called on rank 0, if there is a choice of paths, with a text that states the chosen path and the reason.
   std::function<void(const std::string&)> say{};
-  /// Called on rank 0 with a warning for each NCCL environment variable whose value may cause a deadlock between ranks.
+  /// Called on rank 0 with a warning if the environment variable NCCL_LAUNCH_ORDER_IMPLICIT may cause a deadlock
+  /// between ranks.
   std::function<void(const std::string&)> warn{};
   /// Ends the job if NCCL fails or hangs. Called on a separate thread. If empty, the message is printed and
   /// ProcessGroup::abort_job() is called.

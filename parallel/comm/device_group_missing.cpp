@@ -9,8 +9,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, devic
                                                 const DeviceGroupOptions& options) {
   if (options.collectives == DeviceCollectives::nccl && world.size() > 1)
     fail(ExitCode::usage,
-         "distributed.device_collectives: nccl is not available, because this program was built without CUDA; build it "
-         "with cmake --preset cuda, or use auto");
+         "distributed.device_collectives: nccl is not available, because this program was built without CUDA; use "
+         "auto, or build with CUDA: run `cmake --preset cuda`, then `cmake --build --preset cuda`");
   return nullptr;
 }
 

@@ -24,9 +24,10 @@ using device::Stream;
 /// Settings of the checks for hangs and for mismatched calls. They must be the same on all ranks.
 struct Guards {
   /// Seconds without progress until an operation counts as hung; 0: never. The watchdog checks operations for which
-  /// this rank is ready or waits. It skips operations that wait for a rank whose file work makes progress. A hung
-  /// operation fails at most four seconds later with Error(communication), which names the operation, the missing ranks
-  /// and the rank to blame. Time during which this process was stopped does not count.
+  /// this rank is ready or waits. It skips operations that wait for a rank whose file work makes progress. It detects a
+  /// hang at most 1/16 of these seconds too late. The hung operation fails a few seconds after that with
+  /// Error(communication), which names the operation, the missing ranks and the ranks to blame. Time during which this
+  /// process was stopped does not count.
   double watchdog_seconds = 300;
   /// True if ranks compare their calls before every operation. This costs an additional small message to each peer.
   bool check_collectives = false;
@@ -38,8 +39,8 @@ class CommEngine {
     Limits limits{};
     Guards guards{};
     /// Returns true once this process has been asked to end, for example by SIGTERM; null: never. From then on, a wait
-    /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks have not
-    /// reached MPI_Init, the process exits with `peer_lost`. May be called on any thread.
+    /// for a peer fails with Error(peer_lost) if the peer does not answer for a few seconds. If other ranks do not
+    /// reach MPI_Init within five seconds, the process exits with `peer_lost`. May be called on any thread.
     std::function<bool()> asked_to_end{};
     Jitter jitter{};                                              // set only by tests
     MakeMessagePlan make_message_plan = comm::make_message_plan;  // replaced only by tests
@@ -48,8 +49,8 @@ class CommEngine {
   /// constructor on the rank's own thread: while that thread waits for communication, the engine polls more often.
   /// Rethrows exceptions of `connect`.
   CommEngine(std::function<std::unique_ptr<Transport>()> connect, Options options);
-  /// Waits until all posted operations are done, including those that their streams have not reached yet. Does not wait
-  /// if the engine has failed.
+  /// Waits until all posted operations are done, including those that their streams have not reached yet. If the engine
+  /// has failed, ends the job instead.
   ~CommEngine();
   CommEngine(const CommEngine&) = delete;
   CommEngine& operator=(const CommEngine&) = delete;
@@ -63,8 +64,8 @@ class CommEngine {
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object through which this rank reports its file work to other ranks.
   const base::FileWork& file_work() const { return file_work_; }
-  /// Sets the guards of operations that are posted later. All ranks must call this function at the same point in their
-  /// programs.
+  /// Sets the guards: watchdog_seconds immediately, check_collectives for operations that are posted later. All ranks
+  /// must call this function at the same point in their programs.
   void set_guards(const Guards& guards);
   /// Sets the limits. New windows apply immediately, new round sizes to operations that are posted later. All ranks
   /// must call this function at the same point in their programs.
@@ -73,9 +74,9 @@ class CommEngine {
   /// flight.
   void prioritize(const Priorities& priorities);
 
-  /// Posts an operation, which starts once `stream` has done the work appended so far. After a failure, every operation
-  /// fails and the job ends. The rank's thread ends the job when it notices the failure. If it does not do so within
-  /// five seconds, the engine ends the job.
+  /// Posts an operation, which may start once `stream` has done the work appended so far. After a failure, every
+  /// operation fails and the job ends. The rank's thread ends the job when it notices the failure. If it does not do so
+  /// within five seconds, the engine ends the job.
   Event post(Channel channel, TrafficClass traffic, const std::string& group,
              std::shared_ptr<const std::vector<int>> members, int rank, Operation operation, Stream& stream);
   /// Calls `f` on the engine's thread, before operations that are posted later. `f` must not throw.
@@ -162,7 +163,7 @@ class CommEngine {
   Clock::time_point looked_{}, listened_{};  // times of the last look() and listen() of the watchdog
   uint64_t seen_moves_ = 0;                  // `moves` of file_work_ at the last listen()
   int listens_without_progress_ = 0;  // number of calls of listen() since file work made progress or an operation ended
-  int listens_with_missing_peers_ = 0;  // counts listen() with missing peers since the process was asked to end
+  int listens_with_missing_peers_ = 0;  // the same for calls with missing peers, once asked to end
   RequestPtr last_done_;
   Clock::time_point last_done_at_{};
   std::exception_ptr failed_;

@@ -16,7 +16,8 @@ class EngineGroup final : public ProcessGroup {
   /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator. This number is
   /// part of the tags of its messages. If the new group has only one rank, returns a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
-  /// Like split(), but the ranks agree in a maximum of one number, which takes O(log(size())) messages of a rank.
+  /// Like split(), but the ranks agree by an all-reduce of one number. In large groups, a rank sends O(log(size()))
+  /// messages for it.
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;
   std::unique_ptr<ProcessGroup> urgent(std::string name) const override;

@@ -52,7 +52,7 @@ void CommEngine::look() {
   hang_watch_->begin({.kind = kind, .missing = missing, .text = report_hang(*late)}, standing(), watchdog_seconds_);
 }
 
-// Searches for lost ranks, because a process that was asked to end cannot end while it waits for a lost rank.
+// Searches for lost ranks if this process was asked to end, because it cannot end while it waits for a lost rank.
 void CommEngine::look_for_lost_ranks() {
   if (failed_ || !options_.asked_to_end || !options_.asked_to_end()) return;
   constexpr auto looks_for = HangWatch::Looks::for_lost_ranks;

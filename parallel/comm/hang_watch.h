@@ -35,7 +35,7 @@ class HangWatch {
   /// cases, does nothing if an inquiry is in progress. Also does nothing if this rank already has a finding. `wait`,
   /// `own` and `limit` are arguments of Inquiry's constructor.
   void begin(const Standing& wait, const Standing& own, double limit, Looks looks = Looks::for_hang);
-  /// Ends the inquiry for this reason, because the wait has made progress.
+  /// Ends the inquiry in progress if it has this reason. Call it once the wait has made progress.
   void drop(Looks looks = Looks::for_hang) {
     if (looks_ == looks) inquiry_.reset();
   }
@@ -48,7 +48,7 @@ class HangWatch {
   };
   /// Sends and receives notes, and returns what has been found so far. Call it at regular intervals, about ten times a
   /// second. `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to
-  /// all other ranks, which log it, and returned half a second later.
+  /// all other ranks, and returned half a second later. On the other ranks, listen() returns it as FoundByPeer.
   News listen(const std::function<Standing()>& own);
 
  private:

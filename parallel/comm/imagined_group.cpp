@@ -119,7 +119,8 @@ ImaginedGroup::ImaginedGroup(int rank, std::vector<int> ranks, TrafficClass traf
       cards_(from.cards_) {}
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::split(int, int, TrafficClass, std::string name) const {
-  fail_invariant(cat("[imagined group] ", name, ": the other ranks' colours are not known"));
+  fail_invariant(cat("[imagined group] ", name,
+                     ": the other ranks' colours are not known; expected subgroup(), which names the members"));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& members, TrafficClass traffic,
@@ -170,7 +171,7 @@ void ImaginedGroup::connect_routes(std::span<const Route> routes, Device device)
 }
 
 // Connects the ranks for an operation unless they are already connected. Throws std::logic_error if the operation is a
-// message whose route was not passed to connect_routes().
+// message, and routes are connected, but not the route of the message.
 void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) connect(use_of(op), device);
   if (!op.is_point_to_point() || routes_.empty()) return;

@@ -16,8 +16,10 @@ struct ImaginedCards {
 
 /// Group in which all ranks but one are imagined. Each imagined rank is assumed to do the same as this rank at the same
 /// time, with the same values and the same choice of experts. An all-gather therefore repeats the values of this rank
-/// for each rank. An all-to-all returns this rank's message to itself. A sum multiplies this rank's values by the
-/// number of ranks. On the meta device, only an all-gather copies values; all other results are marked as unknown.
+/// for each rank. An all-to-all returns this rank's message to itself once for each rank. A sum multiplies this rank's
+/// values by the number of ranks. A maximum, a minimum and a broadcast keep this rank's values. In host memory, a
+/// reduce-scatter and a receive throw std::logic_error. On the meta device, an all-gather copies known values, a
+/// broadcast keeps the values, and all other results are marked as unknown.
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective, which is the longest
 /// time that a real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The device's
@@ -57,7 +59,7 @@ class ImaginedGroup final : public ProcessGroup {
   device::IssueLog* const log_;
   const int logged_as_;  // index of this group in the log
   const std::shared_ptr<const ImaginedCards> cards_;
-  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the urgent twins of this group
+  std::shared_ptr<Uses> connected_ = std::make_shared<Uses>();  // shared with the twins of this group
   mutable std::set<Route> routes_;                              // routes on which the ranks are connected for messages
 };
 

@@ -1,6 +1,7 @@
 #include "parallel/comm/inquiry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/base/error.h"
 
@@ -20,7 +21,8 @@ std::string one_decimal(double seconds) { return cat(static_cast<double>(static_
 std::string complaint(const std::optional<Standing>& standing) {
   if (!standing) return "does not answer: it is stopped, has ended or cannot be reached";
   if (standing->kind == Kind::files)
-    return cat("its file work has made no progress for ", one_decimal(standing->seconds), " s: it is ", standing->text);
+    return cat("has made no progress in its file work for ", one_decimal(standing->seconds), " s: it is ",
+               standing->text);
   return cat("waits for no other rank: it computes, or hangs in its own code", standing->text.empty() ? "" : "; ",
              standing->text);
 }
@@ -69,7 +71,8 @@ std::vector<int> Inquiry::ranks_where(const std::function<bool(const Node&)>& ho
   return ranks;
 }
 
-std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const {
+std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
+                           const std::string& advice) const {
   constexpr size_t shown = 4;
   std::string chain, verdict;
   // Describes the chain of waits from this rank to the first of `ranks`.
@@ -78,7 +81,7 @@ std::string Inquiry::blame(const std::vector<int>& ranks, const std::function<st
   for (size_t i = 0; i < std::min(ranks.size(), shown); ++i)
     verdict += cat(i ? "; " : "", name(ranks[i]), " ", complaint(nodes_.at(ranks[i]).standing));
   if (ranks.size() > shown) verdict += cat("; and ", ranks.size() - shown, " more");
-  return cat(wait_.text, chain, "; to blame: ", verdict);
+  return cat(wait_.text, chain, "; to blame: ", verdict, "; ", advice);
 }
 
 Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) const {
@@ -88,9 +91,16 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   // The order of these checks matters. A silent rank is always to blame. All other ranks may be waiting for file work
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
-  if (!gone.empty()) return {.silence = true, .text = blame(gone, name)};
+  if (!gone.empty())
+    return {.silence = true,
+            .text = blame(gone, name,
+                          "expected an answer within a few seconds; check the process and the log of the rank, and the "
+                          "network to its host")};
   const auto stuck = ranks_where(still);
-  if (!stuck.empty()) return {.text = blame(stuck, name)};
+  if (!stuck.empty())
+    return {.text = blame(stuck, name,
+                          cat("expected progress within ", limit_,
+                              " s; check the storage of the file, or increase distributed.watchdog_seconds"))};
   const auto busy = ranks_where(moving);
   if (!busy.empty()) {
     double quiet = 0;
@@ -102,12 +112,16 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
     // Blames other ranks first, because the program of this rank may be computing while its operations are in flight.
     auto others = working;
     std::erase(others, rank_);
-    return {.text = blame(others.empty() ? working : others, name)};
+    return {.text = blame(others.empty() ? working : others, name,
+                          "expected the rank to join the operation; check its log and the stack of its process; if it "
+                          "computes, increase distributed.watchdog_seconds")};
   }
   std::string circle;
   for (const auto& [rank, node] : nodes_)
     if (rank != rank_) circle += cat("; ", name(rank), " waits in ", node.standing->text);
-  return {.text = cat(wait_.text, circle, "; to blame: no single rank, because they wait for each other")};
+  return {.text = cat(wait_.text, circle,
+                      "; to blame: no single rank, because they wait for each other; expected the same order of "
+                      "operations on all ranks; compare the operations that are named here")};
 }
 
 }  // namespace hexad::comm

@@ -26,7 +26,7 @@ class Inquiry {
   /// silent.
   void tick();
   static constexpr int patience = 25;
-  /// True if every rank that was asked has answered or counts as silent.
+  /// True if every rank that the inquiry has reached has answered or counts as silent.
   bool over() const;
 
   struct Finding {
@@ -35,7 +35,8 @@ class Inquiry {
     bool moves = false;
     double quiet_seconds = 0;  // seconds since this file work last made progress
     bool silence = false;      // true if the ranks to blame are those that do not answer
-    std::string text{};        // report of the hang: the wait, the chain of waits, and "to blame: ..."
+    // Report of the hang: the wait, the chain of waits, "to blame: ...", what was expected, and what to do.
+    std::string text{};
   };
   /// Returns the result. `name(rank)` must return a rank's name with its host and process.
   Finding finding(const std::function<std::string(int)>& name) const;
@@ -50,7 +51,8 @@ class Inquiry {
   void reach(int waiter, const std::vector<int>& ranks);
   bool silent(const Node& node) const { return !node.standing && node.ticks >= patience; }
   std::vector<int> ranks_where(const std::function<bool(const Node&)>& holds) const;
-  std::string blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name) const;
+  std::string blame(const std::vector<int>& ranks, const std::function<std::string(int)>& name,
+                    const std::string& advice) const;
 
   const int rank_;
   const Standing wait_;

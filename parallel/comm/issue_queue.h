@@ -21,12 +21,12 @@ using base::cat;
 
 /// Limits of the amount of data in flight.
 struct Limits {
-  /// Bytes that a rank sends in one round of an operation, to all peers together. Priorities take effect only between
-  /// rounds. The value must be the same on all ranks.
+  /// Approximate number of bytes that a rank sends in one round of an operation, to all peers together. Priorities take
+  /// effect only between rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
   /// Maximum bytes in flight, per link and direction, for the classes with the highest priority that this rank uses on
-  /// the link. The first round of each communicator may exceed this limit. The limit must be large enough to keep the
-  /// link busy until the engine's next poll.
+  /// the link. A channel without a round in flight may start one even if this exceeds the limit. The limit must be
+  /// large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
   /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
   /// wait for these bytes, because they are already in the buffers of sockets and switches.
@@ -64,7 +64,7 @@ struct Request {
   int64_t number = 0;    // index of the operation in its channel, in the order of the calls
   int64_t arrival = 0;   // index of the request among all requests of this rank
   bool ready = false;    // true once its stream has done the work that precedes the operation
-  bool boosted = false;  // true once a thread waits for this or a later request of its channel
+  bool boosted = false;  // true once a thread waits for this or a later request of its channel; see also boost_all()
   bool awaited = false;  // true while a thread of the rank is blocked on it
   bool urgent = false;   // true if the rank's own thread waits for it, so that the core of this thread is idle
   MessagePlan plan;      // made before the first round starts
@@ -88,7 +88,8 @@ struct Request {
 using RequestPtr = std::shared_ptr<Request>;
 
 /// Queues of requests, one per channel. Priorities decide which operation may send data within the limits. A channel
-/// waits while a channel of higher priority has traffic in flight on the same link.
+/// waits while, on the same link, a channel of higher priority has an operation in flight that all its ranks have
+/// called.
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
 /// may start, unless an operation of higher priority is in flight that all its ranks have called. This operation
@@ -105,8 +106,8 @@ class IssueQueue {
   void post(RequestPtr request);
   /// Declares that the stream of `request` has done the work that precedes `request`.
   void make_ready(const RequestPtr& request);
-  /// Raises `request` and all earlier requests of its channel above all classes. A thread that waits for `request` also
-  /// waits for the earlier ones.
+  /// Raises `request` and all earlier requests of its channel above all classes, if Priorities::by_need. A thread that
+  /// waits for `request` also waits for the earlier ones.
   void boost(const Request& request);
   void boost_all();
 
@@ -120,12 +121,14 @@ class IssueQueue {
   void finish(const RequestPtr& request, size_t round);
 
   /// Returns an operation whose channel has finished no round in the last `limit` calls of overdue(); null if there is
-  /// none. Considers only operations that are ready or for which a thread waits. Call it at regular intervals. The
-  /// limit counts calls instead of seconds, so that a process that was stopped for a while does not blame its peers.
+  /// none. Considers only operations that are ready or for which a thread waits, and that do not wait for an operation
+  /// of higher priority. Call it at regular intervals. The limit counts calls instead of seconds, so that a process
+  /// that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
-  /// Returns one entry per channel in which a thread waits for an operation. The entry is the channel's first
-  /// operation, and the number of calls of overdue() since the channel last finished a round.
+  /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, returns one
+  /// entry for every channel if there is such a channel. The entry is the channel's first operation, and the number of
+  /// calls of overdue() since the channel last finished a round.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);
@@ -152,11 +155,11 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // True if the peers have also begun the first operation of the queue.
+  // True if a round of the first operation of the queue has finished. Its peers have then also begun the operation.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
-  // True if this rank also uses a higher priority than that of the queue on the same link.
+  // True if the queue is not boosted, and this rank also uses a higher priority on the same link.
   bool low(const Queue& queue) const;
-  // True if traffic of higher priority is making progress on the link of the queue.
+  // True if the queue is not boosted, and all ranks have called an operation of higher priority on the same link.
   bool withheld(const Queue& queue) const;
   // Returns the next round of a queue, if the order of its rounds and operations allows the round to start.
   Start startable(Queue& queue) const;

@@ -12,11 +12,11 @@ namespace hexad::comm {
 /// True if srun provides PMIx (a process-management interface) to this process. Variables of mpirun in the environment
 /// then belong to an outer process, such as the shell that called `sbatch`.
 bool started_by_srun();
-/// True if Open MPI's mpirun, or one of its daemons, started this process. If a program of another family is started in
-/// a job of mpirun by its own launcher, the variables of mpirun belong to an outer process.
+/// True if Open MPI's mpirun, or one of its daemons, started this process. False if Hydra started a program of the
+/// family mpich inside a job of mpirun: the variables of mpirun then belong to an outer process.
 bool started_by_mpirun(MpiFamily family = mpi_library().family);
-/// True if Hydra, the launcher (mpiexec) of MPICH and Intel MPI, started this process. Like for started_by_mpirun(),
-/// its variables may belong to an outer process.
+/// True if Hydra, the launcher (mpiexec) of MPICH and Intel MPI, started this process. False if mpirun started a
+/// program of the family open_mpi inside a job of Hydra.
 bool started_by_hydra(MpiFamily family = mpi_library().family);
 
 /// Environment variables by which a launcher announces the number of ranks, and the rank of a process.
@@ -39,7 +39,8 @@ std::string srun_line();
 /// Checks that the launcher belongs to the MPI library. Call it before MPI_Init, which would make each rank a job of
 /// its own, or whose error message would be misleading. Throws Error(usage) that names the launcher and the library if
 /// the launcher is that of another library, or if srun started several tasks without an interface through which Open
-/// MPI can find the other ranks. Prints a warning if srun provides only the interface of another library.
+/// MPI can find the other ranks. Rank 0 prints a warning if srun provides only PMI2, with which Open MPI may be unable
+/// to find the other ranks.
 void require_interface(const MpiLibrary& library = mpi_library());
 
 }  // namespace hexad::comm

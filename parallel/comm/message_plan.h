@@ -34,22 +34,23 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
-/// order and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation, so
-/// sender and receiver divide a transfer in the same way.
+/// order and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation and
+/// the group, and on the bytes of a round, so sender and receiver divide a transfer in the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan
 };
 
 /// Returns the plan of rank `rank` among `size` ranks. Copies within the rank are performed in this call. A message has
-/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round.
+/// at most about `round_bytes` / (size - 1) bytes, or `round_bytes` if it is the only message of its round, but
+/// BlockSizes::message_bytes are always permitted.
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
-///   all_reduce then gathers the sums. Each rank sends 2 (size - 1) / size times the bytes of the tensor, which is
-///   optimal.
+///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 (size - 1) / size times the bytes of the
+///   tensor, which is optimal.
 /// - A broadcast scatters pieces and then gathers them. No rank sends more than in a reduction.
-/// - Small tensors are sent as a whole to every rank.
+/// - An all_reduce or broadcast of a small tensor sends the whole tensor to every rank.
 /// - In large groups, operations on small tensors, barriers and broadcasts have other plans (large_group_plan.h). A
-///   round of an all-to-all then has messages to only some of the ranks.
+///   round of an all-to-all or of a large all-gather then has messages to only some of the ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

@@ -12,7 +12,8 @@ namespace {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
-// Returns the first word of `text` that begins with a digit, up to a comma or white space; empty if there is none.
+// Returns the first number of `text`, up to a comma or white space; empty if there is none. A number begins with a
+// digit, at the beginning of `text` or after a space, tab, colon or 'v'.
 std::string_view first_number(std::string_view text) {
   for (size_t begin = 0; begin < text.size(); ++begin) {
     const bool starts_word = begin == 0 || contains(" \t:v", text.substr(begin - 1, 1));

@@ -132,7 +132,7 @@ class MpiTransport final : public Transport {
     if (known) largest_tag_ = *largest;
   }
   ~MpiTransport() override {
-    // Gives up notes that have not been sent: their receivers no longer receive notes.
+    // Gives up notes that have not been sent, because nothing depends on them.
     for (SentNote& note : sent_notes_) MPI_Request_free(&note.request);
     MPI_Finalize();
   }

@@ -1,4 +1,5 @@
-// Transport over MPI. The thread that makes the transport initialises MPI, and is the only thread that calls MPI.
+// Transport over MPI. The thread that makes the transport initialises MPI, and is the only thread that calls MPI,
+// except for MPI_Get_library_version.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,9 @@
 namespace hexad::comm {
 
 /// Connects this rank with all other ranks through MPI. Throws Error(communication) if MPI fails. Throws Error(usage)
-/// if the number of ranks in MPI is not `announced_size`, the number that the launcher announced. This happens if MPI
-/// does not support the launcher, so that every rank is a separate job.
+/// if the launcher belongs to another MPI library (require_interface()), if HEXAD_NODE or HEXAD_LOCAL_RANK is illegal,
+/// or if the number of ranks in MPI is not `announced_size`, the number that the launcher announced. The numbers differ
+/// if MPI does not support the launcher, so that every rank is a separate job.
 std::unique_ptr<Transport> connect_mpi(int announced_size);
 
 }  // namespace hexad::comm

@@ -17,8 +17,8 @@ std::string tag(const std::string& group, const Operation& op) {
 }
 
 void check_tensor(const std::string& where, const char* name, const Tensor& t) {
-  require(t.defined(), where, name, " is not defined");
-  require(t.contiguous(), where, name, " ", t.shape(), " is not contiguous");
+  require(t.defined(), where, name, " is not defined; expected a tensor");
+  require(t.contiguous(), where, name, " ", t.shape(), " has strides ", t.strides(), "; expected contiguous elements");
 }
 
 void check_many(const std::string& where, const char* big_name, const Tensor& big, const char* small_name,
@@ -26,17 +26,18 @@ void check_many(const std::string& where, const char* big_name, const Tensor& bi
   check_tensor(where, big_name, big);
   check_tensor(where, small_name, small);
   require(big.dtype() == small.dtype(), where, big_name, " is ", big.dtype(), " but ", small_name, " is ",
-          small.dtype());
+          small.dtype(), "; expected one dtype");
   require(big.numel() == size * small.numel(), where, big_name, " ", big.shape(), " is not ", size, " times ",
-          small_name, " ", small.shape());
+          small_name, " ", small.shape(), "; expected as many elements");
 }
 
 void check_rows(const std::string& where, const char* name, const Tensor& t, const std::vector<int64_t>& rows,
                 int size) {
-  require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size);
+  require(static_cast<int>(rows.size()) == size, where, "splits name ", rows.size(), " ranks in a group of ", size,
+          "; expected one number for each rank");
   for (int64_t r : rows) require(r >= 0, where, "a split has ", r, " rows, expected at least 0");
   require(t.rank() >= 1 && t.dim(0) == sum(rows), where, name, " ", t.shape(), " but its splits sum to ", sum(rows),
-          " rows");
+          " rows; expected equal numbers");
 }
 
 }  // namespace
@@ -71,23 +72,24 @@ void Operation::check(const std::string& group, int rank, int size) const {
       check_rows(label, "in", in, splits.send, size);
       check_rows(label, "out", out, splits.receive, size);
       require(in.dtype() == out.dtype() && in.rank() == out.rank(), label, "out ", out.dtype(), " ", out.shape(),
-              " but in ", in.dtype(), " ", in.shape());
+              " but in ", in.dtype(), " ", in.shape(), "; expected equal dtypes and numbers of dimensions");
       for (int d = 1; d < in.rank(); ++d)
-        require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(), " differ");
+        require(in.dim(d) == out.dim(d), label, "rows of out ", out.shape(), " and in ", in.shape(),
+                " differ in dimension ", d, "; expected equal rows");
       const size_t me = rank;
       require(splits.send[me] == splits.receive[me], label, "rank ", rank, " sends itself ", splits.send[me],
-              " rows and receives ", splits.receive[me]);
+              " rows and receives ", splits.receive[me], "; expected equal numbers");
       break;
     }
     case Kind::broadcast:
       check_tensor(label, "x", out);
-      require(0 <= peer && peer < size, label, "root ", peer, " in a group of ", size);
+      require(0 <= peer && peer < size, label, "root ", peer, " in a group of ", size, "; expected 0 .. ", size - 1);
       break;
     case Kind::send:
     case Kind::receive:
       check_tensor(label, "x", kind == Kind::send ? in : out);
       require(0 <= peer && peer < size && peer != rank, label, "rank ", rank, " cannot exchange messages with rank ",
-              peer, " in a group of ", size);
+              peer, " in a group of ", size, "; expected another rank of the group");
       break;
     case Kind::barrier:
       break;

@@ -13,8 +13,8 @@ using device::Category;
 
 namespace {
 
-// Returns the size of a piece if about `bytes` bytes are wanted. Pieces are multiples of 64 bytes, so that they are
-// aligned like the tensors.
+// Returns the size of a piece if about `bytes` bytes are wanted; at least BlockSizes::message_bytes. Pieces are
+// multiples of 64 bytes, so that they are aligned like the tensors.
 int64_t piece_of(int64_t bytes) { return std::max(block_sizes().message_bytes, bytes) / 64 * 64; }
 
 // Maximum number of rounds in flight of an exchange in which a round has messages to only some of the ranks.

@@ -1,4 +1,4 @@
-// Collectives of a group of ranks. Every operation is also valid in a group of one rank.
+// Collectives of a group of ranks. Every collective is also valid in a group of one rank.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ using device::Stream;
 /// relative to messages with the same sender and receiver.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
-/// detect a mismatch; groups of processes detect it only with Guards::check_collectives.
+/// detect a mismatch; groups of processes detect every mismatch only with Guards::check_collectives.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -43,12 +43,12 @@ class ProcessGroup {
   const std::vector<int>& node_of_rank() const { return node_of_rank_; }
   /// True if the ranks are on several nodes, so that they communicate over a network.
   bool crosses_nodes() const;
-  /// True if this rank sends bytes to other nodes in `op`.
+  /// True if `op` connects several nodes: those of its two ranks if it is a message, otherwise those of the group.
   bool crosses_nodes(const Operation& op) const;
 
   /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Values are combined in the order of the
   /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for max and
-  /// min.
+  /// min. Groups over NCCL guarantee less (nccl/nccl_group.h).
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
   /// Sums in[size() n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's part
   /// of `in`.

@@ -81,7 +81,7 @@ class Rendezvous {
   std::vector<bool> gone_;
   std::map<Ticket, Pending> pending_;
   std::exception_ptr aborted_;
-  std::map<std::pair<int64_t, int>, Child> children_;  // keyed by the number of the split and the lowest member
+  std::map<std::pair<int64_t, int>, Child> children_;  // keyed by the number of the split and the first member
 };
 
 /// Describes a wait that has lasted more than `limit` calls of look(), and names the ranks to blame for it. Returns an

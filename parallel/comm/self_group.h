@@ -5,7 +5,8 @@
 
 namespace hexad::comm {
 
-/// Group of a single rank. Gathers and exchanges copy tensors; reductions do nothing. Never initialises MPI.
+/// Group of a single rank. Operations with an input copy it to the output; all other operations do nothing. Never
+/// initialises MPI.
 class SelfGroup final : public ProcessGroup {
  public:
   explicit SelfGroup(TrafficClass traffic = TrafficClass::control, std::string name = "self",

@@ -1,4 +1,4 @@
-// Signatures of operations. Before an operation, the ranks of a group compare them to check that all ranks call the
+// Signatures of operations. The ranks of a group can compare them before an operation, to check that all ranks call the
 // same operation.
 #pragma once
 
@@ -16,7 +16,8 @@ struct Signature {
   int32_t kind = 0, dtype = 0, reduce = 0, root = -1;
 
   static Signature of(const Operation& op, int64_t number, int peer);
-  /// Returns the signature that the peer must have: the numbers of sent and received rows are swapped.
+  /// Returns the signature that the peer must have: the numbers of sent and received rows are swapped, as are the kinds
+  /// send and receive.
   Signature mirrored() const;
   bool operator==(const Signature&) const = default;
 };

@@ -30,7 +30,8 @@ Standing parse_standing(std::string_view note) {
   if (in && ranks <= most_ranks) s.missing.resize(ranks);
   for (int& rank : s.missing) in >> rank;
   if (!in || kind < 0 || kind > 2 || ranks > most_ranks || in.get() != '\n')
-    base::fail(base::ExitCode::communication, "a rank's report of its activity cannot be read: '", note, "'");
+    base::fail(base::ExitCode::communication, "a rank's report of its activity cannot be read: '", note,
+               "', expected a report of the same program");
   s.kind = static_cast<Standing::Kind>(kind);
   std::getline(in, s.text);
   return s;

@@ -22,7 +22,8 @@ struct Standing {
   bool operator==(const Standing&) const = default;
 };
 
-/// Converts a standing to the text of a note, truncated to the maximum length of a note.
+/// Converts a standing to the text of a note. Truncates the list of missing ranks and the text, so that they fit into a
+/// note.
 std::string to_note(const Standing& standing);
 /// Reads a standing from a note. Throws Error(communication) if the note does not contain one.
 Standing parse_standing(std::string_view note);

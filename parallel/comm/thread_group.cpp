@@ -70,7 +70,8 @@ Event ThreadGroup::start(Operation op, Stream& stream) const {
 
 void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& body, const ThreadOptions& options) {
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
-          " ranks, but node_of_rank has ", options.node_of_rank.size(), " entries");
+          " ranks, but node_of_rank has ", options.node_of_rank.size(),
+          " entries; expected none, or one for each rank");
   std::vector<int> everybody(n);
   std::iota(everybody.begin(), everybody.end(), 0);
   const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);

@@ -13,7 +13,7 @@ class Rendezvous;
 struct ThreadOptions {
   std::vector<int> node_of_rank{};  // node of each rank; empty: all ranks are on one node
   Jitter jitter{};                  // delays that change the order of operations in different groups
-  double watchdog_seconds = 0;      // seconds of waiting after which a rank throws Error(communication); 0: never
+  double watchdog_seconds = 0;      // seconds of waiting until operations fail with Error(communication); 0: never
 };
 
 /// State that all groups of one world share.

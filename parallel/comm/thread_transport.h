@@ -1,4 +1,5 @@
-// Messages between ranks that are threads of one process, each with its own engine. Replaces MPI in tests.
+// Messages between ranks that are threads of one process, each with its own engine. Replaces MPI in tests and in `hexad
+// verify`.
 #pragma once
 
 #include <chrono>
@@ -21,12 +22,12 @@ namespace hexad::comm {
 ///
 /// With an adversary, the network delivers messages in ways that Transport permits, but that are rare on real networks.
 /// Code that uses a buffer too early then fails every time instead of rarely:
-/// - No message is delivered until the programs of all ranks are blocked. Data is thus read and delivered as late as
-///   possible.
+/// - No message is delivered until the programs of all ranks are blocked. Data is thus delivered as late as possible.
 /// - Then one wire (from, to, tag), chosen by the seed, delivers all its messages. They overtake the messages of other
 ///   wires.
 /// - Buffers that wait for a message contain NaNs.
-/// - The data of every second message is read immediately, so later changes of the data are lost.
+/// - The data of about half of the messages, chosen by the seed, is read immediately, so later changes of the data are
+///   lost.
 ///
 /// The order of deliveries therefore does not depend on speed. There is one exception: after two seconds without any
 /// request or delivery, messages are delivered even if a rank is not blocked.
@@ -39,8 +40,8 @@ class ThreadNetwork : public std::enable_shared_from_this<ThreadNetwork> {
   };
   explicit ThreadNetwork(Options options);
   /// Returns the transport of a rank. Call it once for each rank. A rank leaves when its transport is destroyed:
-  /// messages to and from this rank then fail with Error(peer_lost). After abort(), all messages fail with
-  /// Error(peer_lost).
+  /// messages of other ranks to it, and receives from it that it has not served, then fail with Error(peer_lost). After
+  /// abort(), all messages fail with Error(peer_lost).
   std::unique_ptr<Transport> connect(int rank);
   /// Makes all later requests to the network fail with `reason`. Only the first call has an effect.
   void fail(std::exception_ptr reason);

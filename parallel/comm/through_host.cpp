@@ -39,7 +39,8 @@ struct Return {
         copied = context->stream(Lane::copy).record().launched();
       };
       if (to.defined() && !life->during(bring_back))
-        fail(ExitCode::communication, "the device was closed before the result of a collective arrived");
+        fail(ExitCode::communication, "the device was closed before a result ", to.shape(), " ", to.dtype(),
+             " of another rank arrived; expected every operation to end first");
     } catch (...) {
       error = std::current_exception();
       // Deliberately leaks the owners, because the transport may still write to this memory.
@@ -69,7 +70,8 @@ Event through_host(Operation op, int rank, const StartOnHost& start, Stream& str
     device::InlineStream here;
     return start(std::move(op), here);
   }
-  require(!any.device().on_host(), "[", name_of(op.kind), "] host tensors were given with a stream of the device");
+  require(!any.device().on_host(), "[", name_of(op.kind), "] a tensor of ", any.bytes(),
+          " bytes is in host memory, but the stream is of a device; expected tensors on the device");
   DeviceContext& context = any.device().context();
   const Directions d = directions_of(op, rank);
   auto [on_host, owners] = stage(op);

@@ -18,7 +18,7 @@ using device::Stream;
 using StartOnHost = std::function<Event(Operation on_host, Stream& stream)>;
 
 /// Copy of an operation in which all tensors are replaced by tensors of the same sizes in memory that the transport can
-/// access. `owners` own this memory.
+/// access. `owners` own this memory unless the tensors themselves do.
 struct Staged {
   Operation op;
   std::vector<std::shared_ptr<const void>> owners{};

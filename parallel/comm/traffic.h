@@ -35,14 +35,15 @@ struct Priorities {
 /// Traffic of one class since the previous TrafficMeter::take().
 struct TrafficStats {
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
-  double seconds = 0;          // seconds during which at least one operation was in flight
+  double seconds = 0;          // seconds during which at least one operation was in flight; see also flew()
   double exposed_seconds = 0;  // seconds for which a thread of this rank was blocked on an operation
 };
 
 /// Statistics of the traffic of one rank. All groups of the rank share the meter. Thread-safe.
 class TrafficMeter {
  public:
-  /// Returns the traffic since the previous call. Operations in flight are counted up to this call.
+  /// Returns the traffic since the previous call. The time of operations in flight is counted up to this call. Their
+  /// bytes are counted when they end.
   TrafficStats take(TrafficClass traffic);
 
   void flight_begins(TrafficClass traffic) { count(traffic, &Account::flying, +1, 0); }
@@ -81,7 +82,8 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
-  /// Records this operation in the meter's log. Must be called before the flight is shared with other threads.
+  /// Makes complete() add this operation to the meter's log. Must be called before the flight is shared with other
+  /// threads.
   void describe(std::string what, bool crosses_nodes);
   /// Starts the time in flight. Time before this call is not counted.
   void begin();

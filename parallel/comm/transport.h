@@ -16,12 +16,12 @@ struct Topology {
   int rank = 0, size = 1;
   std::vector<int> node_of_rank{0};  // indices into node_names
   std::vector<std::string> node_names{""};
-  int local_rank = 0;  // index of this rank among the ranks of its node
+  int local_rank = 0;  // index of this rank among the ranks of its node, or HEXAD_LOCAL_RANK
   std::vector<int64_t> pid_of_rank{};
   bool takes_cards = false;  // true if, on all ranks, messages may be in card memory from cudaMalloc
 };
 
-/// Returns a text like "rank 2 (host a, pid 3142)". Unknown parts are omitted.
+/// Returns a text like "rank 2 (host a, pid 3142)"; "rank 2" if the host or the process is unknown.
 std::string name_of(const Topology& topology, int rank);
 
 class Transport {
@@ -39,7 +39,7 @@ class Transport {
   virtual void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) = 0;
   struct Done {
     uint64_t token;
-    std::string error{};                                  // empty if the message has arrived
+    std::string error{};                                  // empty if the message was sent or has arrived
     base::ExitCode code = base::ExitCode::communication;  // exit code if there is an error
   };
   /// Tells the transport if the program of this rank is blocked until a message arrives. Called before each poll().

@@ -11,35 +11,35 @@ namespace hexad::comm {
 
 class World {
  public:
-  /// Makes the world. Initialises MPI if mpirun or srun has started several ranks; otherwise, the world has one rank
-  /// and does not use MPI. Throws Error(communication) if MPI fails, and Error(usage) if the launcher and MPI disagree.
-  /// The world must be made and used on the rank's main thread.
+  /// Makes the world. Initialises MPI if a launcher (mpirun, mpiexec or srun) announces several ranks; otherwise, the
+  /// world has one rank and does not use MPI. Throws like connect_mpi() (mpi_transport.h), and Error(usage) if the
+  /// announced number is illegal. The world must be made and used on the rank's main thread.
   explicit World(CommEngine::Options options = {});
   /// Makes the world of a rank that is a thread of this process. Each rank must call this constructor on its own main
   /// thread. `ranks` must outlive the world. Collective.
   explicit World(const ProcessGroup& ranks);
-  /// Waits until the other ranks also destroy their worlds. If an exception propagates, ends the job instead, because
-  /// the other ranks may be waiting for this rank. The message of the exception is then lost; with_world() catches the
-  /// exception earlier and prints it.
+  /// If the world uses MPI, waits until the other ranks also destroy their worlds. If an exception propagates, ends the
+  /// job instead, because the other ranks may be waiting for this rank. The message of the exception is then lost;
+  /// with_world() catches the exception earlier and prints it.
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Returns the group of all ranks, for control traffic. Its split() makes all other groups. The world must outlive
+  /// Returns the group of all ranks, for control traffic. All other groups are split from it. The world must outlive
   /// its groups.
   const ProcessGroup& group() const { return *group_; }
   const Topology& topology() const { return topology_; }
   int rank() const { return topology_.rank; }
   int size() const { return topology_.size; }
-  /// Returns the index of this rank among the ranks of its node.
+  /// Returns the index of this rank among the ranks of its node, or HEXAD_LOCAL_RANK.
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
   /// Returns the object through which this rank announces file work. Ranks that wait for announced work do not report a
   /// hang.
   const base::FileWork& file_work() const { return file_work_; }
 
-  /// Set the guards or the limits of later operations. All ranks must call these functions with the same values at the
-  /// same point in their programs.
+  /// Set the guards (CommEngine::set_guards()) or the limits (CommEngine::limit()). All ranks must call these functions
+  /// with the same values at the same point in their programs.
   void set_guards(const Guards& guards);
   void set_limits(const Limits& limits);
   /// Sets the priorities. All ranks must call this function with the same values while only control traffic is in
@@ -57,7 +57,7 @@ class World {
   std::unique_ptr<ProcessGroup> group_;
 };
 
-/// Makes the world, runs `body` in it and returns its result. Usually called by main(). If an exception is thrown,
+/// Makes the world, runs `body` in it and returns its result. Usually called by main(). If `body` throws an exception,
 /// prints it as "rank 3: message" and ends the whole job with the exception's exit code (1 if it is not an Error).
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 

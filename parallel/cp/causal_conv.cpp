@@ -78,7 +78,8 @@ Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows
           "[causal_conv] x is ", x.shape(), ", ", weight.name(), " ", w.shape(), ", with ", rows.split.rows(),
           " rows per rank; expected [R, N] and [N, W]");
   require(rows.split.ranks == 1 || rows.split.chunk_length() >= w.dim(1) - 1, "[causal_conv] a chunk of ",
-          rows.split.chunk_length(), " tokens is shorter than the ", w.dim(1) - 1, " earlier tokens of a filter");
+          rows.split.chunk_length(), " tokens is shorter than the ", w.dim(1) - 1,
+          " earlier tokens of a filter; expected at least as many");
   if (rows.split.ranks > 1) connect_chain(*rows.group, x.device());
   const Halves before = rows_before(x.data, w.dim(1) - 1, rows, tape.stream);
   const Tensor out = Tensor::like(x.data);

@@ -39,7 +39,8 @@ void ChunkChain::pass_on(int half, const Tensor& t) {
 
 Tensor ChunkChain::take(int half, const Tensor& like) {
   const auto from = neighbour(half, along_ == Along::later ? -1 : 1);
-  require(from.has_value(), "[cp] no chunk passes a tensor to half ", half, " of rank ", split_.rank);
+  require(from.has_value(), "[cp] no chunk passes a tensor to half ", half, " of rank ", split_.rank,
+          "; expected a chunk with a neighbour on this side");
   if (*from == split_.rank) return own_;
   const Tensor t = Tensor::like(like, Category::communication);
   stream_.wait(group_.receive(t, *from, stream_));

@@ -11,15 +11,16 @@ namespace {
 void check(const Value& q, const Value& k, const Value& v, const ContextAttention& c) {
   require(c.group != nullptr && c.group->size() == c.split.ranks && c.group->rank() == c.split.rank,
           "[cp] the split is for rank ", c.split.rank, " of ", c.split.ranks, ", but ",
-          c.group ? cat("the group has rank ", c.group->rank(), " of ", c.group->size()) : "there is no group");
+          c.group ? cat("the group has rank ", c.group->rank(), " of ", c.group->size()) : "there is no group",
+          "; expected a group of the same ranks");
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2) &&
               q.data.dim(1) % k.data.dim(1) == 0,
           "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
           "; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
   const int64_t rows = c.split.rows();
   require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " sequences of ", c.split.length,
-          " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ",
-          k.shape());
+          " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ", k.shape(),
+          "; expected this number of rows in both");
   for (const Tensor& bounds : {c.first, c.last})
     require(!bounds.defined() || (bounds.dtype() == Dtype::i32 && bounds.numel() == rows && bounds.contiguous()),
             "[cp] first and last must have one i32 entry for each of ", rows, " local rows, not ", bounds.dtype(), " ",
@@ -57,7 +58,7 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
     case ContextKind::ulysses:
       return ulysses_attention(tape, q, k, v, c);
   }
-  fail_invariant(cat("[cp] kind ", static_cast<int>(c.kind)));
+  fail_invariant(cat("[cp] the kind is ", static_cast<int>(c.kind), "; expected a ContextKind"));
 }
 
 ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int64_t heads, int64_t key_heads,
@@ -76,7 +77,7 @@ ContextTraffic context_traffic(ContextKind kind, const ContextSplit& split, int6
       return {bytes + (documents ? others * 2 * rows * size_of(Dtype::i32) : 0), bytes};
     }
   }
-  fail_invariant(cat("[cp] kind ", static_cast<int>(kind)));
+  fail_invariant(cat("[cp] the kind is ", static_cast<int>(kind), "; expected a ContextKind"));
 }
 
 }  // namespace hexad::cp

@@ -39,7 +39,7 @@ struct ContextAttention {
 ///
 /// Memory needed in addition to operands and results:
 /// - ring: two blocks [R, G, C] of keys and values and, in backward, three blocks of their gradients.
-/// - all_gather: the keys and values of the whole sequences.
+/// - all_gather: the keys and values of the whole sequences and, in backward, their gradients.
 /// - ulysses: q, k, v and out of H / ranks heads of the whole sequences. Backward needs these instead of the local
 ///   tensors. See ulysses_fits() for the permitted numbers of heads.
 Value context_attention(Tape& tape, const Value& q, const Value& k, const Value& v, const ContextAttention& c);
@@ -49,8 +49,8 @@ Value context_attention(Tape& tape, const Value& q, const Value& k, const Value&
 void connect_ring(const comm::ProcessGroup& group, device::Device device);
 
 /// True if every rank can have the same number of query heads, together with the key heads that these queries read.
-/// This requires that the number of key heads is a multiple of `ranks`, or that `ranks` is a multiple of it. In the
-/// second case, each rank has a copy of one key head.
+/// This requires that `heads` is a multiple of `ranks` and of `key_heads`, and that `key_heads` is a multiple or a
+/// divisor of `ranks`. If it is a divisor, each rank has a copy of one key head.
 bool ulysses_fits(int64_t heads, int64_t key_heads, int ranks);
 
 /// Bytes that a rank sends to other ranks in one call of context_attention().

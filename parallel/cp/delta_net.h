@@ -21,9 +21,9 @@ struct DeltaRows {
   Tensor first{};  // i32 [R]: first position of each row's document; undefined: a document is a whole sequence
 };
 
-/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). A chunk
-/// must have at least W - 1 tokens. A rank sends the last W - 1 rows of its chunks to the ranks of the next chunks.
-/// Collective, in forward and in backward.
+/// Returns the causal convolution of x[R, N] with weight[N, W], followed by SiLU (kernels::CausalConvKernels). If there
+/// are several ranks, a chunk must have at least W - 1 tokens. A rank sends the last W - 1 rows of its chunks to the
+/// ranks of the next chunks. Collective, in forward and in backward.
 Value causal_conv(Tape& tape, const Value& x, Parameter& weight, const DeltaRows& rows);
 
 /// Operands of delta_rule(), with the shapes of kernels::DeltaRuleOperands.

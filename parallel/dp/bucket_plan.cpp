@@ -10,7 +10,7 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Alignment in elements. Every parameter and every piece begins at a cache line, for all dtypes.
+// Alignment of parameters and pieces in elements: 32 bytes of bf16, and a cache line or two of other dtypes.
 constexpr int64_t alignment = 16;
 
 int64_t rounded_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
@@ -100,7 +100,8 @@ void BucketPlan::shard(const mesh::Mesh& mesh) {
 
 BucketPlan::Place BucketPlan::place(const Parameter& parameter) const {
   const auto it = places_.find(&parameter);
-  require(it != places_.end(), "[buckets] ", parameter.name(), " is in no bucket");
+  require(it != places_.end(), "[buckets] ", parameter.name(), " is in no bucket; expected one of the ", places_.size(),
+          " parameters that the plan was made for");
   return it->second;
 }
 

@@ -50,8 +50,8 @@ struct Bucket {
 
 /// Division of the parameters into buckets. It depends only on data that is equal on all ranks of a stage, so the ranks
 /// of a group have the same buckets. Parameters are taken in reverse order of creation, which is approximately the
-/// order in which backward completes their gradients. Buckets that are filled at the same time form a unit: about one
-/// layer, whose weights are needed together.
+/// order in which backward completes their gradients. Consecutive parameters form a unit (Options::unit_bytes), whose
+/// weights are gathered together. A unit has one bucket for each combination of group, dtype, two_stages and trainable.
 class BucketPlan {
  public:
   struct Options {

@@ -100,7 +100,8 @@ void GradientBuckets::ready(Parameter& parameter, Stream& stream, Contribution c
   if (!parameter.trainable()) return parameter.release_gradient();
   const auto [bucket, entry] = plan_.place(parameter);
   Given& given = states_[bucket].given[entry];
-  require(!given.last, "[buckets] ", parameter.name(), " became ready twice in one step");
+  require(!given.last, "[buckets] ", parameter.name(),
+          " has a contribution after its last one in a step; expected none");
   if (rounded(states_[bucket])) fold(states_[bucket], entry, stream);
   ++given.rounds;
   given.last = contribution == Contribution::last;
@@ -128,8 +129,8 @@ void GradientBuckets::reduce_in_order(Stream& stream, bool incomplete_too) {
 void GradientBuckets::reduce(State& s, Stream& stream) {
   const Bucket& bucket = *s.bucket;
   // Waits for the previous reduction. This cannot cause a deadlock, because all ranks of a stage do the same work and
-  // therefore join it. In a bucket of two stages, it could: a rank of the other stage may need this rank to continue
-  // first.
+  // therefore join the previous reduction. In a bucket of two stages, waiting could cause one: a rank of the other
+  // stage may need this rank to continue first.
   if (!keeps_all(s) && !bucket.two_stages)
     if (State* last = std::exchange(in_flight_, &s)) settle(*last, stream, true);
   for (size_t i = 0; i < bucket.entries.size(); ++i) {
@@ -154,8 +155,8 @@ void GradientBuckets::reduce(State& s, Stream& stream) {
   settle(s, stream, false);
 }
 
-// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait`, does so for all
-// reductions.
+// Adds the results that have arrived to the owned pieces, in the order of the reductions. If `wait`, makes the stream
+// wait, and does so for all reductions of the bucket.
 void GradientBuckets::settle(State& s, Stream& stream, bool wait) {
   while (!s.reductions.empty() && (wait || s.reductions.front().done.done())) {
     const Reduction r = std::move(s.reductions.front());

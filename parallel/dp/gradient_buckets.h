@@ -22,19 +22,20 @@ enum class Contribution : uint8_t { more, last };
 /// it. Several contributions are first summed in separate memory.
 enum class Sums : uint8_t { accumulator, rounded };
 
-/// Owner of the memory of all gradients. Frozen parameters have no gradients. All ranks reduce the buckets in the same
-/// order, even if the buckets are filled in another order:
+/// Owner of the memory of the gradients of a plan. Frozen parameters have no gradients. All ranks reduce the buckets in
+/// the same order, even if the buckets are filled in another order:
 ///
 /// - Zero::nothing: all-reduces each bucket once per step, after the last contributions.
 /// - Zero::states: reduce-scatters each bucket once per step; each owner gets its piece of the sum.
 /// - Zero::gradients, Zero::weights: a bucket has memory from the first contribution of a round (a micro-batch) until
 ///   its reduction. A reduction waits for the previous reduction, so that one bucket is filled while another is sent.
-///   The owners keep the sum of their pieces. Gradients are therefore summed first over ranks and then over
-///   micro-batches. With several micro-batches, rounding thus differs from the other levels.
+///   Exception: buckets of two stages neither wait nor are waited for. The owners keep the sum of their pieces.
+///   Gradients are therefore summed first over ranks and then over micro-batches. With several micro-batches, rounding
+///   thus differs from the other levels.
 class GradientBuckets final : public autograd::ParameterStorage {
  public:
   /// Makes the parameters of `plan` store their gradients in these buckets from now on. The plan must outlive the
-  /// buckets.
+  /// buckets. Collective, because the ranks connect (ProcessGroup::connect()).
   explicit GradientBuckets(const BucketPlan& plan, Sums sums = Sums::accumulator);
   GradientBuckets(const GradientBuckets&) = delete;
   GradientBuckets& operator=(const GradientBuckets&) = delete;
@@ -42,11 +43,12 @@ class GradientBuckets final : public autograd::ParameterStorage {
   /// Begins a step in which every parameter gets contributions from `rounds` micro-batches. Without this call, a step
   /// has one micro-batch.
   void begin(int64_t rounds);
-  /// Reports that a micro-batch's contribution to a parameter is complete. May start the reduction of the parameter's
-  /// bucket.
+  /// Reports that a micro-batch's contribution to a parameter is complete. Starts the reductions of the buckets that
+  /// are next in order, up to the first incomplete bucket.
   void ready(Parameter& parameter, Stream& stream, Contribution contribution = Contribution::last);
-  /// Waits for all reductions, so that the owned gradients are complete, and prepares for the next step. First reduces
-  /// the buckets of parameters that were not used in this step. Their gradients are zero, but all ranks must take part.
+  /// Makes `stream` wait for all reductions, after which the owned gradients are complete, and prepares for the next
+  /// step. First reduces the remaining buckets, for example those of parameters that were not used in this step.
+  /// Gradients without contributions are zero, but all ranks must take part.
   void finish(Stream& stream);
   size_t count() const { return states_.size(); }
 
@@ -56,7 +58,7 @@ class GradientBuckets final : public autograd::ParameterStorage {
  private:
   struct Reduction {
     device::Event done;
-    Tensor sum;  // sum to be added to the owned piece; undefined if the reduction was in place
+    Tensor sum;  // sum to be added to the owned piece; undefined if the reduction already writes to its place
   };
   struct Given {
     int64_t rounds = 0;

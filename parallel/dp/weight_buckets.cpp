@@ -117,7 +117,7 @@ void WeightBuckets::update(Stream& stream, const std::function<void()>& change, 
   for (State& s : states_) {
     if (!gathers(s)) continue;
     require(s.holders.expired(), "[buckets] ", s.bucket->entries.front().parameter->name(),
-            " or another parameter of its bucket is held while weights are updated");
+            " or another parameter of its bucket is held while weights are updated; expected no HeldWeight of them");
     release(s, stream);
   }
   complete(stream);  // gathers read the pieces that `change` writes

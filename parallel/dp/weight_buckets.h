@@ -13,8 +13,8 @@ namespace hexad::dp {
 using autograd::GatheredWeights;
 using device::Stream;
 
-/// Time at which the weights that an update gathers are complete. now: when the update returns. at_use: when a use of
-/// the parameter (Parameter::hold) says so, or after WeightBuckets::complete().
+/// Point from which work on a stream may read the weights that an update gathers. now: when the update has returned.
+/// at_use: HeldWeight::on() or WeightBuckets::complete() makes the stream wait.
 enum class Arrival : uint8_t { now, at_use };
 
 /// Owner of the memory of all weights of which this rank updates only a shard:
@@ -23,28 +23,29 @@ enum class Arrival : uint8_t { now, at_use };
 ///   are gathered into the buckets, in the order in which a forward uses them. With Arrival::at_use, a use waits only
 ///   for the bucket of its parameter, so that the gathers of later layers overlap the computation of earlier layers.
 /// - Zero::weights: this rank stores only its piece of each bucket.
-///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all other units
-///     that are not held. Thus two units and all held units are in memory at a time. The next unit is predicted: it is
-///     the unit that last followed the same two units.
+///   - A use of a parameter gathers the buckets of its unit, begins to gather the next unit, and frees all buckets of
+///     other units that are not held. Thus two units and all held buckets are in memory at a time. The next unit is
+///     predicted: it is the unit that last followed the same two units.
 ///   - The units to gather depend only on the order of uses. Therefore the ranks of a group must use and hold
 ///     parameters in the same order, and release them between the same uses. Code that reads weights depending on
 ///     tokens, for example only those of experts that have rows, must hold the weights.
-/// - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore weights
-///   have a separate communicator, which has priority over the communicator of the same ranks' gradients.
+///   - The next layers wait for weights, while gradients are not needed before the end of the step. Therefore these
+///     weights have a separate communicator, which has priority over the communicator of the same ranks' gradients.
 class WeightBuckets final : public autograd::ParameterStorage {
  public:
-  /// Makes the parameters of `plan` store their weights in these buckets. The plan must outlive the buckets. Collective
-  /// if weights are gathered at each use.
+  /// Makes the parameters of `plan` store their weights in these buckets, except parameters of buckets with
+  /// Zero::nothing. The plan must outlive the buckets. Collective if any bucket has another level.
   explicit WeightBuckets(const BucketPlan& plan);
   WeightBuckets(const WeightBuckets&) = delete;
   WeightBuckets& operator=(const WeightBuckets&) = delete;
 
-  /// Draws the initial values of all parameters of the plan. Buckets that are not always in memory are initialised one
-  /// after the other.
+  /// Draws the initial values of all parameters of the plan. Parameters whose weights are not always in memory are
+  /// initialised one after the other.
   void initialize(uint64_t seed);
-  /// Calls `change`, which may write the owned weights, and then updates all other copies of these weights. Collective.
-  /// Under Zero::weights, no weights may be held during the call. `arrival` has an effect only if weights are always in
-  /// memory. With Arrival::at_use, nothing but hold() and use() may read weights before complete().
+  /// Calls `change`, which may write the owned weights, and then gathers the new weights. Under Zero::weights, the next
+  /// uses gather them instead. Collective. Under Zero::weights, no weights may be held during the call. `arrival` has
+  /// an effect only if weights are always in memory. With Arrival::at_use, weights may be read before complete() only
+  /// through Parameter::hold() and Parameter::use().
   void update(Stream& stream, const std::function<void()>& change, Arrival arrival = Arrival::now);
   /// Makes later work on `stream` wait for all gathers of the last update. Not collective.
   void complete(Stream& stream);

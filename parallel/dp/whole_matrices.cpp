@@ -7,7 +7,7 @@ namespace hexad::dp {
 using namespace base;
 namespace {
 
-// Returns matrix m of [count, rows, columns].
+// Returns matrix m of `stack` [count, rows, columns].
 Tensor matrix(const Tensor& stack, int64_t m) { return kernels::expert_matrix(stack, m); }
 
 }  // namespace
@@ -35,7 +35,7 @@ WholeMatrices::WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh)
     cut_ = s;
   }
   require(mesh_ != nullptr || (!cut_ && !shares_), "[matrices] ", parameter.name(),
-          " is divided among ranks, but there is no mesh to gather it");
+          " is divided among ranks, but there is no mesh to gather it; expected a mesh");
   if (shares_) mesh_->reducers(placement_).connect(comm::Use::sums, device_);
   if (cut_) (*mesh_)[cut_->axis].connect(comm::Use::sums, device_);
 }

@@ -23,7 +23,7 @@ class WholeMatrices {
  public:
   /// Describes the matrices of a parameter with at least two dimensions, whose shards must have been assigned
   /// (BucketPlan). Connects the ranks that gather() needs, and is therefore collective like gather(). `mesh` must
-  /// outlive this object. `mesh` may be null only if no other rank has a part of the parameter; otherwise, throws
+  /// outlive this object. `mesh` may be null only if no matrix is divided among ranks; otherwise, throws
   /// std::logic_error.
   WholeMatrices(const Parameter& parameter, const mesh::Mesh* mesh);
 

@@ -14,10 +14,10 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Hot experts. Every ep rank has a copy of each hot expert, a shadow, and computes it for the rank's own tokens
-/// (FasterMoE, He et al. 2022). A rank has its E / P own experts, followed by its H shadows in the order of list().
-/// Numbers count the experts of all ranks in this order, including shadows: numbers n with n / (E / P + H) = p belong
-/// to rank p. Plans are made for numbers, so they treat shadows as additional experts of each rank. Without hot
-/// experts, the number of an expert is its id.
+/// (FasterMoE, He et al. 2022). With E experts, of which H are hot, on P ranks, a rank has its E / P own experts,
+/// followed by H shadows in the order of list(). Numbers count the experts of all ranks in this order, including
+/// shadows: number n belongs to rank n / (E / P + H), rounded down. Plans are made for numbers, so they treat shadows
+/// as additional experts of each rank. Without hot experts, the number of an expert is its id.
 class HotExperts {
  public:
   HotExperts() = default;
@@ -75,9 +75,9 @@ HotExperts hottest(std::span<const int64_t> loads, int64_t ranks, const HotRule&
 HotExperts agree_on_hot_experts(const Tensor& ids, int64_t experts, int64_t ep_ranks, const HotRule& rule,
                                 const comm::ProcessGroup& sources);
 
-/// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the tokens of the ep
-/// ranks `of` one after the other; each rank has the same number of tokens. -1 is not changed. The host reads the ids
-/// ("routing: ids").
+/// Returns `ids` with numbers in place of experts, on the same device. ids [T, K] (i32) contains the experts of each
+/// token of the ep ranks `of`: first the rows of the first rank's tokens, then those of the next rank. Each rank has
+/// the same number of tokens. -1 is not changed. The host reads the ids ("routing: ids").
 Tensor renumbered(const Tensor& ids, const HotExperts& hot, std::span<const int> of, Stream& stream);
 
 }  // namespace hexad::ep

@@ -18,7 +18,8 @@ namespace hexad::ep {
 /// `etp`.
 struct ExpertGroups {
   const comm::ProcessGroup *ep, *etp, *experts;
-  /// Two levels of `ep`, and of `experts`. Null if the group is on one node or has only one rank on each node.
+  /// Two levels of `ep`, and of `experts`. Null if the group is on one node, or if its nodes have one rank each or
+  /// different numbers of its ranks.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
 
   /// Returns the group whose counts a rank needs. With EspExchange::replicated, each etp rank receives the same rows

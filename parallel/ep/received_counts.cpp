@@ -44,13 +44,12 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
     for (int64_t p = 0; p < ep; ++p) {
       const auto of_source =
           std::span(matrix).subspan(static_cast<size_t>(p * counts.etp + j) * mine.size(), mine.size());
-      const auto rows = of_source.subspan(static_cast<size_t>(message.chunks * message.experts));
-      const auto returning = order.joined ? rows.subspan(static_cast<size_t>(message.chunks * ep)) : rows;
+      const auto rows = of_source.subspan(message.chunks * message.experts);
+      const auto returning = order.joined ? rows.subspan(message.chunks * ep) : rows;
       for (int64_t c = 0; c < counts.chunks; ++c) {
         const int64_t of_message = of_pair ? 0 : c;
-        const std::vector<int64_t> slots = options.hot.by_number(
-            of_source.subspan(static_cast<size_t>(of_message * message.experts), static_cast<size_t>(message.experts)),
-            p);
+        const std::vector<int64_t> slots =
+            options.hot.by_number(of_source.subspan(of_message * message.experts, message.experts), p);
         for (int64_t to = 0; to < ep; ++to) {
           const bool sent = !of_pair || options.chunking.chunk(0, 1, to * local, local, static_cast<int>(p),
                                                                static_cast<int>(ep)) == c;

@@ -151,7 +151,8 @@ std::vector<int64_t> rows_to(const std::vector<int64_t>& rows, int64_t c, int64_
   return to;
 }
 
-// Sets the numbers of rows that this rank receives in chunk c, and that the ranks receive which gather them.
+// Sets the number of rows that this rank receives from each rank in chunk c. With EspExchange::gather, also sets the
+// number of rows that each etp rank receives and the etp ranks gather.
 void receive(MovedRows& moved, const ReceivedCounts& n, int64_t c, const PlanOptions& options, const ExpertGroups& g) {
   const int64_t own = options.esp_exchange == EspExchange::replicated ? 0 : g.etp->rank();
   for (int64_t p = 0; p < n.ep; ++p) {
@@ -254,14 +255,15 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
                               Stream& stream) {
   const int ranks = groups.ep->size();
   require(groups.experts->size() == ranks * groups.etp->size(), "[ep] ", groups.experts->size(),
-          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size());
+          " ranks in a group of ep x etp = ", ranks, " x ", groups.etp->size(), "; expected the product");
   require(!options.hot.any() || options.row_of == RowOf::slot, "[ep] a plan has ", options.hot.count(),
           " hot experts and rows of tokens; expected rows of slots");
   const int64_t chunks = options.chunking.chunks;
   const Device device = order.rows.device(), host_device = device.host();
   const ReceivedCounts counts = received_counts(order, groups, options, host_device);
   const int64_t fan = options.esp_exchange == EspExchange::direct ? groups.etp->size() : 1;
-  require(!(order.joined && options.merged), "[ep] joined rows of merged chunks, expected one or the other");
+  require(!(order.joined && options.merged), "[ep] rows of ", chunks,
+          " merged chunks are joined; expected either joined rows or merged chunks");
   std::optional<RowExperts> row_experts;
   std::vector<ChunkIndices> joined;
   if (order.joined)
@@ -326,7 +328,7 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   std::vector<int> destinations(all_to_all.size());
   std::iota(destinations.begin(), destinations.end(), 0);
   if (two_steps) destinations = destinations_by_place(grid);
-  // Otherwise rows are sent, and return, in the order of the slot rows.
+  // Without lay_out(), rows are sent in the order of the slot rows. Without set_copies(), they return in this order.
   if (two_steps || fan > 1 || order.joined) lay_out(device_side, order, ranks, destinations, fan, stream);
   if (two_steps || fan > 1) set_copies(device_side, order, ranks, destinations, fan);
   const ReturnOrder returns(ranks, static_cast<int>(fan), options.return_phases);

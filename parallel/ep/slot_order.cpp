@@ -1,5 +1,7 @@
 #include "parallel/ep/slot_order.h"
 
+#include <algorithm>
+
 #include "framework/kernels/kernel_table.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/ep/padded_order.h"
@@ -33,6 +35,17 @@ void check_ids(const Tensor& known, const Ordering& o) {
   for (int64_t i = 0; i < known.numel(); ++i)
     require(id[i] >= -1 && id[i] < o.experts, "[ep] slot ", i, " names expert ", id[i],
             ", expected at least -1 and less than ", o.experts);
+}
+
+// Throws an error if a token names an expert twice. `known` are valid ids on the host.
+void check_distinct(const Tensor& known) {
+  const int64_t top_k = known.dim(1);
+  const int32_t* id = known.data<int32_t>();
+  for (int64_t i = 0; i < known.numel(); ++i) {
+    const int32_t* token = id + i / top_k * top_k;
+    require(id[i] < 0 || std::find(token, id + i, id[i]) == id + i, "[ep] token ", i / top_k, " names expert ", id[i],
+            " twice, expected different experts");
+  }
 }
 
 // Sorted slots of several ranks, on the device of their ids.
@@ -80,7 +93,8 @@ SlotOrder order_of(const Tensor& tokens, const Tensor& rows, std::span<const int
 }  // namespace
 
 void Chunking::check(int64_t experts, int ranks) const {
-  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks, " ranks");
+  require(ranks > 0 && experts % ranks == 0, "[ep] ", experts, " experts cannot be divided among ", ranks,
+          " ranks; expected a multiple of the ranks");
   const int64_t local = experts / ranks;
   require(chunks >= 1, "[ep] ", chunks, " chunks, expected at least 1");
   require(by != By::peers || chunks <= ranks, "[ep] ", chunks, " chunks, expected at most one for each of ", ranks,
@@ -106,12 +120,13 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
   o.chunking.check(o.experts, o.ranks);
   const auto parts = static_cast<int64_t>(of.size());
   require(parts > 0 && ids.dim(0) % parts == 0, "[ep] ", ids.dim(0), " tokens cannot be divided among ", parts,
-          " ranks");
+          " ranks; expected equal numbers for at least one rank");
   std::vector<SlotOrder> orders;
   if (o.row_of == RowOf::token || o.capacity > 0) {
     const HostRead read = read_to_host("routing: ids", ids, stream);
     const Tensor& known = read.tensor();
     check_ids(known, o);
+    if (o.capacity > 0) check_distinct(known);
     const int64_t share = ids.dim(0) / parts;
     for (int64_t q = 0; q < parts; ++q) {
       const Tensor part = known.slice(0, q * share, (q + 1) * share);
@@ -129,10 +144,12 @@ std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& o, std::sp
     const auto own = offsets.subspan(q * width, width);
     if (own[width - 1] > own[width - 2]) {
       check_ids(read_to_host("routing: ids", ids, stream).tensor(), o);
-      fail_invariant("[ep] the counts include ids that name no expert, but there are no such ids");
+      fail_invariant(cat("[ep] the counts include ", own[width - 1] - own[width - 2],
+                         " ids that name no expert, but there are no such ids; expected equal numbers"));
     }
     orders.push_back(order_of(sorted.tokens[q], sorted.rows[q], own, o));
   }
+  if (ids.device().on_host()) check_distinct(ids);
   return orders;
 }
 

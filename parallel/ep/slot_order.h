@@ -57,12 +57,12 @@ inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
 /// ids.
 struct SlotOrder {
   int64_t experts = 0;
-  std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots
+  std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots; with padding, numbers of rows
   std::vector<int64_t> rows_to;  // [chunks, ranks]: numbers of rows to send
-  Tensor tokens;                 // [S] i64: token of each row
+  Tensor tokens;                 // [S] i64: token of each row; 0 for padding
   Tensor rows;  // [T, K] i64: row of each slot; -1: dropped, or the row of an earlier slot of the token represents it
   // `row_slots` is defined only if rows belong to tokens or if there is padding, `row_experts` only if rows belong to
-  // tokens.
+  // tokens. M is the maximum number of slots of a row: min(K, experts / ranks) if rows belong to tokens, otherwise 1.
   Tensor row_slots;    // [S, M] i64: slots t K + k of each row, in order, padded with -1
   Tensor row_experts;  // [S, M] i32, on the host: experts of these slots, by index on their rank
   // The members below are set only if rows are joined.
@@ -89,14 +89,15 @@ struct Ordering {
   double capacity = 0;
 };
 
-/// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the tokens
-/// of these ranks one after the other; each rank has the same number of tokens. Each id is in [0, experts), or -1 for a
-/// dropped slot. M is the maximum number of different experts of a token on one rank. `stream` must be the compute
-/// lane.
+/// Returns the slot orders of the ranks `of`, which are ranks in their ep groups. ids [T, K] (i32) contains the experts
+/// of each token: first the rows of the first rank's tokens, then those of the next rank. Each rank has the same number
+/// of tokens. Each id is in [0, experts), or -1 for a dropped slot, and the experts of a token are distinct. `stream`
+/// must be the compute lane.
 ///
 /// If rows belong to slots, they are sorted on the device of the ids, and the host reads only their counts ("routing:
 /// counts"). If rows belong to tokens, or with padding, the host reads the ids ("routing: ids"). A wrong id throws
-/// Error(communication) if `senders` is set, otherwise std::logic_error.
+/// Error(communication) if `senders` is set, otherwise std::logic_error. An expert that a token names twice throws
+/// std::logic_error if the host reads the ids or has them in its memory.
 std::vector<SlotOrder> order_slots(const Tensor& ids, const Ordering& ordering, std::span<const int> of,
                                    Stream& stream);
 /// Returns the slot order of a single rank.

@@ -70,10 +70,13 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
       }
     }
     int64_t* with = order.row_slots.data<int64_t>() + row[made_for] * width;
+    int32_t* experts = order.row_experts.data<int32_t>() + row[made_for] * width;
     const int64_t place = std::find(with, with + width, -1) - with;
-    require(place < width, "[ep] token ", i / top_k, " names an expert twice");
+    const auto expert = static_cast<int32_t>(id[i] % local);
+    require(std::find(experts, experts + place, expert) == experts + place, "[ep] token ", i / top_k, " names expert ",
+            id[i], " twice, expected different experts");
     with[place] = i;
-    order.row_experts.data<int32_t>()[row[made_for] * width + place] = static_cast<int32_t>(id[i] % local);
+    experts[place] = expert;
   }
   return order;
 }

@@ -6,7 +6,7 @@
 namespace hexad::ep {
 
 /// Returns the slot order of one rank for RowOf::token. The ids must be on the host and valid. The tensors of the
-/// result are on the host. Throws std::logic_error if a token lists the same expert twice.
+/// result are on the host. Throws std::logic_error if a token names an expert twice.
 SlotOrder order_tokens(const Tensor& ids, const Ordering& ordering, int rank);
 
 }  // namespace hexad::ep

@@ -18,7 +18,7 @@ inline constexpr int axis_count = 7;
 std::string_view name_of(Axis axis);
 
 /// Error for sizes or an order that are illegal for the number of ranks. `key` is the recipe key to change. The message
-/// is "key (value) reason".
+/// is "key (value) reason", or "key reason" if `value` is empty.
 class IllegalLayout : public base::Error {
  public:
   IllegalLayout(std::string key, const std::string& value, std::string reason)
@@ -37,7 +37,7 @@ class IllegalLayout : public base::Error {
 class AxisOrder {
  public:
   using Axes = std::array<Axis, 5>;
-  /// Default order, which is also that of Megatron-Core. Suggestions insert missing axes in this order.
+  /// Default order of Megatron-Core. Suggestions insert missing axes in this order.
   static constexpr Axes usual{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
   /// Reads a text such as "tp-cp-ep-dp-pp". If an axis is unknown, repeated or missing, throws IllegalLayout with the

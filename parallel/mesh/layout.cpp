@@ -13,7 +13,7 @@ namespace {
 using base::cat;
 
 // Returns the nearest divisors of `n` below and above `value`, for example "2, 4". Returns only one divisor if there is
-// none on one side.
+// none on one side, and only `value` if it is a divisor.
 std::string nearest_divisors(int n, int value) {
   int below = 0, above = 0;
   for (int d = 1; d <= n; ++d) {
@@ -25,7 +25,8 @@ std::string nearest_divisors(int n, int value) {
   return cat(below, ", ", above);
 }
 
-// Returns the nearest multiples of `n` below and above `value`.
+// Returns the nearest multiples of `n` below and above `value`, for example "4, 8"; only `n` if `value` is less than
+// `n`.
 std::string nearest_multiples(int n, int value) {
   const int below = value / n * n;
   return below ? cat(below, ", ", below + n) : cat(n);
@@ -36,8 +37,13 @@ template <class... Parts>
   throw IllegalLayout(cat("parallel.", name), cat(value), cat(reason...));
 }
 
-void require_positive(const char* name, int value, int least) {
-  if (value < least) refuse(name, value, "must be at least ", std::max(least, 1));
+void require_positive(const char* name, int value) {
+  if (value < 1) refuse(name, value, "must be at least 1");
+}
+
+// `zero` is the meaning of 0.
+void require_not_negative(const char* name, int value, const char* zero) {
+  if (value < 0) refuse(name, value, "must be at least 1, or 0 (", zero, ")");
 }
 
 // Returns the axis that replaces `axis` in `view`; nullopt if the view has no such axis.
@@ -96,12 +102,12 @@ AxisOrder with_legal_pp(const AxisOrder& order, const Layout& layout) {
 }  // namespace
 
 Layout::Layout(const Sizes& s, int world) : world_(world), expansion_(s.expansion) {
-  require_positive("pp", s.pp, 1);
-  require_positive("cp", s.cp, 1);
-  require_positive("tp", s.tp, 1);
-  require_positive("ep", s.ep, 1);
-  require_positive("dp", s.dp, 0);
-  require_positive("etp", s.etp, 0);
+  require_positive("pp", s.pp);
+  require_positive("cp", s.cp);
+  require_positive("tp", s.tp);
+  require_positive("ep", s.ep);
+  require_not_negative("dp", s.dp, "computed from the number of ranks");
+  require_not_negative("etp", s.etp, "equal to tp");
   const int64_t fixed = int64_t{s.pp} * s.cp * s.tp;
   const std::string axes = cat("pp ", s.pp, " x cp ", s.cp, " x tp ", s.tp);
   if (fixed > world || world % fixed != 0)
@@ -214,7 +220,7 @@ std::vector<int> Layout::members(Axis axis, int rank) const {
   const Position mine = position(rank);
   const int others = axis == Axis::pp ? 0 : mine.place - part(axis, coordinate(axis, mine));
   std::vector<int> ranks;
-  ranks.reserve(static_cast<size_t>(size(axis)));
+  ranks.reserve(size(axis));
   for (int k = 0; k < size(axis); ++k)
     ranks.push_back(rank_of(axis == Axis::pp ? Position{k, mine.place} : Position{mine.stage, others + part(axis, k)}));
   return ranks;
@@ -236,7 +242,8 @@ std::vector<int> Layout::token_sharers(int rank) const { return plane(Axis::cp, 
 std::vector<int> Layout::expert_sharers(int rank) const { return plane(Axis::ep, Axis::etp, rank); }
 
 // Returns the run of coordinates along the axis `tensor` whose ranks have the same piece as coordinate `mine`. If there
-// are fewer pieces than ranks, adjacent ranks have the same piece.
+// are fewer pieces than ranks, adjacent ranks have the same piece. With Copies::partial, contains only `mine` if the
+// gradient is not partial along this axis.
 Layout::Run Layout::same_pieces(const Placement& placement, Axis tensor, int mine, Copies copies) const {
   const bool partial = std::find(placement.partial.begin(), placement.partial.end(), tensor) != placement.partial.end();
   if (copies == Copies::partial && !partial) return {stride(tensor), mine, 1};

@@ -52,8 +52,8 @@ struct ExpertPlace {
 /// cp dp = etp ep edp.
 ///
 /// Without an order: dp = inner x outer, rank = t + tp (i + inner (c + cp (p + pp o))), and a dp coordinate is i +
-/// inner o. Horizontal expansion: inner tp = etp ep. Vertical expansion: inner = 1. Among the ranks of a stage, etp
-/// varies fastest, then ep, then edp.
+/// inner o. Horizontal expansion: inner tp = etp ep, or inner = 1 if etp ep divides tp. Vertical expansion: inner = 1.
+/// Among the ranks of a stage, etp varies fastest, then ep, then edp.
 ///
 /// With an order, as in Megatron-Core: the rank is the mixed-radix number of its coordinates along the axes of a view,
 /// in the given order. The view of dense layers has no ep. The view of experts has no cp, and has etp and edp in place
@@ -63,8 +63,8 @@ struct ExpertPlace {
 /// linear in the sizes of tp and etp.
 class Layout {
  public:
-  /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error contains the arithmetic and the nearest
-  /// legal values.
+  /// Throws IllegalLayout if `sizes` are illegal for `world` ranks. The error names the key and the reason, and
+  /// suggests legal values.
   Layout(const Sizes& sizes, int world);
 
   int world() const { return world_; }
@@ -88,8 +88,8 @@ class Layout {
   /// coordinate p, etp coordinate j).
   std::vector<int> expert_sharers(int rank) const;
   /// Returns the ranks over which the gradient of `rank`'s piece is summed, in ascending order. Their coordinates
-  /// differ along dp and cp for dense layers, along edp for experts, and along the axes on which the placement declares
-  /// the gradient partial.
+  /// differ along dp and cp for dense layers, along edp for experts, and, among ranks with the same piece, along the
+  /// axes on which the placement declares the gradient partial.
   std::vector<int> reducers(const Placement& placement, int rank) const;
   /// Returns the ranks of the stage that have the same piece, in ascending order, even if they are not in reducers().
   /// For a tied piece, also includes ranks of the other stage.
@@ -98,7 +98,7 @@ class Layout {
   bool same_reducers(const Placement& a, const Placement& b, int rank) const;
   /// Returns the lowest rank of reducers().
   int first_reducer(const Placement& placement, int rank) const;
-  /// True if `rank` is the one holder that counts this piece in norms and writes it to checkpoints.
+  /// True if `rank` is the lowest rank of holders().
   bool first_holder(const Placement& placement, int rank) const;
   /// True if every etp group is part of a tp group. The ranks of a tp group have the same tokens.
   bool etp_inside_tp() const;

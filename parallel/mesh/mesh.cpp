@@ -32,7 +32,7 @@ std::vector<Placement> kinds_of(const Layout& layout, int rank, const SharedPiec
   return kinds;
 }
 
-// Returns the first group of group_of(rank) that an exchange in two levels cannot use.
+// Returns the first unfit group among the groups group_of(rank); nullopt if there is none.
 template <class GroupOf>
 std::optional<UnfitGroup> first_unfit(const ProcessGroup& world, const GroupOf& group_of) {
   std::optional<UnfitGroup> unfit;
@@ -69,8 +69,8 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
 }
 
-// Makes a group of `ranks`. If the group of axis `like` has the same ranks and traffic class, the new group is its
-// twin. A layout is regular, so either all ranks make a twin or none does.
+// Makes a group of `ranks`. If there are several ranks, and the group of axis `like` has the same ranks and traffic
+// class, the new group is its twin. A layout is regular, so either all ranks make a twin or none does.
 std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, TrafficClass traffic, std::string name,
                                              Axis like) const {
   const std::unique_ptr<ProcessGroup>& other = axes_[base::ordinal(like)];
@@ -92,7 +92,8 @@ const std::optional<UnfitGroup>& Mesh::unfit_experts_group() const {
 const ProcessGroup& Mesh::reducers(const Placement& placement) const {
   for (const Reducers& r : reducers_)
     if (layout_.same_reducers(r.placement, placement, world_.rank())) return *r.group;
-  base::fail_invariant("[mesh] no group was made for the ranks that share this parameter");
+  base::fail_invariant(base::cat("[mesh] none of the ", reducers_.size(), " groups of rank ", world_.rank(),
+                                 " is for the ranks that share this parameter; expected one"));
 }
 
 }  // namespace hexad::mesh

@@ -21,11 +21,11 @@ struct SharedPieces {
   bool first_and_last = false;  // true if the first and the last stage have the same piece (of the embedding)
 };
 
-/// A group of ranks that an exchange in two levels cannot use.
+/// A group of ranks because of which exchanges in two levels are impossible.
 struct UnfitGroup {
   std::vector<int> ranks;
-  // True if the group has two levels and the groups before it have one, or the reverse. False if the numbers of its
-  // ranks on its nodes differ.
+  // True if the group has two levels (comm::NodeGrid::two_levels()) and the groups before it have one, or the reverse.
+  // Otherwise, the numbers of its ranks on its nodes differ. A group with different numbers counts as one level.
   bool unlike_others;
 };
 
@@ -45,19 +45,19 @@ class Mesh {
   /// coordinate j).
   const ProcessGroup& experts() const { return *experts_; }
   /// Return the two levels (inside a node, between nodes) of the ep group and of experts(). Return null if the group is
-  /// on one node, if its nodes have one rank each, or if they have different numbers of ranks. Both functions return
-  /// the same object if the two groups have the same ranks.
+  /// on one node, or if its nodes have one rank each or different numbers of its ranks. Both functions return the same
+  /// object if the two groups have the same ranks.
   const comm::NodeGroups* ep_nodes() const { return ep_nodes_.get(); }
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
-  /// Returns the first ep group of the world that an exchange in two levels cannot use; nullopt if it can use all. The
-  /// result is the same on all ranks. Only the first call scans all ranks. Not thread-safe.
+  /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks. Only
+  /// the first call scans all ranks. Not thread-safe.
   const std::optional<UnfitGroup>& unfit_ep_group() const;
   /// Like unfit_ep_group(), for the groups of ep x etp ranks.
   const std::optional<UnfitGroup>& unfit_experts_group() const;
-  /// Returns the ranks over which the gradient of a parameter with this placement is summed, in ascending order.
-  /// Placements with the same ranks share a group.
+  /// Returns the group of the ranks over which the gradient of a parameter with this placement is summed, in ascending
+  /// order. Placements with the same ranks share a group.
   const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }

@@ -4,8 +4,6 @@
 #include <utility>
 
 #include "parallel/pp/dependencies.h"
-#include "parallel/pp/program_check.h"
-#include "parallel/pp/transfers.h"
 
 namespace hexad::pp {
 namespace {
@@ -42,9 +40,10 @@ std::vector<comm::Route> routes(const StageMap& stages) {
 
 class Runner {
  public:
-  Runner(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
+  Runner(const CheckedSchedule& program, const comm::ProcessGroup& pp, StageWork& work, Device device,
          schedule::Fibers* fibers)
-      : schedule_(schedule),
+      : schedule_(program.schedule),
+        transfers_(program.transfers),
         pp_(pp),
         work_(work),
         device_(device),
@@ -52,11 +51,12 @@ class Runner {
         stream_(device.context().compute()),
         spans_(device.context().spans()) {
     const device::Span span(spans_, "pipeline: check");
-    require(schedule.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule.stages.ranks,
-            " ranks, but the group has ", pp.size());
-    check(schedule);
-    transfers_ = transfers(schedule, fibers_ != nullptr);
-    connect(pp, schedule.stages, device);
+    require(schedule_.stages.ranks == pp.size(), "[pp] the schedule is for ", schedule_.stages.ranks,
+            " ranks, but the group has ", pp.size(), "; expected equal numbers");
+    require(program.merge == (fibers != nullptr), "[pp] the schedule was checked for pairs that run ",
+            program.merge ? "as one action" : "one after the other", ", but there are ", fibers ? "" : "no ",
+            "fibers; expected fibers exactly for merged pairs");
+    connect(pp, schedule_.stages, device);
   }
 
   void run() {
@@ -155,13 +155,13 @@ class Runner {
   }
 
   const Schedule& schedule_;
+  const Transfers& transfers_;
   const comm::ProcessGroup& pp_;
   StageWork& work_;
   const Device device_;
   schedule::Fibers* const fibers_;
   Stream& stream_;
   device::SpanLog& spans_;
-  Transfers transfers_;
   std::map<Message, Arrival> here_;  // tensors that this rank has made for itself, or whose receive is posted
   std::map<Message, Tensor> kept_;   // sent tensors that must not be freed yet
   std::vector<Event> sends_;
@@ -173,9 +173,14 @@ void connect(const comm::ProcessGroup& pp, const StageMap& stages, Device device
   pp.connect_routes(routes(stages), device);
 }
 
-void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
+void run(const CheckedSchedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
          schedule::Fibers* fibers) {
   Runner(schedule, pp, work, device, fibers).run();
+}
+
+void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, Device device,
+         schedule::Fibers* fibers) {
+  run(checked(schedule, fibers != nullptr), pp, work, device, fibers);
 }
 
 }  // namespace hexad::pp

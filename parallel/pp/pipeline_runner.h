@@ -4,7 +4,7 @@
 #include "framework/autograd/tape.h"
 #include "framework/schedule/fibers.h"
 #include "parallel/comm/process_group.h"
-#include "parallel/pp/schedule.h"
+#include "parallel/pp/checked_schedules.h"
 
 namespace hexad::pp {
 
@@ -40,14 +40,18 @@ class StageWork {
 /// the ranks. Collective. Throws Error(resource) like ProcessGroup::connect().
 void connect(const comm::ProcessGroup& pp, const StageMap& stages, device::Device device);
 
-/// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. If check() rejects the schedule,
-/// every rank throws std::logic_error before it computes or sends anything. Receives are posted in the order in which
-/// the peer sends, one action before they are needed. Sends do not block the rank. Between two chunks on the same rank,
-/// no message is sent: the tensor is passed on. Later work on the compute lane waits until all messages of this rank
-/// have been sent. The calling thread waits for this only if host threads send.
+/// Runs the actions of rank pp.rank(). All ranks of `pp` must pass the same schedule. Receives are posted in the order
+/// in which the peer sends, most of them one action before they are needed (transfers.h). Sends do not block the rank.
+/// Between two chunks on the same rank, no message is sent: the tensor is passed on. Later work on the compute lane
+/// waits until all messages of this rank have been sent. The calling thread waits for this only if host threads send.
 ///
 /// If `fibers` is not null, the two actions of a merged pair alternate, and a pair begins when both inputs have
-/// arrived. If `fibers` is null, all actions run one after the other.
+/// arrived. If `fibers` is null, all actions run one after the other. `fibers` must be null exactly if `schedule.merge`
+/// is false.
+void run(const CheckedSchedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
+         schedule::Fibers* fibers = nullptr);
+/// Checks the schedule and runs it. If check() rejects the schedule, every rank throws std::logic_error before it
+/// computes or sends anything.
 void run(const Schedule& schedule, const comm::ProcessGroup& pp, StageWork& work, device::Device device,
          schedule::Fibers* fibers = nullptr);
 

@@ -27,7 +27,7 @@ double duration(const StageTimes& t, const Action& action) {
     case Action::Kind::backward_weight:
       return t.backward_weight;
   }
-  base::fail_invariant(cat("[pp] action kind ", static_cast<int>(action.kind)));
+  base::fail_invariant(cat("[pp] the action's kind is ", static_cast<int>(action.kind), "; expected an Action::Kind"));
 }
 
 // Representation of a schedule as jobs for the simulator. There is one queue for each rank, and one queue for each link
@@ -37,7 +37,7 @@ class Jobs {
   Jobs(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options)
       : schedule_(schedule), times_(times), options_(options), queues_(schedule.stages.ranks) {
     require(static_cast<int>(times.size()) == schedule.stages.stages(), "[pp] times of ", times.size(),
-            " virtual stages are given for ", schedule.stages.stages(), " virtual stages");
+            " virtual stages are given for ", schedule.stages.stages(), " virtual stages; expected equal numbers");
     for (int rank = 0; rank < schedule.stages.ranks; ++rank) add_rank(rank);
     for (const Piece& piece : pieces_)
       for (const Action& action : piece.actions) connect(piece, action);
@@ -161,7 +161,8 @@ std::optional<double> bubble_seconds(const Schedule& schedule, const StageTimes&
       return merge ? where(enough && f == i && w <= i, f + 2 * i - w)
                    : where(enough && i <= f && f <= i + w, f + std::max(i - w, 0.0));
   }
-  base::fail_invariant(cat("[pp] schedule kind ", static_cast<int>(schedule.kind)));
+  base::fail_invariant(
+      cat("[pp] the schedule's kind is ", static_cast<int>(schedule.kind), "; expected a PipelineKind"));
 }
 
 }  // namespace hexad::pp

@@ -39,7 +39,7 @@ struct Price {
 
 /// Predicts the times of all actions. `times` has one element for each virtual stage. An action begins once the
 /// previous action of the rank is done and the message that it needs has arrived. Throws std::logic_error, which names
-/// the message for which each rank waits, if the schedule never ends.
+/// the action at which a rank waits, if the schedule never ends.
 Price price(const Schedule& schedule, std::span<const StageTimes> times, const PriceOptions& options = {});
 /// Like price() above, for virtual stages that all take `times`.
 Price price(const Schedule& schedule, const StageTimes& times, const PriceOptions& options = {});

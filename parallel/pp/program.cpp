@@ -7,7 +7,9 @@
 namespace hexad::pp {
 
 void Program::weights(std::deque<Action>::iterator which) {
-  base::require(which != left_.end(), "[pp] a schedule computes weight gradients that no earlier backward has delayed");
+  base::require(which != left_.end(), "[pp] action ", actions_.size(),
+                " of a schedule computes weight gradients, but no earlier backward of the chunk has delayed any; "
+                "expected such a backward");
   actions_.push_back({Kind::backward_weight, which->chunk, which->micro});
   left_.erase(which);
 }
@@ -20,7 +22,7 @@ void Program::weights(int chunk) {
 
 std::vector<Action> Program::without_micro_batches_from(int micro_batches) const {
   base::require(left_.empty(), "[pp] a schedule never computes the delayed weight gradients of ", left_.size(),
-                " actions");
+                " backwards; expected none left");
   std::vector<Action> kept;
   // If the forward of a merged pair is kept, so is its backward, which belongs to an earlier micro-batch.
   std::copy_if(actions_.begin(), actions_.end(), std::back_inserter(kept),

@@ -7,14 +7,15 @@
 
 namespace hexad::pp {
 
-/// Throws std::logic_error, which names the rank and the action, unless both of these conditions hold:
+/// Throws std::logic_error, which names the rank and the action, unless all of these conditions hold:
 ///   - The forward of every chunk and micro-batch runs exactly once. In training, so do its input gradient and weight
 ///     gradient. Each action comes after the actions on which it depends.
+///   - The next action after a merged forward is a backward of another micro-batch.
 ///   - No rank waits forever, if messages between two ranks arrive in the order in which they are sent. This must hold
 ///     both if the two actions of a merged pair run as one action and if they run one after the other. It must also
 ///     hold on devices, where work that reuses the memory of a sent tensor waits until the peer has received the tensor
 ///     (transfers.h).
-/// run() calls check(), which takes only microseconds per action.
+/// It takes microseconds for each action of each rank. checked() (checked_schedules.h) calls it.
 void check(const Schedule& schedule);
 
 /// Returns the maximum number of activations that each rank keeps. The activations of a chunk and micro-batch count as

@@ -55,7 +55,7 @@ void RepeatedPasses::end(Kind kind, int chunk) {
 RepeatedStages::RepeatedStages(TapeStages& work, const Schedule& schedule, int rank, device::Device device,
                                RepeatedPasses& passes)
     : work_(work), device_(device), passes_(passes) {
-  passes_.begin(schedule.ranks[static_cast<size_t>(rank)], schedule.micro_batches);
+  passes_.begin(schedule.ranks[rank], schedule.micro_batches);
 }
 
 template <class F>

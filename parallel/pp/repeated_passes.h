@@ -50,7 +50,7 @@ class RepeatedPasses {
   bool records(int micro) const { return records_ && is_middle(micro); }
   /// Repeats the recorded pass for micro-batch `micro`.
   void repeat(Kind kind, int chunk, int micro);
-  /// Begins and ends the recording of a pass.
+  /// Begin and end the recording of a pass.
   void start(Kind kind, int chunk);
   void end(Kind kind, int chunk);
 
@@ -72,7 +72,7 @@ class RepeatedPasses {
   std::map<std::pair<int, int>, std::vector<device::RepeatedPart>> repetitions_;
 };
 
-/// Stages that repeat passes instead of running them. `work` and `passes` must outlive the object.
+/// Stages that run and record passes, or repeat recorded passes. `work` and `passes` must outlive the object.
 class RepeatedStages final : public StageWork {
  public:
   RepeatedStages(TapeStages& work, const Schedule& schedule, int rank, device::Device device, RepeatedPasses& passes);

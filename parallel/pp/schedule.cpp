@@ -22,7 +22,8 @@ std::vector<Action> actions_of(const PipelineConfig& config, const Position& at)
     case PipelineKind::dualpipe_v:
       return dualpipe_v(at);
   }
-  base::fail_invariant(base::cat("[pp] schedule kind ", static_cast<int>(config.kind)));
+  base::fail_invariant(
+      base::cat("[pp] the schedule's kind is ", static_cast<int>(config.kind), "; expected a PipelineKind"));
 }
 
 void require_positive(std::string_view what, int value) {

@@ -31,7 +31,8 @@ Tensor TapeStages::forward(int chunk, int micro, const Tensor& input) {
 
 Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay::Weights weights) {
   const auto at = in_flight_.find({chunk, micro});
-  require(at != in_flight_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro, " before its forward");
+  require(at != in_flight_.end(), "[pp] backward of chunk ", chunk, " micro-batch ", micro,
+          " before its forward; expected the forward first");
   InFlight& flight = at->second;
   std::vector<Replay::Root> roots = std::move(flight.roots);
   if (flight.output >= 0) roots.push_back({{doutput, flight.output}, doutput});
@@ -48,7 +49,7 @@ Tensor TapeStages::backward(int chunk, int micro, const Tensor& doutput, Replay:
 void TapeStages::weights(int chunk, int micro) {
   const auto at = in_flight_.find({chunk, micro});
   require(at != in_flight_.end() && at->second.replay, "[pp] weight gradients of chunk ", chunk, " micro-batch ", micro,
-          " before its backward");
+          " before its backward; expected the backward first");
   at->second.replay->run();
   in_flight_.erase(at);
 }

@@ -1,4 +1,5 @@
-// Stages whose work is recorded on tapes. Each micro-batch in flight has a tape and a replay of this tape.
+// Stages whose work is recorded on tapes. Each micro-batch in flight in a chunk has a tape and, from its backward on, a
+// replay of this tape.
 #pragma once
 
 #include <functional>

@@ -13,7 +13,7 @@ void check(const Value& x, const Projections& projections) {
   for (const Projection& p : projections) {
     const Shape& w = p.weight->shape();
     require(w.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == w[w.rank() - 1], "[column_linear] x is ", x.shape(),
-            " but ", p.weight->name(), " is ", w);
+            " but ", p.weight->name(), " is ", w, "; expected [T, D] and [..., D]");
   }
 }
 

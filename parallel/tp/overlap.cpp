@@ -11,8 +11,8 @@ using namespace base;
 
 namespace {
 
-// Number of pieces of an all-reduce. Computation hides all pieces except the last one. With this number, pieces are
-// large enough that bandwidth matters more than latency.
+// Maximum number of pieces of an all-reduce. Computation hides all pieces except the last one. With this number, pieces
+// are large enough that bandwidth matters more than latency.
 constexpr int64_t pieces = 4;
 
 int64_t rows_of_a_piece(int64_t rows, int64_t row_bytes) {

@@ -18,12 +18,13 @@ using tensor::Tensor;
 class RowGather {
  public:
   RowGather() = default;
-  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until all parts have arrived on all ranks. Work
-  /// on a stream after a call of all() for this stream may change `mine`.
+  /// Starts to send `mine` [n, D] to all ranks. `mine` must not change until it has been sent. On a device, work on a
+  /// stream after a call of all() for this stream may change `mine`. On the host, the sends own `mine`.
   RowGather(const Tensor& mine, const ProcessGroup& group, Stream& stream);
 
-  /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank as they arrive. Begins with this rank's own
-  /// rows, continues with the next higher ranks, and then with rank 0. `visit` must issue its work to `stream`.
+  /// Calls visit(rows, begin, end) for the rows [begin, end) of each rank, after making `stream` wait for these rows.
+  /// Begins with this rank's own rows, continues with the next higher ranks, and then from rank 0 on. `visit` must
+  /// issue its work to `stream`.
   void for_each_part(Stream& stream,
                      const std::function<void(const Tensor& rows, int64_t begin, int64_t end)>& visit) const;
   /// Returns all rows [size n, D], in the order of the ranks. Later work on `stream` waits until all rows have arrived

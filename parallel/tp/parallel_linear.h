@@ -18,8 +18,8 @@ using autograd::Tape;
 using autograd::Value;
 
 struct Projection {
-  Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack of n weights, [n, N of this rank, D], with
-                      // n N outputs
+  Parameter* weight;  // [N of this rank, D], divided by outputs; or a stack of k weights, [k, N of this rank, D], with
+                      // k N outputs
   Parameter* bias = nullptr;
 };
 

@@ -3,8 +3,8 @@
 // on all ranks, each rank has its full gradient, bitwise identical. If the ranks then use this activation to compute
 // different parts, the gradients that they compute are addends of the full gradient.
 //
-// x is [rows, ...]. In a group of one rank, every op returns its input. The number of rows must be divisible by the
-// size of the group.
+// x is [rows, ...]. In a group of one rank, every op returns its input. scatter_rows() requires a number of rows that
+// is divisible by the size of the group.
 #pragma once
 
 #include "parallel/tp/tensor_parallel.h"

@@ -10,7 +10,7 @@ Value row_linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias, cons
   if (tp.group->size() == 1) return linear(tape, x, w, bias);
   const Shape& ws = w.shape();
   require(ws.rank() == 2 && x.data.rank() == 2 && x.data.dim(1) == ws[1], "[row_linear] x is ", x.shape(), " but ",
-          w.name(), " is ", ws);
+          w.name(), " is ", ws, "; expected [T, D] and [N, D]");
   const KernelTable& k = kernels::kernels(x.device());
   const Tensor out = sum_of_products("row_linear", {x.data.dim(0), ws[0]}, x.data.dtype(), x.device(), tp, tape.stream,
                                      [&](const Tensor& part, int64_t begin, int64_t end) {

@@ -18,7 +18,7 @@ struct Angles {
   Tensor cosine, sine;
 };
 
-// Returns the rotary angles of `context` positions for heads of `size` elements.
+// Returns the cosines and sines of the rotary angles of `context` positions, for heads of `size` elements.
 Angles angles(Lab& lab, int64_t context, int64_t size) {
   std::vector<double> cosine, sine;
   for (int64_t p = 0; p < context; ++p)

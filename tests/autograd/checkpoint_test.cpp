@@ -54,7 +54,7 @@ class Checkpoint : public testing::Test {
     r.activations = lab.used(Category::activation);
     Replay replay(tape, Roots{{{r.tensors[0], y.id}, dout}}, weights, [&](Parameter& p) { ++r.ready[p.name()]; });
     replay.run();
-    EXPECT_EQ(lab.used(Category::activation), 0) << "activations are freed by replay, before the tape ends";
+    EXPECT_EQ(lab.used(Category::activation), 0) << "replay did not free all activations";
     r.tensors.push_back(replay.take_gradient(x));
     for (const auto& p : lab.parameters) r.tensors.push_back(copy_of(p->gradient()));
     return r;
@@ -170,7 +170,7 @@ TEST_F(Checkpoint, InEvaluationRunsTheSegmentOnceOnTheGivenTape) {
   EXPECT_EQ(seen, &forget);
 }
 
-TEST_F(Checkpoint, ThrowsWhenRecomputationGivesDifferentOutputs) {
+TEST_F(Checkpoint, ThrowsWhenRecomputationGivesMoreOutputs) {
   int runs = 0;
   Tape tape(lab.stream(), *keep);
   const Value y = recomputed(tape, tape.leaf(input), [&](Tape& t, std::span<const Value> in) {
@@ -189,7 +189,7 @@ TEST_F(Checkpoint, PassesEachOfSeveralValuesItsGradient) {
   });
 }
 
-TEST_F(Checkpoint, OutputOfOnlyConstantsHasNoGradient) {
+TEST_F(Checkpoint, OutputOfOnlyConstantsMayBeARoot) {
   Tape tape(lab.stream(), *keep);
   const Value inputs[] = {tape.leaf(copy_of(input)), {lab.randn({rows, width}), -1}};
   const auto outs = checkpoint(tape, "pair", inputs, [](Tape& t, std::span<const Value> in) {

@@ -230,7 +230,7 @@ TEST(CrossEntropyLoss, BackwardThrowsForAnUnannouncedGradient) {
     backward(tape, loss, lab.values<double>({0.5}));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[cross_entropy] expected the gradient 0.25 of the loss, got 0.5");
+    EXPECT_STREQ(e.what(), "[cross_entropy] the gradient of the loss is 0.5; expected gradient_scale, which is 0.25");
   }
 }
 
@@ -253,7 +253,7 @@ TEST(CrossEntropyLoss, InEvaluationDoesNotChangeGradients) {
   EXPECT_FALSE(w.has_gradient());
 }
 
-TEST(CrossEntropyLoss, KeepsNoLogits) {
+TEST(CrossEntropyLoss, NeedsLessMemoryThanTwoChunksOfLogits) {
   Lab lab;
   constexpr int64_t rows = 64, hidden = 2, vocab = 1000, chunk = 8;
   Parameter& w = lab.parameter({vocab, hidden});
@@ -286,7 +286,24 @@ TEST(CrossEntropyLoss, ErrorsNameShapesAndOptions) {
             "[cross_entropy] x is [2, 4], p0 [6, 3], targets [2]; expected [T, D], [V, D] and [T]");
   EXPECT_EQ(message({2, 3}, {1}, 8),
             "[cross_entropy] x is [2, 3], p0 [6, 3], targets [1]; expected [T, D], [V, D] and [T]");
-  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0, expected at least 1");
+  EXPECT_EQ(message({2, 3}, {1, 2}, 0), "[cross_entropy] chunk_rows is 0; expected at least 1");
+}
+
+TEST(CrossEntropyLoss, ErrorNamesShapeAndDtypeOfTheBias) {
+  Lab lab;
+  Parameter &w = lab.parameter({6, 3}), &bias = lab.parameter({6}, Dtype::f32), &longer = lab.parameter({7});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const auto message = [&](Parameter& with) -> std::string {
+    try {
+      linear_cross_entropy(tape, tape.leaf(lab.randn({2, 3})), w, lab.values<int32_t>({1, 2}), {.bias = &with});
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(bias), "[cross_entropy] the bias is [6] f32, expected [6] f64");
+  EXPECT_EQ(message(longer), "[cross_entropy] the bias is [7] f64, expected [6] f64");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(DeltaGates, GradientsMatchFiniteDifferences) {
   });
 }
 
-TEST(DeltaGates, DecayGrowsWithTheRate) {
+TEST(DeltaGates, MatchTheFormulasForZeroInputs) {
   Lab lab;
   Parameter &log_rate = lab.parameter({2}), &shift = lab.parameter({2});
   const auto policy = keep_policy();

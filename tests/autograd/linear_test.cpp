@@ -44,7 +44,7 @@ TEST(Linear, UsedTwiceAddsBothContributions) {
   gradcheck(lab, {lab.randn({4, 3})}, [&](Tape& t, Inputs x) { return linear(t, linear(t, x[0], w), w); });
 }
 
-// Small integers are exact in bf16, and so are their sums in single precision.
+// Small integers are exact in bf16. The sums of their products are exact in single precision.
 TEST(Linear, InBf16KeepsMainGradientsInSinglePrecision) {
   const auto run = [](Dtype dtype) {
     Lab same;  // the same seed gives the same random numbers
@@ -72,7 +72,7 @@ TEST(Linear, ErrorNamesTheParameterAndBothShapes) {
     linear(tape, tape.leaf(lab.randn({4, 2})), w);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [N, D]");
+    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [..., N, D]");
   }
 }
 

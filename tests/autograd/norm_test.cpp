@@ -39,12 +39,12 @@ TEST(UnitRmsNorm, DividesEachRowByItsRootMeanSquare) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy, Tape::Mode::forget);
   const Tensor x = lab.values<double>({3, 4, 0, -5}, {2, 2});
-  // Both rows have the mean square 12.5, so they are divided by 4.
+  // Both rows have the mean square 12.5. With eps 3.5, they are divided by sqrt(16).
   EXPECT_EQ(values_of(unit_rms_norm(tape, {x}, 3.5).data), (std::vector<double>{0.75, 1, 0, -1.25}));
 }
 
-// A large eps has a visible effect on the gradient.
-TEST(RmsNorm, EpsilonAffectsTheGradient) {
+// A gradient that ignores eps would be visibly wrong here.
+TEST(RmsNorm, GradientsWithALargeEpsilonMatchFiniteDifferences) {
   Lab lab;
   Parameter& gain = lab.parameter({5});
   gradcheck(lab, {lab.randn({3, 5})}, [&](Tape& t, Inputs x) { return rms_norm(t, x[0], gain, 0.5); });

@@ -72,7 +72,7 @@ TEST(Parameter, InitialValuesOfAStackMatchItsNamedTensors) {
                      piece({{Axis::ep, 0, 3, e}, {Axis::etp, 2, 2, t}}));
 }
 
-TEST(Parameter, StackHasAsManyEntriesAsNames) {
+TEST(Parameter, ThrowsWhenAStackHasMoreEntriesThanNames) {
   Lab lab;
   Parameter::Spec s = spec("w", {4, 3, 8});
   s.stack = {1, {"gate", "up"}};
@@ -96,7 +96,7 @@ TEST(Parameter, InitialValuesOfADimensionCutTwiceAreTheSliceOfTheWhole) {
   expect_bitwise(whole->local().slice(2, 4, 6), part->local());
 }
 
-// Draws the weights in several pieces. The pieces do not begin where the shard begins.
+// Draws the weights in several pieces. The pieces of a shard begin at other elements than the pieces of the whole.
 TEST(Parameter, InitialValuesOfALargeShardAreTheSliceOfTheWhole) {
   Lab lab;
   const Shape shape{3, 150, 100};
@@ -167,6 +167,16 @@ TEST(Parameter, ConstantFillsEveryElement) {
   Parameter p(s, lab.context);
   p.initialize(seed);
   EXPECT_EQ(values_of(p.local()), (std::vector<double>{1, 1, 1}));
+}
+
+TEST(Parameter, ConstantsOfF64AreThoseOfF32) {
+  Lab lab;
+  Parameter::Spec s = spec("gain", {2});
+  s.init = {Init::Kind::constant, 0.1};
+  s.dtype = Dtype::f64;
+  Parameter p(s, lab.context);
+  p.initialize(seed);
+  EXPECT_EQ(values_of(p.local()), std::vector<double>(2, static_cast<double>(0.1F)));
 }
 
 TEST(Parameter, IsAccountedByCategory) {
@@ -244,11 +254,16 @@ TEST(Parameter, ErrorsNameTheParameter) {
         made(lab, "w", Dtype::f32, {{Axis::tp, 1, 2, 2}});
       }),
       "[parameter] w [4, 6, 8]: piece 2 of 2 of dimension 1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
+  EXPECT_EQ(
+      message_of([&] {
+        made(lab, "w", Dtype::f32, {{Axis::tp, -1, 2, 0}});
+      }),
+      "[parameter] w [4, 6, 8]: piece 0 of 2 of dimension -1; expected a piece in 0 .. 1 and a dimension in 0 .. 2");
   EXPECT_EQ(message_of([&] { made(lab, "w", Dtype::i32); }), "[initialize] does not support i32");
 }
 
-// Data parallelism assigns ownership (see tests/dp).
-TEST(Parameter, OwnsAllOfItsWeightsUntilSharesAreAssigned) {
+// Data parallelism assigns shares (see tests/dp).
+TEST(Parameter, OwnsAllOfItsWeightsUnlessItOwnsItsShareOnly) {
   Lab lab;
   const auto p = made(lab, "w");
   EXPECT_EQ(p->owned(), (FlatRange{0, 192}));
@@ -266,7 +281,7 @@ TEST(Parameter, OwnsAllOfItsWeightsUntilSharesAreAssigned) {
             "[parameter] w [4, 6, 8]: share [100, 193); expected a range in [0, 192]");
 }
 
-// Binds weights to `memory` and counts their holders.
+// Binds weights to `memory`. `holders` expires once no holder is left.
 class Gatherer final : public ParameterStorage {
  public:
   explicit Gatherer(Tensor weights, device::Event event = {}) : memory(std::move(weights)), arrived(std::move(event)) {}
@@ -299,7 +314,7 @@ TEST(Parameter, GatheredWeightsAreReadableOnlyWhileInUse) {
             "[parameter] w: weight memory is [1, 6, 8] f32; expected [4, 6, 8] f32");
 }
 
-TEST(Parameter, WeightsAreHeldUntilTheLastHolderIsGone) {
+TEST(Parameter, WeightsStayWhileAHolderRemains) {
   Lab lab;
   const auto p = made(lab, "w");
   const Tensor memory = copy_of(p->local());
@@ -331,7 +346,8 @@ TEST(Parameter, HoldingWeightsDoesNotWait) {
   reader->synchronize();
 }
 
-// Storage that keeps the gradients of all parameters in `memory`, and single contributions in `single`.
+// Storage that keeps the gradients of `all` in the rows of `memory`, and the only contribution to a gradient in
+// `single`.
 class SharedGradients final : public ParameterStorage {
  public:
   SharedGradients(std::vector<Parameter*> all, const Tensor& memory, const Tensor& single)

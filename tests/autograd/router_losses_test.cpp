@@ -191,11 +191,28 @@ TEST(LoadBalancingLoss, NamesATokenOutsideEveryScope) {
   Lab lab;
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
+  const auto message = [&](int32_t scope) -> std::string {
+    try {
+      load_balancing_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, scope}), lab.randn({2, 3}));
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(2), "[load_balancing_loss] token 1 has scope 2; expected 0 .. 1, or -1 for none");
+  EXPECT_EQ(message(-2), "[load_balancing_loss] token 1 has scope -2; expected 0 .. 1, or -1 for none");
+  EXPECT_EQ(message(-1), "no error");
+}
+
+TEST(ZLoss, NamesATokenBelowEveryScope) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
   try {
-    load_balancing_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, 2}), lab.randn({2, 3}));
+    router_z_loss(tape, tape.leaf(lab.randn({2, 3})), lab.values<int32_t>({0, -2}));
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[load_balancing_loss] token 1 has scope 2; expected 0 .. 1");
+    EXPECT_STREQ(e.what(), "[router_z_loss] token 1 has scope -2; expected at least 0, or -1 for none");
   }
 }
 

@@ -213,7 +213,8 @@ TEST(Router, NormalisedOverOneExpertPassesNoGradient) {
   for (double g : values_of(replay.take_gradient(logits))) EXPECT_NEAR(g, 0, 16 * tolerance(Dtype::f64, 4));
 }
 
-// Returns logits of four tokens whose distances from the bounds of all near sets exceed a finite difference.
+// Returns logits of four tokens. The comments name the logits that are near the largest logit at the threshold 0.24,
+// and for the first token also those near the second largest. No finite difference makes another logit near.
 Tensor mixer_logits(Lab& lab) {
   return lab.values<double>({1,   0.9,  0.5,  -0.2, 0.7,    // near 1: 0.9; then near 0.9: 0.7
                              -1,  -1.1, -3,   -1.4, -1.2,   // below zero: near -1: -1.1 and -1.2
@@ -256,6 +257,27 @@ TEST(SparseMixer, GradientsMatchFiniteDifferences) {
   }
 }
 
+TEST(ExpertChoice, WeightsAreTheScoresOfTheChosenExperts) {
+  Lab lab;
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy, Tape::Mode::forget);
+  const Tensor scores = lab.values<double>({0.1, 0.2, 0.7, 0.5, 0.3, 0.2}, {2, 3});
+  const Tensor ids = lab.values<int32_t>({2, 0, 1, -1}, {2, 2});
+  EXPECT_EQ(values_of(chosen_scores(tape, {scores}, ids).data), (std::vector<double>{0.7, 0.1, 0.3, 0}));
+}
+
+TEST(ExpertChoice, GradientsMatchFiniteDifferences) {
+  Lab lab;
+  // The tokens have two experts, one, and none.
+  const Tensor ids = lab.values<int32_t>({3, 0, 2, -1, -1, -1}, {3, 2});
+  gradcheck(lab, {lab.randn({3, 5})},
+            [&](Tape& t, Inputs x) {
+              const RouterChoice choice = choose_experts(t, x[0], {}, {.top_k = 2, .normalize = false}, {});
+              return chosen_scores(t, choice.scores, ids);
+            },
+            {.zeros = Zeros::expected});
+}
+
 TEST(Router, ErrorsNameTheRule) {
   Lab lab;
   if (!lab.context.on_host()) GTEST_SKIP() << "kernels of a device report errors later";
@@ -270,11 +292,11 @@ TEST(Router, ErrorsNameTheRule) {
   const Tensor logits = lab.randn({2, 6});
   EXPECT_EQ(message(logits, {.top_k = 7}), "[router] top_k is 7; expected 1 to 6");
   EXPECT_EQ(message(logits, {.top_k = 0}), "[router] top_k is 0; expected 1 to 6");
-  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16, expected the accumulator type");
+  EXPECT_EQ(message(lab.randn({2, 6}, Dtype::bf16), {}), "[router] logits are bf16; expected the accumulator dtype");
   EXPECT_EQ(message(logits, {.top_k = 3, .groups = 3, .top_groups = 1}),
             "[router] cannot choose 3 of 6 experts from 1 of 3 groups; expected equal groups, and enough experts "
             "in the chosen groups");
-  EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2], expected [2, 2]");
+  EXPECT_EQ(message(logits, {.top_k = 2}, lab.values<int32_t>({1, 2})), "[router] forced ids are [2]; expected [2, 2]");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Accounting of saved tensors, and the policies that keep, offload or recompute them.
+// Accounting of saved tensors, the policies that keep or offload them, and the recomputation of norms.
 #include <gtest/gtest.h>
 
 #include "framework/autograd/ops/ops.h"
@@ -14,7 +14,7 @@ namespace {
 using Roots = std::vector<Replay::Root>;
 constexpr int64_t rows = 32, width = 16;
 
-// Network with two norms, two activations and residuals. Several products read the output of the first norm.
+// Network with two norms, two activations and residuals. Two products read the output of the first norm.
 struct Network {
   explicit Network(Lab& lab)
       : rms(lab.parameter({width})),
@@ -65,7 +65,7 @@ class SavedTest : public testing::Test {
       const Value root{r.tensors[0], y.id};
       Replay replay(tape, Roots{{root, dout}}, weights);
       replay.run();
-      EXPECT_EQ(lab.used(Category::activation), 0) << "activations are freed by replay, before the tape ends";
+      EXPECT_EQ(lab.used(Category::activation), 0) << "replay did not free all activations";
       EXPECT_EQ(offloaded(), 0);
       r.tensors.push_back(replay.take_gradient(x));
     }
@@ -141,7 +141,7 @@ TEST_F(SavedTest, SavedParameterRemainsInItsMemoryCategory) {
   EXPECT_EQ(lab.used(Category::parameter), before);
 }
 
-TEST_F(SavedTest, OffloadedTensorsEqualKeptTensorsBitwise) {
+TEST_F(SavedTest, OffloadingChangesNoBitOfTheResults) {
   const auto offload = offload_policy(0);
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*offload, false, weights, model));
 }
@@ -186,12 +186,12 @@ TEST_F(SavedTest, ReusedAddressIsOffloadedAgain) {
   const Value a = gelu(tape, first, GeluKind::exact);
   first.data = {};
   Value second = tape.leaf(lab.randn({rows, width}));
-  ASSERT_EQ(second.data.address(), address) << "the allocator reuses the block";
+  ASSERT_EQ(second.data.address(), address) << "the allocator did not reuse the block, so this test proves nothing";
   gelu(tape, second, GeluKind::exact);
   EXPECT_EQ(offloaded(), 2 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsEqualKeptNormsBitwise) {
+TEST_F(SavedTest, RecomputingNormsChangesNoBitOfTheResults) {
   for (auto weights : both) expect_equal(pass(*keep, false, weights, model), pass(*keep, true, weights, model));
 }
 
@@ -201,7 +201,7 @@ TEST_F(SavedTest, RecomputedNormsAreNotKept) {
   EXPECT_EQ(kept.activations - recomputed.activations, 4 * rows * width * 8);
 }
 
-TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptNormsBitwise) {
+TEST_F(SavedTest, RecomputingNormsWithOffloadingChangesNoBitOfTheResults) {
   const auto offload = offload_policy(0);
   for (auto weights : both) {
     const Pass kept = pass(*keep, false, weights, model), moved = pass(*offload, true, weights, model);
@@ -211,13 +211,13 @@ TEST_F(SavedTest, RecomputedNormsWithOffloadingEqualKeptNormsBitwise) {
   }
 }
 
-TEST_F(SavedTest, RecomputedNormReadInAnotherShapeEqualsAKeptNorm) {
+TEST_F(SavedTest, RecomputingANormReadInAnotherShapeChangesNoBitOfTheResults) {
   const Model over_heads = [this](Tape& t, const Value& x) { return network.over_heads(t, x); };
   for (auto weights : both)
     expect_equal(pass(*keep, false, weights, over_heads), pass(*keep, true, weights, over_heads));
 }
 
-TEST_F(SavedTest, RecomputedNormIsComputedOnceForAllItsReaders) {
+TEST_F(SavedTest, RecomputedTensorIsComputedOnceUntilItIsReleased) {
   int computed = 0;
   RecomputedTensor t([&](Stream&) { return ++computed, input; });
   expect_bitwise(input, t.get(lab.stream()));
@@ -236,7 +236,9 @@ TEST_F(SavedTest, OnlyTheLastOpMayDeclareItsOutputRecomputable) {
     tape.recompute_from_saved(y, [](Stream&, const Saved&) { return Tensor{}; });
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[tape] only the last op's output can be declared recomputable, not scale");
+    EXPECT_STREQ(
+        e.what(),
+        "[tape] recompute_from_saved() was called for a value that is not the first output of the last op, scale");
   }
 }
 

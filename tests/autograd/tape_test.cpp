@@ -64,7 +64,8 @@ TEST_F(TapeTest, GradientsOfTwoRootsOfOneValueAddUp) {
 TEST_F(TapeTest, OpWithoutAPullbackThrowsWhenReached) {
   const Value x = tape.leaf(lab.randn({4}));
   const Value y = tape.record("rounding", copy_of(x.data), {x}, {}, {});
-  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }), "[tape] rounding has no pullback");
+  EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
+            "[tape] a gradient reaches the op rounding, which has no pullback");
 }
 
 TEST_F(TapeTest, OpWithoutAPullbackMayBeOffThePath) {
@@ -107,7 +108,7 @@ TEST_F(TapeTest, BackwardThrowsOnAGradientForAMissingInput) {
   const Value y = tape.record("wrong", copy_of(x.data), {x}, {},
                               [&](Backward& b, const Tensor& dout, const Saved&) { b.accumulate(1, dout); });
   EXPECT_EQ(message_of([&] { backward(tape, y, lab.randn({4})); }),
-            "[tape] gradient for input 1 of an op with 1 inputs");
+            "[tape] a pullback gives a gradient to input 1, but its op has 1 inputs");
 }
 
 TEST_F(TapeTest, ReadingAnotherNumberOfSavedTensorsThrows) {
@@ -190,7 +191,7 @@ TEST_F(TapeTest, GradientsOfATiedEmbeddingMatchFiniteDifferences) {
             {.root_gradient = 0.5});
 }
 
-// Small network with every kind of weight gradient.
+// Small network whose parameters are the gain of a norm, two weights and a bias.
 struct Network {
   explicit Network(Lab& lab)
       : gain(lab.parameter({4})),
@@ -259,7 +260,8 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
-// An op's pullback replays earlier ops. Each op is replayed once, and the sums of gradients are bitwise identical.
+// The pullback of an op replays earlier ops. Each op is replayed once. The gradients are bitwise identical to those of
+// a replay in which no pullback replays other ops.
 TEST_F(TapeTest, OpMayReplayEarlierOps) {
   Parameter &w = lab.parameter({4, 4}), &v = lab.parameter({4, 4});
   const Tensor data = lab.randn({3, 4}), dout = lab.randn({3, 4});
@@ -323,7 +325,7 @@ TEST_F(TapeTest, GradientForAReplayedOpThrows) {
     const Value y = t.record("join", copy_of(x.data), {x, side}, {}, [=](Backward& b, const Tensor& d, const Saved&) {
       b.replay_from(first);
       if (whole) return b.accumulate(1, d);
-      b.accumulate(1, d.shape(), d.dtype(), [](const Tensor&, const Tensor&) { FAIL() << "called"; });
+      b.accumulate(1, d.shape(), d.dtype(), [](const Tensor&, const Tensor&) { FAIL() << "the function was called"; });
     });
     EXPECT_EQ(message_of([&] {
                 backward(t, y, lab.randn({3, 4}));
@@ -367,7 +369,7 @@ TEST_F(TapeTest, PullbackPassesAValueToTheWeightPullbackOfItsUse) {
   for (size_t i = 0; i < d.size(); ++i) expected[i % 4] += d[i] + 3 * d[i];
   EXPECT_EQ(gradient(Replay::Weights::at_once), expected);
   EXPECT_EQ(gradient(Replay::Weights::delayed), expected);
-  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "values passed between pullbacks are freed";
+  EXPECT_EQ(lab.context.allocator()->stats().total, before) << "a value passed between pullbacks was not freed";
 }
 
 TEST_F(TapeTest, TakingAMissingPullbackValueThrows) {

@@ -1,4 +1,4 @@
-// Temporary changes of block sizes.
+// Temporary changes of block sizes, and the shipped sizes on which results depend.
 #include "framework/base/block_sizes.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace hexad::base {
 namespace {
 
-TEST(BlockSizes, HaveTheShippedValuesByDefault) {
+TEST(BlockSizes, ChangeInAScopeAndReturnAfterIt) {
   const BlockSizes shipped, small{.expert_rows = 3, .total_elements = 5};
   EXPECT_EQ(block_sizes(), shipped);
   {

@@ -13,11 +13,12 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-constexpr uint8_t finite_codes = 0x7f;  // codes 0x00 .. 0x7e, without the sign
+constexpr uint8_t finite_codes = 0x7f;  // number of the codes 0x00 .. 0x7e, which have no sign bit
 
-static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f, "usable in constants");
+static_assert(e4m3(1.0f).bits == 0x38 && static_cast<float>(e4m3::from_bits(0x38)) == 1.0f,
+              "e4m3 must be usable in constant expressions");
 
-// Returns the value of a code by the formula of the specification.
+// Returns the value of a code that is not NaN, by the formula of the specification.
 double value_of(int code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
   const double magnitude = exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
@@ -78,7 +79,7 @@ TEST(E4m3, SaturatesBeyond448) {
   }
 }
 
-TEST(E4m3, KeepsNaNForAnyPayload) {
+TEST(E4m3, KeepsNaNAndItsSign) {
   EXPECT_EQ(e4m3(nan).bits, 0x7f);
   for (uint32_t bits : {0x7f800001u, 0x7fffffffu}) {
     EXPECT_EQ(e4m3(std::bit_cast<float>(bits)).bits, 0x7f);
@@ -93,7 +94,8 @@ TEST(E4m3, KeepsTheSignOfZeroAndOfTinyValues) {
   }
 }
 
-// Seeded magnitudes in every binade from far below the smallest code to 448.
+// Calls a function with seeded values of both signs. Their magnitudes are in every binade from [2^-14, 2^-13) to
+// [2^7, 2^8), and in [2^8, 448]. The smallest positive code is 2^-9.
 class E4m3Sample : public ::testing::Test {
  protected:
   static constexpr uint64_t seed = 20240611;

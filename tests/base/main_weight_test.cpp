@@ -13,7 +13,7 @@ namespace {
 
 float of_bits(uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// Returns the main weight after it was divided, with the weight as bf16 rounds it.
+// Splits a main weight into its bf16 weight, rest and mark, and returns the main weight joined from them.
 float rejoined(float main) { return main_of(bf16(main).bits, rest_of(main), marked(main)); }
 
 TEST(MainWeight, IsJoinedBitwiseFromEveryUpperHalfWithEveryKindOfRest) {

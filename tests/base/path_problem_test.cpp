@@ -10,6 +10,7 @@
 
 #include "framework/base/error.h"
 #include "framework/base/home.h"
+#include "tests/support/file_permissions.h"
 
 namespace hexad::base {
 namespace {
@@ -53,7 +54,7 @@ TEST_F(PathProblem, NamesTheReasonWhyAFolderCannotBeListed) {
 }
 
 TEST_F(PathProblem, NamesFilesAndFoldersWithoutPermission) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const tests::HeedFilePermissions heed;
   fs::permissions(root_ / "file", fs::perms::none);
   fs::permissions(root_ / "folder", fs::perms::none);
   EXPECT_EQ(file_problem(at("file")), "cannot be opened: Permission denied");

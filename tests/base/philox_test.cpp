@@ -11,7 +11,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// Checks the kat_vectors of Random123 (Salmon et al. 2011), philox 4x32, ten rounds.
+// Checks the kat_vectors of Random123 (Salmon et al. 2011) for philox 4x32 with ten rounds.
 TEST(Philox, GivesTheKnownAnswersOfRandom123) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t ones = 0xffffffff;
@@ -39,7 +39,7 @@ TEST(Philox, IsAFunctionOfSeedPurposeNameStepAndIndex) {
   for (uint64_t index = 0; index < 100; ++index) EXPECT_EQ(a.bits(index), same.bits(index));
 }
 
-TEST(Philox, UniformNumbersLieInTheHalfOpenIntervalAndFillIt) {
+TEST(Philox, UniformNumbersLieInTheHalfOpenIntervalAndHaveMeanOneHalf) {
   const Philox random(3, Purpose::dropout);
   double sum = 0, sum_double = 0;
   constexpr int count = 20000;
@@ -71,7 +71,7 @@ TEST(Philox, NormalNumbersHaveTheMomentsOfANormal) {
   EXPECT_NEAR(fourths / count, 3, 4 * std::sqrt(96.0 / count));
 }
 
-TEST(Philox, FilledNormalNumbersEqualSingleNumbersFromAnyStart) {
+TEST(Philox, FilledNormalNumbersEqualSingleNumbers) {
   const Philox random(3, Purpose::init, "w");
   for (uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{63}, (uint64_t{1} << 34) - 5}) {
     for (size_t count : {size_t{1}, size_t{3}, size_t{64}, size_t{200}}) {
@@ -97,7 +97,7 @@ TEST(Philox, NeighbouringNormalNumbersAreUncorrelated) {
   }
 }
 
-TEST(Philox, BelowIsInRangeAndReachesEveryValue) {
+TEST(Philox, BelowIsInRangeAndReachesEveryValueOfSmallRanges) {
   const Philox random(3, Purpose::shuffle);
   for (uint64_t bound : {uint64_t{1}, uint64_t{2}, uint64_t{7}, uint64_t{256}}) {
     std::vector<int> counts(bound);

@@ -38,7 +38,7 @@ TEST(RandomRounding, GivesTheNeighboursWithTheExactMean) {
       ASSERT_TRUE((a == 0 || a == 1) && (b == 0 || b == 1)) << i << ": " << a << " " << b;
       lower += a, upper += b, product += a * b;
     }
-    constexpr double allowed = 6 * 0.5 / 256;  // six standard deviations of the mean of 2^16 values 0 or 1
+    constexpr double allowed = 6 * 0.5 / 256;  // six standard deviations of the mean of 2^16 fair coin flips
     EXPECT_NEAR(lower / count, share, allowed);
     EXPECT_NEAR(upper / count, share, allowed);
     EXPECT_NEAR(product / count, share * share, allowed) << "both halves of the random bits must be independent";

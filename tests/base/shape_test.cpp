@@ -59,7 +59,7 @@ TEST(Shape, ErrorsNameTheDimensionAndTheShape) {
 
 TEST(Shape, OverflowOfTheElementCountIsAnError) {
   constexpr int64_t half = int64_t{1} << 32;
-  const std::string expected = "[shape] more than 2^63 elements in [4294967296, 4294967296]";
+  const std::string expected = "[shape] more than 2^63 - 1 elements in [4294967296, 4294967296]";
   EXPECT_EQ(message_of([&] { (void)(Shape{half, half}).numel(); }), expected);
   EXPECT_EQ(message_of([&] { (void)(Shape{half, half}).row_major_strides(); }), expected);
   EXPECT_EQ((Shape{half, half / 4}).numel(), int64_t{1} << 62);

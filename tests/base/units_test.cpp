@@ -19,7 +19,7 @@ TEST(Units, CountsShowThreeDigitsAndAPrefix) {
   EXPECT_EQ(human_count(0.00421), "0.00421");
 }
 
-TEST(Units, RoundingUpMovesToTheNextPrefix) {
+TEST(Units, NumbersThatRoundUpKeepThreeDigits) {
   EXPECT_EQ(human_count(999'600), "1.00 M");
   EXPECT_EQ(human_count(9'996), "10.0 k");
   EXPECT_EQ(human_bytes(1024.0 * 1024 - 1), "1.00 MiB");

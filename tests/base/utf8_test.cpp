@@ -44,7 +44,7 @@ TEST(Utf8, LengthCountsTheFirstCharacter) {
     EXPECT_EQ(utf8_length(bad), 0u) << bad;
 }
 
-TEST(Utf8Pieces, CharacterIsPrintedOnceItIsComplete) {
+TEST(Utf8Pieces, CharacterIsReturnedWhenItIsComplete) {
   Utf8Pieces pieces;
   EXPECT_EQ(pieces.add("a\xf0\x9f"), "a");
   EXPECT_EQ(pieces.add("\x98"), "");
@@ -52,14 +52,14 @@ TEST(Utf8Pieces, CharacterIsPrintedOnceItIsComplete) {
                        "b"),
             "😀b");
   EXPECT_EQ(pieces.add("\xe2\x82"), "");
-  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending byte
+  EXPECT_EQ(pieces.add("x"), "�x");    // nothing completes the pending bytes
   EXPECT_EQ(pieces.add("\xff"), "�");  // never a valid byte
   EXPECT_EQ(pieces.add("\xc3"), "");
   EXPECT_EQ(pieces.finish(), "�");
   EXPECT_EQ(pieces.finish(), "");
 }
 
-TEST(Utf8Pieces, PiecesOfAnyLengthGiveTheTextOfTheWhole) {
+TEST(Utf8Pieces, RandomPiecesGiveTheTextOfTheWhole) {
   std::mt19937 random(26);
   const std::string bytes = "a\x80\xc3\xa9\xe2\x82\xac\xed\xa0\xf0\x9f\x98\x80\xf4\x90\xff";
   for (int i = 0; i < 2000; ++i) {

@@ -23,7 +23,7 @@ comm::ThreadOptions on_nodes(std::vector<int> node_of_rank) {
   return options;
 }
 
-// Returns the reports on rank 0 of a short check.
+// Runs a short check. Returns the reports that rank 0 gets.
 std::vector<RankReport> checked(const std::vector<int>& node_of_rank, const std::string& folder) {
   std::vector<RankReport> reports;
   comm::with_ranks(
@@ -32,7 +32,7 @@ std::vector<RankReport> checked(const std::vector<int>& node_of_rank, const std:
         CheckOptions options;
         options.seconds = 0.5;
         options.folder = folder;
-        options.host = base::cat("n", node_of_rank[static_cast<size_t>(world.rank())]);
+        options.host = base::cat("n", node_of_rank[world.rank()]);
         auto measured = measure_cluster(world, options);
         if (world.rank() == 0) {
           reports = std::move(measured);
@@ -50,7 +50,7 @@ TEST(MeasureCluster, EveryRankMeasuresItsSpeedLinksAndGroups) {
   const auto reports = checked({0, 0, 1, 1}, (folder / "shared").string());
   ASSERT_EQ(reports.size(), 4u);
   for (int rank = 0; rank < 4; ++rank) {
-    const RankReport& r = reports[static_cast<size_t>(rank)];
+    const RankReport& r = reports[rank];
     EXPECT_EQ(r.rank, rank);
     EXPECT_EQ(r.facts.host, base::cat("n", rank / 2));
     EXPECT_GT(r.product_rate, 0);
@@ -86,7 +86,7 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
 
 // Returns the folder figures of ranks on different nodes.
 std::vector<std::optional<FolderFigure>> folder_checked(int nodes, const std::string& folder) {
-  std::vector<std::optional<FolderFigure>> figures(static_cast<size_t>(nodes));
+  std::vector<std::optional<FolderFigure>> figures(nodes);
   std::vector<int> node_of_rank;
   for (int node = 0; node < nodes; ++node) node_of_rank.push_back(node);
   comm::with_ranks(
@@ -95,7 +95,7 @@ std::vector<std::optional<FolderFigure>> folder_checked(int nodes, const std::st
         device::DeviceContext context;
         RankReport report;
         check_folder(report, world, context, folder, 5);
-        figures[static_cast<size_t>(world.rank())] = report.folder;
+        figures[world.rank()] = report.folder;
       },
       on_nodes(node_of_rank));
   return figures;

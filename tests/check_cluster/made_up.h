@@ -8,7 +8,8 @@
 
 namespace hexad::check_cluster {
 
-/// Returns reports of a cluster whose nodes "a", "b", ... are identical except for slightly different speeds.
+/// Returns reports of a cluster whose nodes "a", "b", ... are identical, except for slightly different speeds and
+/// clocks.
 inline std::vector<RankReport> healthy_cluster(int nodes, int ranks_of_node) {
   std::vector<int> node_of_rank;
   for (int rank = 0; rank < nodes * ranks_of_node; ++rank) node_of_rank.push_back(rank / ranks_of_node);

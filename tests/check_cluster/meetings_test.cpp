@@ -21,12 +21,12 @@ TEST(Opponents, EveryPairMeetsOnceInDisjointPairs) {
         ASSERT_EQ(opponent_of(round, *other, count), player) << count << " players, round " << round;
         ++met[{player, *other}];
       }
-    EXPECT_EQ(static_cast<int64_t>(met.size()), count * (count - (count > 0 ? 1 : 0))) << count;
+    EXPECT_EQ(static_cast<int64_t>(met.size()), count * (count - (count > 0 ? 1 : 0))) << count << " players";
     for (const auto& [pair, times] : met) EXPECT_EQ(times, 1);
   }
 }
 
-// Returns the meetings of all ranks, after checks that they agree.
+// Returns the meetings of all ranks. Expects every two ranks that meet to agree on the round.
 std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_rank) {
   const comm::NodeGrid grid(node_of_rank);
   std::vector<std::vector<int>> all;
@@ -35,7 +35,7 @@ std::vector<std::vector<int>> agreed_meetings(const std::vector<int>& node_of_ra
     EXPECT_EQ(all[rank].size(), all[0].size());
     for (size_t i = 0; i < all[rank].size(); ++i)
       if (const int other = all[rank][i]; other >= 0) {
-        EXPECT_EQ(all[static_cast<size_t>(other)][i], static_cast<int>(rank));
+        EXPECT_EQ(all[other][i], static_cast<int>(rank));
       }
   }
   return all;
@@ -53,11 +53,11 @@ TEST(Meetings, RanksMeetAllRanksOfTheirNodeAndOneRankOfEachOtherNode) {
 TEST(Meetings, NoTwoPairsShareTheLinkOfANode) {
   const std::vector<int> node_of_rank{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3};
   const auto all = agreed_meetings(node_of_rank);
+  ASSERT_FALSE(all[0].empty());
   for (size_t round = 0; round < all[0].size(); ++round) {
     std::map<int, int> crossing;
     for (size_t rank = 0; rank < all.size(); ++rank)
-      if (const int other = all[rank][round];
-          other >= 0 && node_of_rank[static_cast<size_t>(other)] != node_of_rank[rank])
+      if (const int other = all[rank][round]; other >= 0 && node_of_rank[other] != node_of_rank[rank])
         ++crossing[node_of_rank[rank]];
     for (const auto& [node, pairs] : crossing) EXPECT_EQ(pairs, 1) << "node " << node << ", round " << round;
   }

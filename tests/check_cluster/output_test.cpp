@@ -1,4 +1,4 @@
-// Table, JSON and picture of made-up figures.
+// Table, list of findings, JSON and picture of made-up figures.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ TEST(ResultsJson, HoldsFindingsAndTheExitCode) {
   EXPECT_EQ(json.at("ranks")[1].at("facts").at("node"), "b");
 }
 
-TEST(FiguresTable, ListsEveryKindOfFigure) {
+TEST(FiguresTable, ListsFiguresOfRanksLinksGroupsClocksAndFolder) {
   const std::string table = figures_table(healthy_cluster(2, 2));
   for (const char* part : {"4 ranks on 2 nodes; hexad 1.0.0", "0 ranks with a GPU", "products of a rank",
                            "20.0 GFLOP/s", "messages inside nodes", "messages between nodes", "latency between nodes",

@@ -2,7 +2,8 @@
 # Ranks with different programs or recipes, and replicas that no longer agree.
 . "$(dirname "$0")/cli.sh"
 
-# `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
+# `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments. $second may name another program for
+# rank 1.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "${second:-$HEXAD}" $2; }
 
 test_another_recipe_on_one_rank_is_refused_with_the_difference() {

@@ -2,7 +2,8 @@
 # Commands for one process refuse to run on several ranks, because every rank would print or write the same output.
 . "$(dirname "$0")/cli.sh"
 
-refused_by_ranks() { # COMMAND...
+# `refused_by_ranks COMMAND...`: expects two ranks to refuse the command, with one message and no other output.
+refused_by_ranks() {
   expect 2 ranks 2 "$@"
   expect_count 1 err "runs as one process, but mpirun or srun has started 2; start it without the launcher"
   expect_equal "$(cat out)" ""

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared. Skipped (77) if
-# network namespaces cannot be made.
+# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared. Skipped (77)
+# if network namespaces cannot be made.
 . "$(dirname "$0")/cli.sh"
 
 nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh
@@ -36,7 +36,7 @@ shared=$1 real=$2
 shift 2
 case $(hostname) in *n1) ;; *) exec "$@" ;; esac
 mount --bind "$shared" "$real" && mount -t tmpfs tmpfs "$shared" || exit 9
-copy() { # FROM TO: replaces TO in one step if it differs
+copy() { # FROM TO: replaces the file TO in one step if the files differ
   cmp -s "$1" "$2" || { cp "$1" "$2.sync" && mv "$2.sync" "$2"; }
 }
 synchronise() {

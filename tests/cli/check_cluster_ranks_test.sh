@@ -3,7 +3,7 @@
 . "$(dirname "$0")/cli.sh"
 
 check=(check-cluster --seconds 3)
-cores=($(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g'))  # the first and the last core that this test may use, and others
+cores=($(taskset -cp $$ | sed 's/.*: //; s/[,-]/ /g'))  # ends of the ranges of cores that this test may use
 
 test_healthy_ranks_pass() {
   mkdir shared

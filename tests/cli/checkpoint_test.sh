@@ -8,7 +8,8 @@ go_on() { "$HEXAD" train tiny.yaml $constant "$@"; }
 shard=shard-00000-of-00001.safetensors
 newest=run/checkpoints/step-00000004
 
-flip_a_bit() { # FILE OFFSET
+# `flip_a_bit FILE OFFSET`: changes one bit of the byte at this offset.
+flip_a_bit() {
   local byte
   byte=$(od -An -tu1 -j "$2" -N1 "$1")
   printf "\\x$(printf %x $((byte ^ 16)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
@@ -26,7 +27,8 @@ test_missing_dangling_or_garbage_latest_is_only_a_hint() {
   done
 }
 
-falls_back_naming() { # TEXT...
+# `falls_back_naming TEXT...`: expects the run to continue from step 2 with a warning that contains the texts.
+falls_back_naming() {
   expect 0 go_on
   expect_text err "resumed from run/checkpoints/step-00000002" "warning:" "$@"
   expect_text out "step 6/6"
@@ -64,25 +66,25 @@ test_inspect_reports_a_bad_checkpoint_that_it_skips() {
   expect_text err "bad checkpoint: $newest/$shard" "using run/checkpoints/step-00000002"
 }
 
-test_older_checkpoint_replaces_a_truncated_shard() {
+test_older_checkpoint_replaces_one_with_a_truncated_shard() {
   trained_to_4
   truncate -s -1 $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_older_checkpoint_replaces_an_empty_shard() {
+test_older_checkpoint_replaces_one_with_an_empty_shard() {
   trained_to_4
   : >$newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_older_checkpoint_replaces_a_missing_shard() {
+test_older_checkpoint_replaces_one_with_a_missing_shard() {
   trained_to_4
   rm $newest/$shard
   falls_back_naming $newest/$shard
 }
 
-test_older_checkpoint_replaces_a_shard_of_another_checkpoint() {
+test_older_checkpoint_replaces_one_with_a_shard_of_another_checkpoint() {
   trained_to_4
   cp run/checkpoints/step-00000002/$shard $newest/$shard
   falls_back_naming $newest/$shard
@@ -130,7 +132,7 @@ test_requested_step_must_exist() {
 test_checkpoints_after_the_resumed_step_are_moved_away() {
   trained_to_4
   HEXAD_FAULT=kill@0,3 run go_on checkpoint.resume=2
-  [ "$code" -ne 0 ] || failed "the run was not killed"
+  [ "$code" -ne 0 ] || failed "exit code 0, expected that of a killed run"
   expect_text err "retraining from step 3; later checkpoints were moved aside and can be removed: " "$newest.abandoned"
   expect_text run/checkpoints/latest step-00000002
   expect 0 go_on

@@ -1,7 +1,8 @@
-# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs all tests, or those
-# named on the command line, each in a new folder with tiny.yaml. $HEXAD is the program and $MPIEXEC is the launcher.
+# This file is sourced by the tests in this folder. Each function test_* is a test. `run_tests` runs all tests of a script,
+# or those named on its command line, each in a new folder with tiny.yaml. $HEXAD is the program and $MPIEXEC is the
+# launcher.
 #
-#   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/resume_test.sh test_saves_on_sigusr1
+#   HEXAD=build/release/bin/hexad MPIEXEC=mpirun tests/cli/preemption_ranks_test.sh test_sigterm_to_mpirun_saves
 set -uo pipefail
 
 : "${HEXAD:?the program under test}" "${MPIEXEC:=mpirun}"
@@ -41,43 +42,50 @@ expect() {
 expect_text() {
   local file=$1 text
   shift
-  for text in "$@"; do grep -qF -- "$text" "$file" || failed "'$text' is not in $file"; done
+  for text in "$@"; do grep -qF -- "$text" "$file" || failed "'$text' is not in $file, expected it there"; done
 }
 expect_no_text() {
   local file=$1 text
+  [ -f "$file" ] || failed "there is no file $file"
   shift
-  for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file"; done
+  for text in "$@"; do ! grep -qF -- "$text" "$file" || failed "'$text' is in $file, expected it not to be there"; done
 }
-expect_count() { # COUNT FILE TEXT
+# `expect_count COUNT FILE TEXT`: expects the text in COUNT lines of the file.
+expect_count() {
   local found
   found=$(grep -cF -- "$3" "$2")
   [ "$found" -eq "$1" ] || failed "'$3' is in $found lines of $2, expected $1 lines"
 }
-expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2'"; }
-expect_file() { [ -f "$1" ] || failed "there is no file $1"; }
-expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists"; }
-# Expects the file to contain no control code, such as an escape sequence or a carriage return. Log files and pipes must not
-# contain any.
-expect_plain() { ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1: $(cat -v "$1")"; }
+expect_equal() { [ "$1" == "$2" ] || failed "'$1' is not '$2', expected equal texts"; }
+expect_file() { [ -f "$1" ] || failed "there is no file $1, expected one"; }
+expect_nothing_at() { [ ! -e "$1" ] || failed "$1 exists, expected nothing there"; }
+# Expects the file to contain no control code except tabs and newlines. Files and pipes must not get escape sequences or
+# carriage returns.
+expect_plain() {
+  [ -f "$1" ] || failed "there is no file $1, expected one"
+  ! LC_ALL=C grep -q $'[\x01-\x08\x0b-\x1f\x7f]' "$1" || failed "control codes in $1, expected none: $(cat -v "$1")"
+}
 
+# `losses RUN`: prints the lines "STEP LOSS" of the run's metrics.
 losses() { sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*/\1 \2/p' "$1/metrics.jsonl"; }
-# Expects the same loss in every step of both runs, within 1e-9 of its value.
+# `expect_same_losses RUN RUN`: expects the same steps in both runs, with losses that agree within 1e-9 of their value.
 expect_same_losses() {
   paste -d' ' <(losses "$1") <(losses "$2") | awk '
     NF != 4 || $1 != $3 { print "steps differ: " $0; exit 1 }
     { d = $2 > $4 ? $2 - $4 : $4 - $2; if (!(d <= 1e-9 * $4)) { print "step " $1 ": " $2 " and " $4; exit 1 } }
-    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference || failed "losses of $1 and $2 differ: $(cat difference)"
+    END { if (NR == 0) { print "no steps"; exit 1 } }' >difference ||
+    failed "losses of $1 and $2 differ, expected equal ones: $(cat difference)"
 }
-# Expects the same bytes in both runs' checkpoints of a step.
-expect_same_weights() { # RUN RUN STEP
+# `expect_same_weights RUN RUN STEP`: expects the same bytes in the shards of both runs' checkpoints of the step.
+expect_same_weights() {
   local shard name
   name=$(printf 'checkpoints/step-%08d' "$3")
   for shard in "$1/$name"/*.safetensors; do
-    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard differs from the shard of $2"
+    cmp -s "$shard" "$2/$name/${shard##*/}" || failed "$shard differs from the shard of $2, expected the same bytes"
   done
 }
 
-# Waits until the condition holds, for at most 30 s.
+# Waits until the condition holds. Fails the test if it does not hold after 30 s.
 wait_until() {
   local i
   for ((i = 0; i < 600; i++)); do
@@ -86,14 +94,16 @@ wait_until() {
   done
   failed "this condition does not hold after 30 s: $*"
 }
-# Prints the id of the process that the launcher $launcher has started for a rank.
-process_of() { # RANK
+# `process_of RANK`: prints the id of the process that the launcher $launcher has started for the rank.
+process_of() {
   local pid
   for pid in $(pgrep -P "$launcher"); do
     if tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1"; then echo "$pid"; fi
   done
 }
-has_steps() { [ -f "$1/metrics.jsonl" ] && [ "$(grep -cF '"loss"' "$1/metrics.jsonl")" -ge "$2" ]; } # RUN COUNT
+# `has_steps RUN COUNT`: true once the run's metrics have lines of at least COUNT steps.
+has_steps() { [ -f "$1/metrics.jsonl" ] && [ "$(grep -cF '"loss"' "$1/metrics.jsonl")" -ge "$2" ]; }
+# `has_lines FILE COUNT`: true once the file has at least COUNT lines.
 has_lines() { [ -f "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; }
 
 run_tests() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Texts of every kind, and datasets that were damaged after they were written.
+# Texts of several kinds, and datasets that were damaged or changed after they were written.
 . "$(dirname "$0")/cli.sh"
 
 text_recipe=(data.synthetic=false data.dataset=data model.vocab=0)
@@ -19,8 +19,8 @@ prepared() {
   expect 0 prepare 0.1 bytes
 }
 
-# `damaged NAME TEXT...`: training on the dataset ends with exit code 3 before the first step. The message names the file and
-# the damage.
+# `damaged NAME TEXT...`: expects training on the dataset to end with exit code 3 before the first step. The message must
+# contain the file's NAME and the texts.
 damaged() {
   expect 3 train
   expect_text err "$@"
@@ -38,7 +38,7 @@ test_truncated_dataset_is_refused() {
   done
 }
 
-test_flipped_bit_is_found_anywhere() {
+test_flipped_bit_is_found_at_the_beginning_middle_and_end() {
   local size at byte
   prepared
   cp data/train.hxd whole
@@ -89,7 +89,7 @@ test_changed_data_are_refused_after_a_checkpoint() {
   expect_text err data "changed since" run/checkpoints/step-00000002
 }
 
-# Otherwise, a forgotten --output would replace the existing dataset, on which other runs may depend.
+# Without this rule, a wrong --output would replace an existing dataset, on which other runs may depend.
 test_another_dataset_is_not_replaced_without_force() {
   prepared
   expect 0 train train.steps=2
@@ -108,7 +108,7 @@ test_another_dataset_is_not_replaced_without_force() {
   expect 3 train train.steps=8
 }
 
-# A run keeps its order of data to the end; `auto` accepts any order.
+# A run keeps its order of data to the end. With `data.shuffle: auto`, the default, a resumed run continues in its order.
 test_run_keeps_the_order_of_its_data() {
   prepared
   expect 0 train run.dir=whole optim.schedule=constant data.shuffle=documents
@@ -121,11 +121,11 @@ test_run_keeps_the_order_of_its_data() {
   expect_text run/recipe.yaml "shuffle: documents"
   expect 0 train run.dir=other optim.schedule=constant
   expect_text other/recipe.yaml "shuffle: sequences"
-  ! cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors ||
-    failed "both orders of data give the same weights"
+  cmp -s other/checkpoints/step-00000006/*.safetensors run/checkpoints/step-00000006/*.safetensors
+  [ $? -eq 1 ] || failed "both orders of data give the same weights, or a file is missing"
 }
 
-test_other_changes_of_the_data_are_reported() {
+test_changed_packing_is_reported() {
   prepared
   expect 0 train optim.schedule=constant train.steps=2
   expect 0 train optim.schedule=constant data.packing=joined
@@ -171,6 +171,29 @@ test_bytes_that_are_not_text_are_refused_with_file_and_byte() {
   expect_text err "texts/zero.txt: is not text: byte 3 is 0xe9, which is not UTF-8"
   expect_nothing_at data/train.hxd
   expect 0 prepare 0.1 bytes --binary
+}
+
+# `expect_bytes_in_dataset FILE`: expects the ids of the dataset, whose only document is the file, to be the file's bytes.
+expect_bytes_in_dataset() {
+  local tokens
+  # The header of a dataset has 96 bytes, with the number of tokens from byte 16 on. Ids of two bytes follow.
+  tokens=$(od -An -tu8 -j16 -N8 data/train.hxd)
+  expect_equal $((tokens)) $(($(stat -c %s "$1") + 1))
+  od -An -v -tu2 -w2 -j96 -N$((2 * tokens)) data/train.hxd | tr -d ' ' >ids
+  od -An -v -tu1 -w1 "$1" | tr -d ' ' >bytes
+  head -n -1 ids | cmp -s - bytes || failed "ids and bytes differ: $(diff ids bytes | head -n 5)"
+  [ "$(tail -n 1 ids)" -ge 256 ] || failed "the last id is $(tail -n 1 ids), expected that of the end of the document"
+}
+
+test_bytes_of_texts_are_the_ids_of_the_dataset() {
+  local i
+  mkdir texts
+  printf 'caf\xc3\xa9\r\n\n  two\t \n\n' >texts/a.txt
+  expect 0 prepare 0 bytes
+  expect_bytes_in_dataset texts/a.txt
+  for i in $(seq 0 255); do printf '%b' "\\x$(printf %x "$i")"; done >texts/a.txt
+  expect 0 prepare 0 bytes --binary --force
+  expect_bytes_in_dataset texts/a.txt
 }
 
 test_jsonl_files_are_read_line_by_line() {
@@ -282,7 +305,7 @@ test_text_below_one_sequence_trains_or_is_refused() {
   [ "$code" -eq 0 ] || expect_text err data
 }
 
-test_bytes_that_are_not_text_round_trip() {
+test_bytes_that_are_not_text_can_be_trained_on() {
   mkdir texts
   head -c 3000 /dev/urandom >texts/noise.txt
   printf '\xff\xfe\x00\xc3\x28' >texts/bad.txt

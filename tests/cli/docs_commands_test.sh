@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs the commands of README.md and docs/ as the user of the tests (root, in a container) on all cores.
-# docs_commands.txt defines how each command is handled. A command fails if it is not listed there, or if it is listed
-# but on no page.
+# Runs the commands of README.md and of the pages in docs/. docs_commands.txt defines how each command is handled. The test
+# fails if a command is not listed there, or is listed but on no page.
 . "$(dirname "$0")/cli.sh"
 
 source_folder=$(cd "$CLI_TESTS/../.." && pwd)
@@ -33,7 +32,8 @@ lines_of_blocks() {
     block == "terminal" { if (sub(/^\$ /, "", text)) commands_of(text); else print "output\t" text }'
 }
 
-# Makes a folder in the state that the pages expect: sources, the built program on the path, some text, recipes.
+# Writes what the pages expect in the current folder: links to the sources and to the built program, texts, recipes and
+# datasets.
 make_desk() {
   local text
   ln -s "$source_folder/recipes" "$source_folder/tools" .
@@ -57,7 +57,8 @@ R
   expect 0 "$HEXAD" prepare --input my-texts --output data/quickstart --vocab 1000
 }
 
-# `type_in COMMAND CODE [OUTPUT...]`: runs the command in this shell, whose exports persist.
+# `type_in COMMAND CODE [OUTPUT...]`: runs the command in this shell, whose exports persist. Expects the exit code and the
+# lines OUTPUT.
 type_in() {
   local command=$1 wanted=$2 began=$SECONDS line
   shift 2
@@ -70,7 +71,7 @@ type_in() {
   printf '  %3d s  %s\n' $((SECONDS - began)) "$command"
 }
 
-# `follow COMMAND HOW [OUTPUT...]`: runs the command as the entry HOW of the table requires.
+# `follow COMMAND HOW [OUTPUT...]`: runs or skips the command, as the entry HOW of the table requires.
 follow() {
   local command=$1 how=$2 wanted=0
   shift 2
@@ -101,8 +102,8 @@ test_commands_of_the_pages_work() {
   make_desk
   unset "${!OMPI_@}" OMP_NUM_THREADS  # only the pages set these
   PATH=$PWD/build/release/bin:$PATH
-  # The README comes first, because its exports apply to the other pages, and then docs/profile.md, because it writes the
-  # cluster.yaml that other pages read.
+  # The README comes first, because its exports apply to the other pages. docs/profile.md precedes the other pages in docs,
+  # because it writes the cluster.yaml that they read.
   for page in README.md CONTRIBUTING.md docs/profile.md $(cd "$source_folder" && ls docs/*.md | grep -vx docs/profile.md); do
     [ -z "${listed["$page *"]-}" ] || { seen["$page *"]=1; continue; }
     echo "$page"

@@ -60,6 +60,7 @@ test_stale_job_that_returns_writes_nothing() {
   cmp -s before after || failed "the stale job changed files: $(diff before after)"
   expect 0 "$HEXAD" inspect run --verify
 }
+# Prints the digests of the files of the run, except those of its logs.
 files_of_run() { find run -type f ! -path 'run/log/*' ! -path 'run/tensorboard/*' -exec sha256sum {} + | sort; }
 
 test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
@@ -80,8 +81,8 @@ test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {
   cmp -s before after || failed "the stale job changed files: $(diff before after)"
 }
 
-# A launcher that only records its arguments and ends with the given code.
-fake() { # CODE
+# `fake CODE`: prints the script of a launcher that only records its arguments and ends with the code.
+fake() {
   echo "echo \"\$*\" >>log; exit $1"
 }
 
@@ -162,11 +163,11 @@ test_signal_before_the_launcher_has_started_ends_the_script() {
   expect_text err "asked to end: exit code 75"
 }
 
-# A launcher that loses ranks, and a program without a layout for the ranks that remain.
+# Uses a launcher that loses ranks, and a program without a layout for the ranks that remain.
 test_script_waits_for_ranks_with_a_layout() {
   cat >program.sh <<'S'
 #!/usr/bin/env bash
-# train RECIPE, or validate RECIPE --world RANKS --nearest
+# Handles `train RECIPE` and `validate RECIPE --world RANKS --nearest`.
 [ "$1" != train ] || exit "$(cat code)"
 [ "$4" == 4 ] || { echo "no layout of $4 ranks or fewer is legal" >&2; exit 2; }
 printf 'ranks 4\nrun_dir run\n'

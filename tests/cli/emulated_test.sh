@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Training on the emulated device gives bitwise the CPU's results, for all delays of the device's queues.
+# Training on the emulated device gives bitwise the CPU's results, although the device's queues are delayed at random.
 . "$(dirname "$0")/cli.sh"
 
-# `on DEVICE NAME key=value...`: records losses and norms of three steps on DEVICE.
+# `on DEVICE NAME key=value...`: trains three steps on DEVICE, and writes their losses and norms to NAME.DEVICE.txt.
 on() {
   HEXAD_DEVICE=$1 expect 0 "$HEXAD" train tiny.yaml train.steps=3 run.dir="$2.$1" "${@:3}"
   sed -nE 's/.*"step":([0-9]+),.*"loss":([^,]+),.*"grad_norm":([^,]+),.*/\1 \2 \3/p' "$2.$1/metrics.jsonl" >"$2.$1.txt"
@@ -24,12 +24,13 @@ test_restored_activations_agree() { expect_same_bits restored schedule.moe.chunk
 test_rows_of_tokens_agree() { expect_same_bits tokens schedule.moe.rows=token; }
 test_zero_3_agrees() { expect_same_bits zero parallel.zero=3 distributed.bucket_bytes=4096; }
 
-test_checkpoint_of_one_device_is_continued_on_the_other() {
+test_checkpoint_of_the_emulated_device_is_continued_on_the_cpu() {
   expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=whole
   HEXAD_DEVICE=emulated expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 \
     checkpoint.keep=3
   rm -r handed/checkpoints/step-00000004
   HEXAD_DEVICE=cpu expect 0 "$HEXAD" train tiny.yaml train.steps=4 run.dir=handed checkpoint.every=2 checkpoint.keep=3
+  expect_equal "$(losses whole | wc -l)" 4
   expect_equal "$(losses whole | tail -n 2)" "$(losses handed | tail -n 2)"
 }
 
@@ -52,8 +53,11 @@ test_environments_device_overrides_the_recipes_device() {
 }
 
 test_wrong_seed_is_named() {
-  HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=soon expect 2 "$HEXAD" train tiny.yaml
-  expect_text err "HEXAD_EMULATED_JITTER is 'soon', expected a seed"
+  local seed
+  for seed in soon -1 ' 1' 1x 18446744073709551616 ''; do
+    HEXAD_DEVICE=emulated HEXAD_EMULATED_JITTER=$seed expect 2 "$HEXAD" train tiny.yaml
+    expect_text err "HEXAD_EMULATED_JITTER is '$seed', expected a seed, a number from 0 to 18446744073709551615"
+  done
 }
 
 run_tests "$@"

@@ -4,8 +4,9 @@
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
 
-# Stops rank 2 of four after some steps of a run with this layout.
-expect_rank_2_is_blamed() { # LINES OVERRIDE...
+# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after some steps of a run with these overrides. Expects
+# the other ranks to blame rank 2.
+expect_rank_2_is_blamed() {
   local pid rank
   rm -rf run
   "${launch[@]}" -np 4 "$HEXAD" "${job[@]}" train.steps=1000000 checkpoint.every=0 "${@:2}" >out 2>err &
@@ -34,7 +35,7 @@ test_rank_that_hangs_in_its_own_code_is_blamed() {
 }
 
 test_slow_file_work_is_not_a_hang() {
-  # The other ranks wait for the slow rank longer than the watchdog's limit.
+  # The other rank waits for the slow rank longer than the watchdog's limit.
   HEXAD_FAULT=slow_files@1,1,700 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=slow_files@0,1,60 expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=3 checkpoint.at_end=false
   expect_text err "resumed from run/checkpoints/step-00000002"
@@ -42,7 +43,7 @@ test_slow_file_work_is_not_a_hang() {
 
 test_stalled_file_work_is_a_hang() {
   HEXAD_FAULT=stuck_files@1,1 expect 6 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
-  expect_text err "to blame: rank 1 (host $(hostname), pid " "its file work has made no progress for" \
+  expect_text err "to blame: rank 1 (host $(hostname), pid " "has made no progress in its file work for" \
     "it is saving the checkpoint of step 2: run/checkpoints/step-00000002.tmp/shard-00001-of-00002.safetensors"
   expect 0 ranks 2 "${job[@]}" parallel.ep=2 train.steps=2
   HEXAD_FAULT=stuck_files@0,1 expect 6 ranks 2 "${job[@]}" parallel.ep=2 train.steps=4

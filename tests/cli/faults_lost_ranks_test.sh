@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A rank that crashes, is killed, is stopped or never starts, and a launcher that is killed.
+# A rank that crashes, is killed, is stopped, hangs or has too little memory, and a launcher that is killed.
 . "$(dirname "$0")/cli.sh"
 
 job=(train tiny.yaml parallel.ep=2 optim.schedule=constant)
 endless=("${job[@]}" train.steps=1000000 checkpoint.every=20)
 
-# Starts an endless job in the background. Sets $launcher, $rank0 and $rank1 to the process ids of the launcher and the
-# ranks.
+# Starts an endless job in the background, and waits for 45 steps. Sets $launcher, $rank0 and $rank1 to the process ids of
+# the launcher and the ranks.
 start() {
   "${launch[@]}" -np 2 "$HEXAD" "${endless[@]}" "$@" >out 2>err &
   launcher=$!
@@ -21,8 +21,9 @@ expect_gone_after() {
   wait "$launcher" || code=$?
   wait_until gone "$rank0"
   wait_until gone "$rank1"
-  [ $((SECONDS - $1)) -le 10 ] || failed "the job ended after $((SECONDS - $1)) s"
+  [ $((SECONDS - $1)) -le 10 ] || failed "the job ended after $((SECONDS - $1)) s, expected at most 10 s"
 }
+# Expects the run to have a good checkpoint, and to continue from it.
 expect_last_good_one() {
   expect 0 "$HEXAD" inspect run --verify
   expect 0 ranks 2 "${job[@]}" train.steps="$(($(losses run | wc -l) + 2))" checkpoint.at_end=false
@@ -71,7 +72,7 @@ test_rank_that_never_enters_a_collective_is_named() {
 test_rank_that_hangs_while_saving_is_named() {
   HEXAD_FAULT="hang@1,4,shard: file written" expect 6 ranks 2 "${job[@]}" distributed.watchdog_seconds=1
   expect_text err "hexad: rank 0: hang: 1 s in operation" "of group" "no message arrives from rank 1" \
-    "to blame: rank 1 " "its file work has made no progress"
+    "to blame: rank 1 " "has made no progress in its file work"
 }
 
 test_crash_leaves_rank_step_and_backtrace() {

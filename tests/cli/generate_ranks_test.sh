@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Generation and questions give the same results on any number of ranks.
+# Generation and questions give the same results on one rank and on several ranks.
 . "$(dirname "$0")/cli.sh"
 
-trained() { # KEYS...
+# `trained KEY=VALUE...`: prepares texts, and trains a model on them.
+trained() {
   local i
   mkdir texts
   for i in $(seq 20); do
@@ -12,18 +13,21 @@ trained() { # KEYS...
   expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data "$@"
 }
 
-results() { sed -n '/"results"/,$p' out; } # of --json
+# Prints the results in the output of --json.
+results() { sed -n '/"results"/,$p' out; }
 # `pair "A..." "B..."`: runs two ranks under mpirun, each with its own arguments.
 pair() { "${launch[@]}" -np 1 "$HEXAD" $1 : -np 1 "$HEXAD" $2; }
+# Prints the layout that the command has reported.
 layout() { sed -n 's/^hexad: layout on [0-9]* ranks: //p' err; }
 
-test_every_layout_gives_the_tokens_of_one_rank() {
+test_layouts_give_the_tokens_of_one_rank() {
   local keys temperature alone
   trained
   for temperature in 0 1; do
     set -- run --prompt "the quick" --prompt "line 3" --prompt "" --max-tokens 12 --temperature $temperature --seed 5 --json
     expect 0 "$HEXAD" generate "$@"
     alone=$(results)
+    [ -n "$alone" ] || failed 'out has no "results"'
     expect_text out '"prompt": "the quick"' '"tokens": [' '"stop": "max_tokens"'
     for keys in parallel.tp=2 "parallel.tp=2 parallel.sp=true" parallel.ep=2 parallel.pp=2; do
       # shellcheck disable=SC2086
@@ -74,6 +78,7 @@ test_ranks_use_the_checkpoint_of_rank_0() {
   cp -r run earlier
   rm -r earlier/checkpoints/step-00000006
   expect 0 ranks 2 eval run --step 4 --json
+  expect_text out '"heldout_loss": '
   loss=$(grep heldout_loss out)
   # Rank 1 finds a newer checkpoint, as if the run had saved it meanwhile.
   expect 0 pair "eval earlier --json" "eval run --json"
@@ -117,7 +122,7 @@ test_prompts_of_a_file_are_continued_in_order() {
   expect_text err "has no prompt"
 }
 
-test_chats_are_answered_up_to_the_end_of_the_turn() {
+test_answers_to_chats_omit_the_conversation() {
   trained
   expect 0 "$HEXAD" generate run --chat-form plain --system "short" --prompt "the quick" --max-tokens 9 --temperature 1
   expect_no_text out "the quick" "user:" "assistant:"
@@ -131,7 +136,27 @@ test_chats_are_answered_up_to_the_end_of_the_turn() {
   expect_text err "expected at most 63"
 }
 
-test_questions_have_the_same_answers_on_every_layout() {
+# Prints the text of the only result of --json, with `\n` for the end of a line.
+text_of_result() { sed -nE 's/^ *"text": "(.*)",?$/\1/p' out; }
+
+test_an_answer_ends_with_the_turn() {
+  local text i
+  mkdir texts
+  for i in $(seq 200); do printf 'user: \nassistant: \n'; done >texts/a.txt
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --heldout 0
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data train.steps=100 \
+    checkpoint.every=0 optim.schedule=constant
+  # The same ids as those of the chat below. The model goes on after the end of a line, which ends a turn of this form.
+  expect 0 "$HEXAD" generate run --prompt $'user: user\nassistant: ' --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "max_tokens"'
+  text=$(text_of_result)
+  [[ $text == *'\n'* ]] || failed "the model has not learned to end a line: $text"
+  expect 0 "$HEXAD" generate run --chat-form plain --prompt user --max-tokens 30 --temperature 0 --json
+  expect_text out '"stop": "end_of_turn"'
+  expect_equal "$(text_of_result)" "${text%%'\n'*}"
+}
+
+test_questions_have_the_same_answers_on_one_rank_and_on_layouts_of_two() {
   local alone keys
   trained
   cat >questions.jsonl <<'Q'

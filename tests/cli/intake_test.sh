@@ -109,7 +109,8 @@ test_bytes_far_into_a_file_are_checked() {
   mkdir texts
   for bad in '\x00' '\xe9' '\xff\xfe\x41'; do
     { seq 400000 && printf "$bad" && seq 10; } >texts/1.txt
-    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] || failed "texts/1.txt is too short for this test"
+    [ "$(stat -c %s texts/1.txt)" -gt 2000000 ] ||
+      failed "texts/1.txt has $(stat -c %s texts/1.txt) bytes, expected more than 2000000"
     expect 3 prepare
     expect_text err "texts/1.txt: is not text: byte 2688895 is 0x" "(line 400001)"
   done
@@ -126,7 +127,7 @@ test_json_lines_have_several_names() {
   done
 }
 
-test_compressed_inputs_are_read_as_streams() {
+test_compressed_inputs_give_the_same_dataset() {
   mkdir texts packed
   seq -f '{"text": "line %g"}' 20000 >texts/a.jsonl
   seq -f "a text of %g words" 1000 >texts/b.txt
@@ -172,7 +173,7 @@ test_number_of_workers_does_not_change_the_dataset() {
   expect_text err "--workers"
 }
 
-# Two files of 72 MB take three shards of 64 MiB. The program ends after the first.
+# Two files of 72 MB take three shards of 64 MiB. The program is killed once its journal exists, after the first shard.
 test_killed_preparation_is_continued() {
   local i
   mkdir texts
@@ -241,7 +242,7 @@ with open("x.idx", "wb") as out:
 END
 }
 
-test_indexes_of_megatron_are_read_in_place() {
+test_indexes_of_megatron_are_read() {
   command -v python3 >/dev/null || return 0
   local run=(train tiny.yaml data.synthetic=false data.dataset=x.idx train.steps=2)
   megatron 8 H
@@ -298,8 +299,9 @@ test_tiny_held_out_part_causes_a_warning() {
   expect_no_text err "held-out part"
 }
 
-# `refuses CODE TEXT -- COMMAND...`: the command ends with this code and prints only path and reason.
-refuses() { # CODE TEXT -- COMMAND...
+# `refuses CODE TEXT -- COMMAND...`: expects the command to end with the code and to print the text, without internal terms
+# of the program.
+refuses() {
   local wanted=$1 text=$2
   shift 3
   expect "$wanted" timeout 20 "$@"
@@ -380,7 +382,7 @@ test_unreadable_files_and_folders_are_named_together() {
   expect 0 prepare --exclude 1.txt
 }
 
-test_tilde_is_the_home_folder_in_every_path() {
+test_tilde_is_the_home_folder_at_the_beginning_of_paths() {
   export HOME=$PWD/home
   mkdir home
   texts

@@ -2,9 +2,10 @@
 # --json writes a command's results for programs, with nothing else on standard output.
 . "$(dirname "$0")/cli.sh"
 
-# Checks that the file `out` is one JSON object. Uses a parser if one is installed.
+# `expect_json TEXT...`: expects the file `out` to be one JSON object that contains the texts. Parses it if Python is
+# installed.
 expect_json() {
-  [ "$(head -c 1 out)" == "{" ] || failed "the output is not a JSON object"
+  [ "$(head -c 1 out)" == "{" ] || failed "the output begins with '$(head -c 1 out)', expected {"
   if command -v python3 >/dev/null; then python3 -m json.tool out >/dev/null || failed "the output is not JSON"; fi
   expect_text out "$@"
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A recipe gives the same run under every layout: losses equal those of one rank within 1e-9.
+# A recipe gives the same run under other layouts: losses equal those of one rank within 1e-9.
 . "$(dirname "$0")/cli.sh"
 
-same_losses() { # RANKS EP OVERRIDES...
+# `same_losses RANKS EP KEY=VALUE...`: expects a run on RANKS ranks with parallel.ep=EP to have the losses of one rank.
+same_losses() {
   local n=$1 ep=$2
   shift 2
   [ -d one ] || expect 0 "$HEXAD" train tiny.yaml run.dir=one "$@"
@@ -60,6 +61,7 @@ test_held_out_loss_does_not_depend_on_the_ranks() {
   expect 0 ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 parallel.ep=2
   expect 0 "$HEXAD" eval run
   alone=$(sed -n 1p out)
+  [[ $alone == *"held-out loss "*" nats per token"* ]] || failed "the first line has no held-out loss: $alone"
   expect 0 ranks 2 eval run
   expect_equal "$(sed -n 1p out)" "$alone"
   expect 0 ranks 4 eval run parallel.ep=4

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A model that cannot fit is refused before anything is allocated.
+# Models that exceed the memory: `train` refuses them, and `validate` warns of them.
 source "$(dirname "$0")/cli.sh"
 
-# Overrides for models that need petabytes. Each list enlarges other keys.
+# Overrides for models that need terabytes or more. Each list enlarges other keys.
 too_wide=(model.hidden=65536 model.heads=64 model.layers=80 model.moe.expert_hidden=65536)
 too_long=(model.context=67108864 model.hidden=256)
 too_many_experts=(model.moe.experts=4096 model.hidden=4096 model.moe.expert_hidden=1048576)
@@ -59,7 +59,7 @@ test_none_disables_the_check() {
   expect_text run/recipe.yaml "limit_bytes: none"
 }
 
-test_bench_predict_accepts_a_model_that_does_not_fit() {
+test_bench_predict_predicts_a_model_that_does_not_fit() {
   local widths=(model.hidden=8192 model.moe.expert_hidden=16777216)
   expect 4 timeout 60 "$HEXAD" bench predict tiny.yaml schedule.moe.chunk_by=auto "${widths[@]}"
   expect_text err "the model does not fit: "

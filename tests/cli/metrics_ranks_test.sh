@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# metrics.jsonl measures steps, evaluations and saves separately.
+# Contents of metrics.jsonl: separate lines for steps, evaluations and saves.
 . "$(dirname "$0")/cli.sh"
 
 # Prepares documents of one byte. With a context of 1, every second sequence is an end of document, which has no
@@ -14,18 +14,21 @@ text_prepared() {
 }
 data=(data.synthetic=false data.dataset=data model.vocab=0)
 
-# Prints weights, moments and router biases in the checkpoint of a step, by name.
-tensors() { # RUN STEP
+# `tensors RUN STEP`: prints kind, name and digest of each tensor in the checkpoint of the step.
+tensors() {
   sed '1,/^  "tensors":/d' "$(printf '%s/checkpoints/step-%08d/manifest.json' "$1" "$2")" |
     grep -E '^ {4,}"(kind|name|digest)": '
 }
 
-of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; } # KIND RUN
-number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }         # KEY; reads lines from standard input
-sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; } # KIND RUN
+# `of_kind KIND RUN`: prints the lines of this kind.
+of_kind() { grep -F "{\"kind\":\"$1\"," "$2/metrics.jsonl"; }
+# `number KEY`: prints the value of the key in each line of standard input.
+number() { sed -nE "s/.*\"$1\":([^,}]+)[,}].*/\1/p"; }
+# `sent KIND RUN`: prints the bytes by class in each line of this kind.
+sent() { of_kind "$1" "$2" | grep -o '"comm_bytes":{[^}]*}'; }
 
-# Checks that every class's share of a step, and the sum of all waits, is at most the step. Also checks that the wait
-# for a class is at most its time in flight.
+# Expects three bounds in each step of run $1. The time in flight of a class, and the sum of all waits, are at most the
+# time of the step. The wait for a class is at most its time in flight.
 expect_seconds_within_steps() {
   of_kind step "$1" | awk '
     function sums(name, text, n, parts, i, sum) {
@@ -61,7 +64,7 @@ test_step_counts_only_its_own_traffic() {
     # Under zero 3, an evaluation leaves weights gathered, so the next step gathers fewer.
     if [ $layout == parallel.zero=3 ]; then
       paste <(sent step $run.disturbed | number dp) <(sent step $run.plain | number dp) |
-        awk '!($1 > 0 && $1 <= $2) { exit 1 }' || failed "a step has traffic of an evaluation or save"
+        awk '!($1 > 0 && $1 <= $2) { bad = 1 } END { exit bad || NR != 6 }' || failed "a step has traffic of an evaluation or save"
     elif [ $layout == parallel.zero=1 ]; then
       # Gathers of a step's weights may end in the next step, but no later. The last step waits for its own gathers. At
       # most half of a step's dp bytes are gathers.
@@ -108,7 +111,8 @@ test_lines_without_a_kind_are_read() {
 test_step_without_targets_has_no_loss_and_moves_no_weight() {
   local step some=0 one=("${data[@]}" model.context=1 batch.micro=1 checkpoint.every=1 checkpoint.keep=0 train.steps=12)
   bytes_prepared
-  run_without_targets() { # RUN RANKS KEY=VALUE...
+  # `run_without_targets RUN RANKS KEY=VALUE...`: trains, and checks the steps without targets.
+  run_without_targets() {
     expect 0 ranks "$2" train tiny.yaml "${one[@]}" batch.global="$2" optim.weight_decay=0.5 run.dir="$1" "${@:3}"
     some=0
     for step in $(of_kind step "$1" | grep -F '"loss":null' | number step); do
@@ -116,10 +120,10 @@ test_step_without_targets_has_no_loss_and_moves_no_weight() {
       some=$((some + 1))
       expect_text out "step $step/12  no targets  lr "
       tensors "$1" "$step" >now
-      grep -qF '"kind": "main"' now || failed "no weights in the checkpoint of step $step"
-      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed a weight, moment or bias"
+      grep -qF '"kind": "main"' now || failed "the checkpoint of step $step of $1 has no tensor of kind main, expected some"
+      tensors "$1" $((step - 1)) | cmp -s - now || failed "step $step of $1 changed a weight, moment or bias, expected no change"
     done
-    [ "$some" -gt 0 ] || failed "all steps of $1 have targets"
+    [ "$some" -gt 0 ] || failed "all steps of $1 after the first have targets, expected some without"
     expect_count 1 err "has no targets: every token of the global batch is the last"
     expect_no_text "$1/metrics.jsonl" '"loss":0.0'
     expect_text "$1/report.html" " no targets, so "
@@ -157,6 +161,18 @@ test_loads_of_experts_are_recorded_at_an_interval() {
   expect 0 "$HEXAD" train tiny.yaml train.router_every=0 run.dir=never
   expect_equal "$(steps never)" ""
   expect_equal "$(of_kind step never | number router_max_load | wc -l)" 6
+}
+
+# Every second layer is dense, and each stage of the pipeline has one layer with experts.
+test_loads_of_experts_have_an_empty_row_for_each_dense_layer() {
+  local shape=(model.layers=4 model.moe.every=2)
+  rows() { of_kind step "$1" | sed -nE 's/.*"expert_load":\[([^"]*)\][,}].*/\1/p' | sed -E 's/[0-9.]+(e-[0-9]+)?/n/g' | sort -u; }
+  expect 0 "$HEXAD" train tiny.yaml "${shape[@]}" run.dir=alone
+  expect_equal "$(rows alone)" "[],[n,n,n,n],[],[n,n,n,n]"
+  expect_text alone/report.html '"layers":[1,3]'
+  expect 0 ranks 2 train tiny.yaml "${shape[@]}" parallel.pp=2 run.dir=stages
+  expect_equal "$(rows stages)" "[],[n,n,n,n],[],[n,n,n,n]"
+  expect_text stages/report.html '"layers":[1,3]'
 }
 
 # All tokens choose experts 0 and 1 of rank 0, which have twice the mean load.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Output to readers that end early, and to readers that are not terminals.
+# Output to terminals and to files, to readers that end early, and to a full disk.
 . "$(dirname "$0")/cli.sh"
 
 test_leaving_reader_does_not_end_the_run() {
@@ -14,7 +14,7 @@ test_leaving_reader_does_not_fail_a_printing_command() {
   "$HEXAD" reference 2>err | head -1 >out
   code=${PIPESTATUS[0]}
   expect_equal "$code" 0
-  [ ! -s err ] || failed "standard error is not empty: $(cat err)"
+  [ ! -s err ] || failed "standard error is not empty, expected no message: $(cat err)"
 }
 
 test_closed_standard_error_keeps_the_exit_code() {
@@ -37,7 +37,7 @@ test_full_disk_for_printed_output_is_reported() {
   expect_text err "No space left on device"
 }
 
-test_control_codes_are_printed_only_on_a_terminal() {
+test_files_get_no_control_codes() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_plain out
   expect_plain err

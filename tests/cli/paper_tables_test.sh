@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tables of tools/bench. awk must be able to read every combination of programs that a script names.
-# The rows of stored outputs must give the same tables again. Nothing is measured.
+# Tables of tools/bench. awk must be able to read every combination of programs that a script names. The rows of stored
+# outputs must give the stored tables again. Programs that measure are replaced by fake ones.
 . "$(dirname "$0")/cli.sh"
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -32,7 +32,7 @@ tables() {
 test_programs_of_tables_can_be_read() {
   echo 'END { exit 0 }' >end.awk  # ends awk before other END blocks divide by the number of rows, zero
   programs >all
-  [ "$(wc -l <all)" -ge 12 ] || failed "found only $(wc -l <all) programs"
+  [ "$(wc -l <all)" -ge 12 ] || failed "found $(wc -l <all) programs, expected at least 12"
   local options end=$PWD/end.awk
   while read -r options; do
     # shellcheck disable=SC2086
@@ -45,7 +45,7 @@ test_mpmoe_prints_its_stored_rows() {
   grep -P '^M=.*\t' "$traces/mpmoe.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk
   grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
-  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has no table of memory"
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has $(wc -l <stored) rows of memory, expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored
   grep -qE '^memory of S4 against FastMoE, n = 8 +-53% +-11 to -49%$' out || failed "the row of S4 against FastMoE is missing or wrong"
 }
@@ -55,10 +55,11 @@ test_parm_prints_its_stored_rows() {
   grep -P '^M=.*\t.*\t' "$traces/parm.txt" >rows
   expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/parm.awk "$PWD/choices"
   grep -E '^(s1|s2|parm) +4 +4 ' "$traces/parm.txt" >stored
-  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has no rows of (4, 4)"
+  [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/parm.txt has $(wc -l <stored) rows of (4, 4), expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored
   expect_text out "Fig. 7, N_MP = N_ESP = 4: Parm over the baseline, 5.02 on average" "above 4: 100% of 20 layers"
-  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] || failed "Fig. 7 does not have 20 layers"
+  [ "$(awk '$2 == "to" && $5 == "layers" { sum += $4 } END { print sum }' out)" -eq 20 ] ||
+    failed "the layers of Fig. 7 do not add up to 20: $(grep ' layers' out)"
 }
 
 test_layers_of_table_iii_are_all_different() {
@@ -68,7 +69,7 @@ test_layers_of_table_iii_are_all_different() {
   expect_equal "$(grep -o 'tp=.,etp=.' all | sort | uniq -c | tr -s ' \n' ' ')" \
     " 162 tp=1,etp=2 162 tp=1,etp=4 162 tp=2,etp=1 162 tp=2,etp=2 162 tp=2,etp=4 162 tp=4,etp=1 162 tp=4,etp=2 162 tp=4,etp=4 "
   layers 1296 2 >others
-  ! cmp -s all others || failed "another seed gives the same order"
+  ! cmp -s all others || failed "seeds 1 and 2 give the same order, expected different ones"
   expect_equal "$(sort all)" "$(sort others)"
   expect_equal "$(layers 20 1 | tail -n 1 | grep -o 'tp=.,etp=.')" tp=4,etp=4
 }
@@ -147,7 +148,7 @@ LINES
   expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/three"
   expect_text err "no run has schedule_choice in metrics.jsonl"
   expect 2 "$root/tools/bench/papers/advisers.sh" "$PWD/four"
-  expect_text err "four/metrics.jsonl: no such file"
+  expect_text err "/four', expected the folder of a run with a readable metrics.jsonl"
 }
 
 # Makes a copy of the scripts, with fake versions of the testbed and the program. The program's fifth start fails. In all

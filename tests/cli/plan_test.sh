@@ -4,7 +4,7 @@
 
 clusters=$(cd "$(dirname "$0")/../../recipes/clusters" && pwd)
 
-# Writes a small model with several layers, heads and experts, for two nodes.
+# Writes model.yaml, the recipe of a small model with several layers, heads and experts.
 write_model() {
   cat >model.yaml <<'EOF'
 model: {layers: 8, hidden: 512, heads: 8, kv_heads: 4, context: 512, vocab: 1024,
@@ -16,7 +16,7 @@ data: {synthetic: true}
 EOF
 }
 
-test_plan_is_a_recipe_that_trains() {
+test_plan_is_a_valid_recipe() {
   write_model
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 16 --out best.yaml --explain \
     --svg plan.svg
@@ -84,6 +84,9 @@ test_loads_of_experts_come_from_a_file() {
   expect_text err "loads.txt:1: 3 loads; expected 8 (model.moe.experts)"
   expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p98
   expect_text err "'p98'" "expected even, p99, worst, or a file"
+  local choosing="model.kind=encoder model.moe.router=expert_choice model.moe.capacity_factor=1 model.moe.aux_loss.coefficient=0"
+  expect 2 "$HEXAD" simulate model.yaml --cluster "$clusters/h100-dgx.yaml" --world 16 --routing p99 $choosing
+  expect_text err "--routing: 'p99' given, expected even" "model.moe.router: expert_choice"
 }
 
 test_fewest_ranks_are_found() {
@@ -156,7 +159,7 @@ test_path_names_the_axes_that_grow() {
 find_least_memory() {
   expect 0 "$HEXAD" plan model.yaml --cluster "$clusters/h100-dgx.yaml" --ranks 8 --context "$1" --objective memory --json
   least=$(sed -nE '0,/memory_bytes/ s/.*"memory_bytes": ([0-9]+).*/\1/p' out)
-  [ -n "$least" ] || failed "out names no memory"
+  [ -n "$least" ] || failed "the plan has no memory_bytes, expected those of each layout"
 }
 
 test_path_ends_with_the_shortfall_of_its_last_length() {
@@ -205,7 +208,7 @@ test_slower_network_makes_a_slower_step() {
     slow=$(sed -n 's/.*"step_seconds": \([^,]*\).*/\1/p' out)
     [ -n "${fast:-}" ] || fast=$slow
   done
-  awk -v fast="$fast" -v slow="$slow" 'BEGIN { exit !(slow > fast) }' || failed "$slow is not slower than $fast"
+  awk -v fast="$fast" -v slow="$slow" 'BEGIN { exit !(slow > fast) }' || failed "a step takes $slow s on the slow network, expected more than the $fast s on the fast network"
 }
 
 test_validate_estimates_a_step_on_a_cluster() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# tools/bench/predicted_steps.sh and exhaustive_plans.sh: predictions, and reports of steps that this test makes up. Also the
-# refusals of papers/parm.sh and papers/parm_placements.sh.
+# Tests tools/bench/predicted_steps.sh and exhaustive_plans.sh: their predictions, their tables of made-up measurements, the
+# seconds and peaks that they read from a run, and their refusals of wrong options. Also tests that papers/parm.sh and
+# papers/parm_placements.sh refuse more layers than the paper's Table III has.
 . "$(dirname "$0")/cli.sh"
 export HEXAD
 
@@ -30,7 +31,7 @@ test_parm_refuses_more_layers_than_table_iii_has() {
   local script
   for script in parm.sh parm_placements.sh; do
     expect 2 "$scripts/papers/$script" --layers 1297
-    expect_text err "--layers 1297: must be at most 1296, the number of layers of Table III"
+    expect_text err "$script: --layers is '1297', expected at most 1296, the number of layers of Table III"
   done
 }
 

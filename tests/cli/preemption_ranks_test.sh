@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Stop requests under mpirun: the ranks agree on a step, whichever rank got the signal first.
+# Requests to stop a run under mpirun: the run saves, and the next start continues it.
 . "$(dirname "$0")/cli.sh"
 
 steps=300
 recipe=(train tiny.yaml train.steps=$steps checkpoint.every=0 parallel.ep=2)
 
-# Starts a job in the background and sends mpirun the signal after the third step. Sets $code to mpirun's exit code. Open MPI
-# forwards SIGUSR1 immediately. It forwards SIGTERM after a delay, here one second, and then gives the ranks the same time to
-# save.
+# `interrupt SIGNAL KEY=VALUE...`: starts a job in the background, and sends mpirun the signal once three steps are recorded.
+# Sets $code to mpirun's exit code. Open MPI forwards SIGUSR1 immediately. It forwards SIGTERM after a delay, here one second,
+# and then gives the ranks the same time to save.
 interrupt() {
   local pid
   env --default-signal=INT "${launch[@]}" --mca odls_base_sigkill_timeout 1 -np 2 "$HEXAD" "${recipe[@]}" "${@:2}" >out 2>err &
@@ -28,9 +28,10 @@ test_sigusr1_to_mpirun_saves_and_the_resumed_run_ends_with_the_same_bytes() {
   expect_same_weights run uninterrupted $steps
 }
 
-# After the signal, mpirun stops reading the ranks' output and ends with its own exit code. On Ctrl-C, the ranks only get
-# SIGTERM, because they are not in the terminal's foreground.
-saves_on() { # SIGNAL
+# `saves_on SIGNAL`: expects a run to save after mpirun gets the signal. After the signal, mpirun stops reading the ranks'
+# output and ends with its own exit code. On Ctrl-C, the ranks only get SIGTERM, because they are not in the terminal's
+# foreground.
+saves_on() {
   interrupt "$1" train.steps=1000000
   expect_equal "$code" 1
   expect 0 "$HEXAD" inspect run --verify
@@ -70,7 +71,7 @@ test_long_steps_cause_a_warning_once_they_are_measured() {
   expect_count 1 err "a step and a save take about"
 }
 
-test_save_as_long_as_the_readme_allows_survives_ctrl_c() {
+test_slow_save_within_the_timeout_of_the_readme_survives_ctrl_c() {
   local timeout
   timeout=$(sed -n 's/^ *export OMPI_MCA_odls_base_sigkill_timeout=\([0-9]*\).*/\1/p' "$CLI_TESTS/../../README.md")
   HEXAD_FAULT=slow_files@0,1,300 OMPI_MCA_odls_base_sigkill_timeout=$timeout env --default-signal=INT "${launch[@]}" -np 2 \

@@ -5,7 +5,8 @@
 steps=1000
 train() { "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@"; }
 
-# Starts a run in the background and sends it signal $1 after its third step. Sets $code to its exit code.
+# `interrupt SIGNAL KEY=VALUE...`: starts a run in the background, and sends it the signal once three steps are recorded.
+# Sets $code to the exit code of the run.
 interrupt() {
   local signal=$1 pid
   shift
@@ -17,7 +18,9 @@ interrupt() {
   wait "$pid" || code=$?
 }
 
-resumes_bitwise() { # SIGNAL OVERRIDES...
+# `resumes_bitwise SIGNAL KEY=VALUE...`: expects a run that is interrupted and resumed to end with the weights of an
+# uninterrupted run.
+resumes_bitwise() {
   local signal=$1
   shift
   interrupt "$signal" "$@"
@@ -41,7 +44,8 @@ start() {
   env --default-signal=INT "$HEXAD" train tiny.yaml train.steps=$steps checkpoint.every=0 "$@" >out 2>err &
   pid=$!
 }
-ended_with() { # CODE
+# `ended_with CODE`: waits for the run, and expects its exit code.
+ended_with() {
   code=0
   wait "$pid" || code=$?
   expect_equal "$code" "$1"
@@ -101,7 +105,7 @@ test_later_second_signal_ends_the_run_and_the_next_start_continues() {
   done
 }
 
-# Drawing a million weights takes longer than the check for the lock.
+# Drawing millions of weights takes longer than the test needs to see the lock and to send the signal.
 test_signal_while_the_run_is_loading_ends_it_before_the_first_step() {
   local signal
   for signal in USR1 TERM INT; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad bench prefill` measures the time to the first tokens of answers, in any layout with whole sequences.
+# `hexad bench prefill` measures the time to the first tokens of answers, in layouts with whole sequences.
 . "$(dirname "$0")/cli.sh"
 
 prefill() { ranks 2 bench prefill tiny.yaml --rounds 2 "$@"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hexad profile` with one rank, with two ranks, and on nodes named by HEXAD_NODE.
+# `hexad profile` with one rank, with two ranks, with ranks that share a core, and on nodes named by HEXAD_NODE.
 . "$(dirname "$0")/cli.sh"
 
 profile=(profile --quick --seconds 1 --out c.yaml)
@@ -25,7 +25,18 @@ test_ranks_on_two_nodes_form_groups_of_every_kind() {
   expect_text c.yaml 'nodes: 2' 'group: intra' 'group: inter' 'group: all' 'beside: [inter, intra, copy]'
 }
 
-test_one_rank_measures_everything_that_needs_no_other_rank() {
+# `on_one_core N ...`: runs N ranks on the first core that this test may use.
+on_one_core() {
+  "${launch[@]}" -np "$1" taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" "$HEXAD" "${@:2}"
+}
+
+test_ranks_that_share_a_core_measure_how_much_a_waiting_rank_uses() {
+  expect 0 on_one_core 2 "${profile[@]}"
+  expect_text out 'ranks that wait: each uses' 'the ranks of a node share 1 core; a rank that waits uses'
+  expect_text c.yaml 'node_cores: 1' 'by: all_ranks' 'waiting: '
+}
+
+test_one_rank_measures_no_links() {
   expect 0 "$HEXAD" "${profile[@]}"
   expect_text c.yaml 'links: []' 'of: compute' 'beside: [copy]'
 }
@@ -47,7 +58,7 @@ test_unequal_nodes_are_refused() {
   expect_nothing_at c.yaml
 }
 
-test_missing_folder_is_reported_before_measuring() {
+test_missing_folder_is_reported() {
   expect 4 "$HEXAD" profile --out nowhere/c.yaml
   expect_text err nowhere/c.yaml
 }

@@ -20,13 +20,14 @@ test_ranks_may_be_placed() {
   expect_equal "$(sort out | xargs)" "0 0 0 1 1 0 2 0 1 3 1 1 4 1 2 5 0 2"
 }
 
-# bytes_per_second OPERATION GROUP: prints the speed of the largest message in c.yaml.
+# `bytes_per_second OPERATION GROUP`: prints the speed of the largest message in c.yaml.
 bytes_per_second() {
   awk -v wanted="$1 $2" '/operation:/ {operation = $3} /group:/ {group = $2}
     /points:/ && operation " " group == wanted {n = split($0, p, /[][, ]+/); printf "%d\n", p[n - 2] / p[n - 1]}' c.yaml
 }
-# Expects at most the link's speed plus its initial burst. Only the load of a busy machine may make it slower.
-expect_rate() { # OPERATION GROUP BYTES_PER_SECOND
+# `expect_rate OPERATION GROUP BYTES_PER_SECOND`: expects a speed of at most 106% of the link's, because of its initial
+# burst. A busy machine may make the operation slower, but not slower than 50%.
+expect_rate() {
   local measured
   measured=$(bytes_per_second "$1" "$2")
   [ "${measured:-0}" -ge $(($3 * 50 / 100)) ] && [ "$measured" -le $(($3 * 106 / 100)) ] ||
@@ -54,9 +55,10 @@ test_several_testbeds_can_run_at_the_same_time() {
   expect_equal $? 0
 }
 
-gone() { ! ip netns list 2>/dev/null | grep -q "^hx$1"; }
+# `gone PROCESS`: true if no network namespace of this emulation exists.
+gone() { [ -z "$(ip netns list 2>/dev/null | grep "^hx$1")" ]; }
 
-# `ends_after SIGNAL`: the signal ends the script and everything that it started.
+# `ends_after SIGNAL`: expects the signal to end the script and everything that it started.
 ends_after() {
   rm -f ranks
   # env makes the script react to SIGINT, which background processes of a shell ignore by default.
@@ -64,7 +66,7 @@ ends_after() {
     2>err &
   local emulation=$! rank
   wait_until has_lines ranks 4
-  ! gone $emulation || failed "no namespace of $emulation"
+  ! gone $emulation || failed "the testbed of process $emulation has no network namespace"
   kill -"$1" $emulation
   wait $emulation 2>/dev/null
   code=$?
@@ -77,14 +79,14 @@ test_no_process_remains_after_sigint() { ends_after INT && expect_equal $code 13
 test_no_process_remains_after_sigterm() { ends_after TERM && expect_equal $code 143; }
 test_no_process_remains_after_sigkill() { ends_after KILL && expect_equal $code 137; }
 
-test_no_process_remains_after_a_kill_of_mpirun() {
+test_kill_of_mpirun_ends_the_script_and_removes_the_nodes() {
   "$nodes" --nodes 2 --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" 2>err &
   local emulation=$!
   wait_until has_lines ranks 2
   kill -9 $(ip netns pids hx${emulation}n0 | xargs -n 1 ps -o pid=,comm= -p | awk '$2 == "mpirun" {print $1}')
   wait $emulation
   expect_equal $? 137
-  gone $emulation || failed "network namespaces remain"
+  gone $emulation || failed "these network namespaces remain, expected none: $(ip netns list)"
 }
 
 test_unknown_arguments_are_explained() {

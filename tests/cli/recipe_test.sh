@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Wrong, hostile and unrelated files in place of recipes. The program ends with code 2 and names the position of the
-# mistake.
+# Wrong, hostile and unrelated files in place of recipes, for which the program ends with code 2 and names the mistake. Also
+# what `validate` prints about recipes.
 . "$(dirname "$0")/cli.sh"
 
-# `refused TEXT...`: `hexad validate` refuses the recipe on standard input with these texts.
+# `refused TEXT...`: expects `hexad validate` to refuse the recipe on standard input with these texts.
 refused() {
   cat >bad.yaml
   expect 2 "$HEXAD" validate bad.yaml
@@ -98,7 +98,7 @@ test_recipe_may_include_another() {
   expect_text out "step 3/3"
 }
 
-test_train_refuses_the_same_recipes_as_validate() {
+test_train_refuses_a_wrong_recipe() {
   expect 2 "$HEXAD" train tiny.yaml model.hiden=3
   expect_text err "command line: model.hiden=3" "did you mean hidden?"
   expect_nothing_at run
@@ -233,7 +233,7 @@ test_validate_prints_the_mpirun_command() {
   expect_text out "start it here with: mpirun -np 4" "hexad train tiny.yaml 'train.steps=8'"
   [ "$(id -u)" != 0 ] || expect_text out "--allow-run-as-root"
   expect_text out "--mca odls_base_sigkill_timeout" "OMPI_MCA_odls_base_sigkill_timeout in the environment"
-  # The estimated time of a save comes from earlier saves, which took ten seconds each here.
+  # The estimated time of a save comes from an earlier save, which took ten seconds here.
   mkdir run
   echo '{"step":2,"checkpoint_bytes":250752,"checkpoint_seconds":10.0}' >run/metrics.jsonl
   expect 0 "$HEXAD" validate tiny.yaml --world 4

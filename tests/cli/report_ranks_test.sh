@@ -11,7 +11,7 @@ train_cut() {
   ranks 2 train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.hidden=64 parallel.tp=2 \
     train.steps=2 'run.prompts=["the quick"]' "$@"
 }
-# Prints the peak memory of a step's tensors, in bytes, as the sum over categories.
+# Prints the peak memory of the last step's tensors, in bytes, as the sum over categories.
 peak_bytes() {
   sed -nE 's/.*"memory_peak_bytes":\{([^}]*)\}.*/\1/p' run/metrics.jsonl | tail -n 1 | tr ',' '\n' | grep -v total |
     awk -F: '{ sum += $2 } END { print sum }'
@@ -63,9 +63,9 @@ test_predicted_step_is_shown_next_to_the_measured_step() {
   expect 0 simulate_beside --trace both.json.gz --report both.html
   expect_text out "4 of 4 micro-batches simulated" "Compared with run (median of steps 2 to 6 of 2 ranks)"
   for row in "step time" "own work" "waiting" "  in ep" "  idle" "sent in ep" "sent in dp" "memory peak"; do
-    grep -qE "^$row +[^ ]" out || failed "there is no row '$row'"
+    grep -qE "^$row +[^ ]" out || failed "there is no row '$row' with a value, expected one"
   done
-  grep -qE "^step time .* [0-9]+\.[0-9]{2}$" out || failed "the step time has no ratio"
+  grep -qE "^step time .* [0-9]+\.[0-9]{2}$" out || failed "the row of the step time has no ratio at its end, expected one"
   expect_text out "timelines: step "
 
   gzip -dc both.json.gz >both.json || failed "both.json.gz is not a gzip file"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A run directory that is shared, unwritable or full.
+# A run directory that is in use, cannot be written, or is on a full disk.
 . "$(dirname "$0")/cli.sh"
 
 test_second_job_in_one_run_directory_is_refused_with_host_and_process() {
@@ -42,12 +42,12 @@ test_lock_of_a_dead_host_is_taken_over() {
   mkdir run
   echo "elsewhere 4711" >run/lock
   expect 0 "$HEXAD" train tiny.yaml
-  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended; watched for 20 s" \
+  expect_text err "run/lock: held by process 4711 on host elsewhere, which may have ended; it will be watched for 20 s" \
     "run/lock: taken over from process 4711 on host elsewhere"
   expect_nothing_at run/lock
 }
 
-# Covers a job that was suspended. Meanwhile, another job regarded it as dead and took over its lock.
+# The job was suspended. Meanwhile, another job regarded it as dead and took over its lock.
 test_job_that_lost_its_lock_ends_without_saving() {
   local pid
   "$HEXAD" train tiny.yaml train.steps=1000000 checkpoint.every=0 >out 2>err &
@@ -65,21 +65,22 @@ test_job_that_lost_its_lock_ends_without_saving() {
   expect_text run/lock elsewhere
 }
 
-fails_before_step_0() {
+# `fails_before_the_first_step DIRECTORY`: expects a run in the directory to end with code 4 and to name the directory.
+fails_before_the_first_step() {
   expect 4 "$HEXAD" train tiny.yaml run.dir="$1"
   expect_text err "$1"
   expect_no_text out "step 1/"
 }
 
-test_run_directory_that_cannot_be_made_fails_before_step_0() {
+test_run_directory_that_cannot_be_made_fails_before_the_first_step() {
   echo "I am a file" >file
-  fails_before_step_0 file
-  fails_before_step_0 file/run
-  fails_before_step_0 /proc/run
+  fails_before_the_first_step file
+  fails_before_the_first_step file/run
+  fails_before_the_first_step /proc/run
 }
 
-# A folder in place of the file makes writing fail even for root.
-test_files_that_cannot_be_written_fail_before_step_0() {
+# A folder in place of a file, or a file in place of a folder, makes writing fail even for root.
+test_files_that_cannot_be_written_fail_before_the_first_step() {
   local name
   for name in log metrics.jsonl tensorboard recipe.yaml; do
     rm -rf run
@@ -120,7 +121,8 @@ test_file_size_limit_for_the_metrics_causes_one_warning() {
   expect 0 bash -c 'trap "" XFSZ; ulimit -f 300; exec "$@"' - "$HEXAD" train tiny.yaml train.steps=600 \
     checkpoint.every=0 train.log_every=1000
   expect_count 1 err "run/metrics.jsonl: File too large"
-  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] || failed "metrics.jsonl ends with an incomplete record"
+  [ "$(tail -c 1 run/metrics.jsonl | od -An -c | tr -d ' ')" == '\n' ] ||
+    failed "metrics.jsonl ends with '$(tail -c 20 run/metrics.jsonl)', expected a newline at the end"
 }
 
 run_tests "$@"

@@ -3,8 +3,9 @@
 . "$(dirname "$0")/cli.sh"
 export OMPI_MCA_hwloc_base_binding_policy=none  # other tests run at the same time
 
-# Writes an experiment with four points: 1 and 2 ranks, each with two learning rates.
-make_experiment() { # [EXTRA_LINE...]
+# `make_experiment [LINE...]`: writes an experiment with four points, 1 and 2 ranks with two learning rates each, and adds
+# the lines.
+make_experiment() {
   cat >e.yaml <<'Y'
 recipe: tiny.yaml
 dir: results
@@ -19,6 +20,7 @@ Y
   printf '%s\n' "$@" >>e.yaml
 }
 has_metrics() { ls results/*/repeat-1/metrics.jsonl; }
+# `states STATE`: prints the number of runs in this state.
 states() { cat results/*/repeat-*.json | grep -cF "\"state\": \"$1\""; }
 
 test_points_run_and_finished_points_never_run_again() {
@@ -57,7 +59,8 @@ test_an_interrupted_experiment_continues() {
   expect_equal "$(states finished)" 4
 }
 
-# True if two runs of one rank can have cores of their own. Otherwise, expects the experiment to be refused for this reason.
+# Runs the experiment's points of one rank, two at once. If the machine has too few cores for this, expects a refusal with
+# this reason and returns false.
 two_cores_are_there() {
   "$HEXAD" scale e.yaml ranks=[1] >out 2>err && return 0
   code=$?
@@ -171,10 +174,25 @@ test_foreign_and_half_written_folders_are_refused_by_name() {
   expect_text err 'several of --dry-run'
 }
 
-test_a_failed_point_is_named_and_the_others_run() {
+test_a_failed_point_is_named() {
   make_experiment
   expect 2 "$HEXAD" scale e.yaml repeats=1 ranks=[1] 'launcher=sh -c'
   expect_text out 'ranks-1_lr-0.01' 'failed: exit code' results/ranks-1_lr-0.01/repeat-1.txt
+}
+
+test_other_runs_follow_a_failed_run_which_alone_runs_again() {
+  make_experiment
+  # A launcher whose first run fails.
+  cat >start <<'S'
+if mkdir started 2>/dev/null; then echo "the first run fails"; exit 3; fi
+exec "$@"
+S
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 3: the first run fails'
+  expect_equal "$(states failed)" 1
+  expect_equal "$(states finished)" 3
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
 }
 
 test_submit_writes_array_scripts_within_the_node_hours() {

@@ -11,12 +11,14 @@ test_one_step_is_recorded_for_all_ranks() {
   for rank in 0 1; do expect_text trace.json "\"name\":\"rank $rank\""; done
   expect_text trace.json '"name":"intra (all-to-all)"' '"name":"intra (all-to-all) (predicted)"' '"pass":"layers.1.moe backward"'
   expect_count 1 run/metrics.jsonl '"schedule":{"predicted_seconds":'
-  grep -F '"schedule":{' run/metrics.jsonl | grep -qF '"step":3,' || failed "step 3 has no recorded schedule"
+  grep -F '"schedule":{' run/metrics.jsonl >recorded
+  expect_text recorded '"step":3,'
   expect_text run/report.html "<h2>Schedule</h2>" "layers.0.moe forward, rank 0" "layers.0.moe backward, rank 0"
   for kind in forward backward; do
     expect_count 1 run/log/rank-0000.log "schedule of step 3, 8 passes $kind: predicted"
   done
-  expect_count 1 run/log/rank-0000.log "there is no schedule.profile; unmeasured links: all_to_all of ep, 2 ranks"
+  expect_count 1 run/log/rank-0000.log \
+    "there is no schedule.profile (\`hexad profile\` writes one); unmeasured links: all_to_all of ep, 2 ranks"
 }
 
 test_no_pass_is_recorded_by_default() {
@@ -38,7 +40,7 @@ test_trace_that_cannot_be_written_does_not_end_the_run() {
   expect_text run/log/rank-0000.log "cannot write the trace run/trace.json.gz"
 }
 
-test_impossible_recording_is_refused_before_step_0() {
+test_impossible_recording_is_refused_before_the_first_step() {
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=7
   expect_text err "schedule.trace" "train.steps is 6"
   expect 2 "$HEXAD" train tiny.yaml schedule.trace=1 schedule.profile=nowhere.yaml

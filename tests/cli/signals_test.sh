@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Ctrl-C and SIGTERM end every command immediately, except `train` (see preemption_test.sh).
+# Ctrl-C and SIGTERM end `bench`, `eval` and `prepare` immediately. preemption_test.sh tests `train`, which saves first.
 . "$(dirname "$0")/cli.sh"
 
-# `dies_of SIGNAL CONDITION -- COMMAND...`: sends the signal once the condition holds. The command must die of it.
+# `dies_of SIGNAL CONDITION -- COMMAND...`: starts the command, and sends the signal once the condition holds. Expects the
+# command to die of the signal.
 dies_of() {
   local signal=$1 condition=$2 pid
   shift 3
@@ -14,7 +15,8 @@ dies_of() {
   wait "$pid" || code=$?
   expect_equal "$code" $((128 + $(kill -l "$signal")))
 }
-computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }  # true once it has used 50 ms of a core
+# True once the command has used more than 50 ms of a core.
+computes() { [ -n "$pid" ] && [ "$(cut -d' ' -f14 "/proc/$pid/stat")" -gt 5 ]; }
 
 test_benchmark_dies_of_signals() {
   local signal

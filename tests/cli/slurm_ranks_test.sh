@@ -10,13 +10,16 @@ fi
 srun=(srun --mpi=pmix --kill-on-bad-exit=1)
 endless=(train.steps=1000000 train.log_every=100000 checkpoint.every=0)
 state_of() { scontrol show job "$1" | grep -oE 'JobState=\w+' | cut -d= -f2; }
-is() { [ "$(state_of "$1")" == "$2" ]; } # JOB STATE
-is_over() { ! scontrol show job "$1" | grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)'; }
-says() { grep -qF -- "$2" "$1" 2>/dev/null; } # FILE TEXT
+# `is JOB STATE`: true if the job has this state.
+is() { [ "$(state_of "$1")" == "$2" ]; }
+is_over() { ! grep -qE 'JobState=(PENDING|RUNNING|COMPLETING)' <<<"$(scontrol show job "$1")"; }
+# `says FILE TEXT`: true if the file contains the text.
+says() { grep -qF -- "$2" "$1" 2>/dev/null; }
 says_three_times() { [ "$(grep -cF -- "$2" "$1")" -eq 3 ]; }
-# A node is named after its network namespace.
+# Prints the names of the nodes, which are those of their network namespaces.
 nodes() { sinfo --noheader --Node --format %N | sort -u; }
-ranks_on() { # NODE...
+# `ranks_on NODE...`: prints the process ids of the ranks on the nodes.
+ranks_on() {
   local node pid
   for node in "$@"; do
     for pid in $(ip netns pids "$node"); do
@@ -25,10 +28,12 @@ ranks_on() { # NODE...
   done
 }
 idle_nodes() { [ "$(sinfo --noheader --states idle --format %D)" == "$1" ]; }
-saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; } # RUN
+# `saves RUN`: prints the number of the run's complete checkpoints.
+saves() { compgen -G "$1/checkpoints/step-*" | grep -vc '\.tmp'; }
 
-# Submits the batch script of docs/quickstart.md, on two nodes of two ranks. Its output is in $job_RUN.out.
-submit() { # RUN OVERRIDE...
+# `submit RUN OVERRIDE...`: submits a batch script like that of docs/quickstart.md, on two nodes of two ranks. Its output is
+# in RUN.out. Sets $job to the number of the job.
+submit() {
   cat >job.sh <<J
 #!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
@@ -36,9 +41,9 @@ ${srun[*]} $HEXAD train tiny.yaml run.dir=\$1 "\${@:2}"
 J
   job=$(sbatch --parsable --output "$1.out" job.sh "$@") || failed "sbatch refused the script"
 }
-# Submits the batch script in which mpirun replaces the shell. mpirun starts two ranks per node. It leaves them time to
-# save.
-submit_mpirun() { # RUN OVERRIDE...
+# `submit_mpirun RUN OVERRIDE...`: like submit, with a script in which mpirun replaces the shell. mpirun gives its ranks 5 s
+# to save.
+submit_mpirun() {
   cat >mpirun.sh <<J
 #!/bin/bash
 #SBATCH --nodes=2 --ntasks-per-node=2 --requeue --open-mode=append
@@ -171,9 +176,10 @@ Y
   expect_equal "$(sed -n 's/.* host \([^,]*\), pid.*/\1/p' results/*/repeat-1/log/rank-0000.log | sort -u | wc -l)" 2
 }
 
-# Submits a script of recipes/slurm with two ranks per node. Its output is in SCRIPT.out.
 scripts=$CLI_TESTS/../../recipes/slurm
-submit_script() { # SCRIPT SBATCH_OPTION... -- ARGUMENT...
+# `submit_script SCRIPT SBATCH_OPTION... -- ARGUMENT...`: submits a script of recipes/slurm with two ranks per node. Its
+# output is in SCRIPT.out. Sets $job to the number of the job.
+submit_script() {
   local script=$1 options=()
   shift
   while [ "$1" != -- ]; do
@@ -221,15 +227,15 @@ test_elastic_script_trains_and_saves_on_the_signal_for_the_script() {
   expect_equal "$(saves run)" 1
 }
 
-# Returns the node to service, because other tests need it.
-bring_back() { # NODE
+# `bring_back NODE`: returns the node to service, because other tests need it.
+bring_back() {
   scancel "$job"
   "$CLI_TESTS/../../tools/testbed/enter_node.sh" "$1" slurmd -D >/dev/null 2>&1 &
   wait_until idle_nodes 2
 }
 
-# Sets the time after which a node that does not answer counts as down.
-set_slurmd_timeout() { # SECONDS
+# `set_slurmd_timeout SECONDS`: sets the time after which a node that does not answer counts as down.
+set_slurmd_timeout() {
   sed -i "s/^SlurmdTimeout=.*/SlurmdTimeout=$1/" "$SLURM_CONF"
   scontrol reconfigure
 }
@@ -244,7 +250,7 @@ test_elastic_script_continues_without_a_lost_node() {
     train.log_every=100000 checkpoint.every=5
   wait_until has_steps run 6
   kill -9 $(ip netns pids "${all[1]}")
-  sleep 20  # Slurm needs about 30 s
+  sleep 20  # Slurm removes the lost node after about 30 s
   wait_until says elastic.out "2 ranks are left: going on from step-"
   wait_until says elastic.out "resumed from run/checkpoints/step-"
   expect_text elastic.out "start 1: 4 of 4 ranks" "start 2: 2 of 4 ranks, parallel.ep=2"

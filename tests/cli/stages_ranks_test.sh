@@ -6,7 +6,8 @@
 recipe=$CLI_TESTS/../../recipes/stages-tiny.yaml
 job=(train "$recipe" stages.0.steps=3 stages.1.steps=100 checkpoint.keep=0 run.dir=run)
 steps=105
-rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; } # RUN STAGE
+# `rows_of_stage RUN STAGE`: prints the number of lines of the stage in the run's metrics.
+rows_of_stage() { grep -cE "\"stage\":$2[,}]" "$1/metrics.jsonl"; }
 
 test_run_interrupted_in_its_second_stage_ends_with_the_same_bytes() {
   local pid run

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# `validate` refuses the same runs as `train`, with the same exit code and message.
+# `validate` refuses the runs that `train` refuses, with the same exit code and message.
 source "$(dirname "$0")/cli.sh"
 
-# `both CODE TEXT KEY=VALUE...`: `train` and `validate` end in the same way on with_data.yaml.
+# `both CODE TEXT KEY=VALUE...`: expects `train` and `validate` of with_data.yaml to end with CODE and TEXT.
 both() {
   local code=$1 text=$2 command
   shift 2
@@ -12,7 +12,7 @@ both() {
   done
 }
 
-# Makes a dataset of 259 ids, another with its own tokenizer, and a recipe for the first.
+# Makes a dataset of bytes, another dataset with its own tokenizer, and a recipe for the first.
 make_data() {
   seq 1 2000 | sed '0~10a\\' >numbers.txt
   expect 0 "$HEXAD" prepare --input numbers.txt --output data --tokenizer bytes --split blank_lines --heldout 0.1

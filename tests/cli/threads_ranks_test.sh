@@ -28,7 +28,7 @@ test_core_for_each_thread_causes_no_warning() {
 }
 
 # Three threads on one core compute the same values as one thread.
-test_threads_without_cores_change_nothing() {
+test_threads_without_cores_change_no_weight() {
   expect 0 "$HEXAD" train tiny.yaml run.dir=one
   expect 0 "${one_core[@]}" "$HEXAD" train tiny.yaml run.dir=three train.threads=3
   expect_same_weights one three 6

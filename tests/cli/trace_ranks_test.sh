@@ -2,8 +2,8 @@
 # profile.steps records how each rank spends the time of a step.
 . "$(dirname "$0")/cli.sh"
 
-# Records nine steps, 2 to 10, of about twenty milliseconds each.
-traced() { # RANKS OVERRIDE...
+# `traced RANKS OVERRIDE...`: records nine steps, 2 to 10, of about twenty milliseconds each.
+traced() {
   expect 0 ranks "$1" train tiny.yaml model.layers=4 model.hidden=64 model.moe.expert_hidden=64 model.heads=4 model.context=64 \
     batch.global=16 checkpoint.at_end=false checkpoint.every=0 train.steps=10 profile.steps=2..10 "${@:2}"
   gzip -dc run/trace.json.gz >trace.json || failed "run/trace.json.gz is not a gzip file"
@@ -24,7 +24,8 @@ uncovered() {
     END { close_step() }'
 }
 
-# Uses the median over the steps of each rank, because a rank may lose its core between two spans.
+# `expect_covered RANKS`: expects the spans of each rank to leave at most 3% of a step uncovered, in the median over its
+# steps. In single steps, a rank may lose its core between two spans.
 expect_covered() {
   uncovered >shares
   [ "$(wc -l <shares)" -ge $((9 * $1)) ] || failed "steps are missing in the trace: $(cat shares)"
@@ -34,7 +35,8 @@ expect_covered() {
   ' >medians || failed "more than 3% of a step is in no span: $(cat medians)"
 }
 
-expect_rows() { # ROW...
+# `expect_rows ROW...`: expects these rows in the trace, and none of communication between nodes.
+expect_rows() {
   local row
   for row in "$@"; do expect_text trace.json "\"name\":\"$row\""; done
   expect_no_text trace.json '"name":"inter' '(inter)"'
@@ -68,10 +70,22 @@ test_ranks_that_gather_weights_show_their_waits() {
   expect_text trace.json '"name":"wait: dp all_gather of '
 }
 
+# `long_waits RANK MILLISECONDS`: prints the number of waits of the rank's thread that take at least this long.
+long_waits() {
+  awk -v rank="$1" -v ms="$2" '
+    function field(name) { return match($0, "\"" name "\":[^,}]*") ? substr($0, RSTART + length(name) + 3, RLENGTH - length(name) - 3) : "" }
+    /"ph":"X"/ && /"name":"wait: / && field("pid") + 0 == rank + 0 && field("dur") + 0 >= 1000 * ms { ++n }
+    END { print n + 0 }' trace.json
+}
+
 test_trace_shows_the_wait_for_a_slow_rank() {
-  HEXAD_FAULT=slow@1,1,20 traced 2 parallel.pp=2
+  local waits
+  HEXAD_FAULT=slow@1,1,60 traced 2 parallel.pp=2
   expect_covered 2
   expect_text trace.json '"name":"injected slowness"'
+  # Rank 1 begins each of the nine steps 60 ms late. Rank 0 computes for a part of this time.
+  waits=$(long_waits 0 30)
+  [ "$waits" -ge 5 ] || failed "rank 0 waits for at least 30 ms in $waits places, expected one in most of the nine steps"
 }
 
 run_tests "$@"

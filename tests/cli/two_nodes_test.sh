@@ -27,11 +27,11 @@ test_signal_ends_all_processes_and_removes_the_nodes() {
   "$nodes" --ranks 1 bash -c 'echo "$$" >>"$1"; exec sleep 100' rank "$PWD/ranks" &
   local emulation=$!
   wait_until has_lines ranks 2
-  ip netns list | grep -q "^hx$emulation" || failed "no namespace of $emulation"
+  [ -n "$(ip netns list | grep "^hx$emulation")" ] || failed "the testbed of process $emulation has no network namespace"
   kill -TERM $emulation
   wait $emulation
   expect_equal $? 143
-  ip netns list | grep "^hx$emulation" && failed "network namespaces remain"
+  ip netns list | grep "^hx$emulation" && failed "these network namespaces remain, expected none: $(ip netns list)"
   for rank in $(cat ranks); do
     ! kill -0 "$rank" 2>/dev/null || [ "$(sed 's/.*) //; s/ .*//' "/proc/$rank/stat")" == Z ] || failed "process $rank still runs"
   done

@@ -10,7 +10,7 @@ test_hexad_without_arguments_prints_its_help() {
   expect 0 "$HEXAD" --help
 }
 
-test_every_command_has_help() {
+test_commands_have_help() {
   local command
   for command in train generate eval validate prepare tokenize inspect env bench profile check-cluster reference report scale; do
     expect 0 "$HEXAD" $command --help
@@ -87,7 +87,8 @@ test_unknown_instruction_set_is_refused() {
 }
 
 test_feature_missing_from_the_build_is_an_error_of_the_recipe() {
-  "$HEXAD" env | grep -q "^cuda  *none: .*built without CUDA" || return 0
+  expect 0 "$HEXAD" env
+  grep -q "^cuda  *none: .*built without CUDA" out || return 0
   expect 2 "$HEXAD" train tiny.yaml device=cuda
   expect_text err "device: cuda was requested, but this program was built without CUDA" "use device: cpu"
   HEXAD_DEVICE=cuda expect 2 "$HEXAD" train tiny.yaml

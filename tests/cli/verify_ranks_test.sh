@@ -21,7 +21,7 @@ test_no_scratch_folder_is_left_behind() {
   export TMPDIR=$PWD/scratch
   expect 5 env HEXAD_FAULT=gradient@0,1,layers.0.moe.experts.down.weight "${launch[@]}" -np 2 "$HEXAD" verify tiny.yaml \
     --mpi --layouts ep=2
-  has_no_folder scratch || failed "scratch folders were left behind: $(ls scratch)"
+  has_no_folder scratch || failed "scratch folders were left behind, expected none: $(ls scratch)"
   "${launch[@]}" -np 2 "$HEXAD" verify tiny.yaml --mpi --steps 100 >out 2>err &
   wait_until has_folder scratch
   kill -TERM $!

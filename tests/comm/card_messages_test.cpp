@@ -1,4 +1,4 @@
-// Collectives over a transport that accepts memory of the card.
+// Collectives over transports that accept memory of the card, and through host memory.
 #include "parallel/comm/card_messages.h"
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ using device::DeviceContext;
 
 const device::ContextOptions card{.kind = device::DeviceKind::cuda};
 
-// Numbers of transfers so far: with data completely in a card's memory, and with data at other device addresses.
+// Numbers of transfers so far whose data begin in a card's memory: those whose data also end there, and the others.
 std::atomic<int64_t> on_cards = 0, elsewhere = 0;
 
-// Returns a plan in which the host does not write to device memory, although the double would allow it.
+// Makes a plan. Expects that this does not write to the card's memory of `op.out`, although the double would allow it.
 MessagePlan without_writing(const Operation& op, int rank, int size, int64_t round_bytes) {
   auto* const begin = static_cast<std::byte*>(op.out.raw());
   const std::vector<std::byte> before(begin, begin + op.out.bytes());
@@ -36,6 +36,7 @@ MessagePlan without_writing(const Operation& op, int rank, int size, int64_t rou
   return plan;
 }
 
+// Makes a plan, and counts its transfers in on_cards and elsewhere.
 MessagePlan looked_at(const Operation& op, int rank, int size, int64_t round_bytes) {
   const bool on_card = op.out.defined() && cuda_double::kind_of(op.out.raw()) == cuda_double::Memory::device;
   MessagePlan plan = (on_card ? without_writing : make_message_plan)(op, rank, size, round_bytes);
@@ -98,8 +99,8 @@ TEST(CardMessages, StayOnTheCardExceptForSums) {
             0);
 }
 
-// The engine's thread starts the copies back to the card and frees staged memory.
-TEST(CardMessages, GoThroughHostMemoryOfRanksOnAnyCard) {
+// The engine's thread starts the copies back to the card and frees staged memory, so it must choose the rank's device.
+TEST(CardMessages, GoThroughHostMemoryOfRanksOnDifferentCards) {
   const auto run = [](const ProcessGroup& processes) {
     const device::ContextOptions place{.kind = device::DeviceKind::cuda, .place = processes.rank() + 1};
     check_collectives(processes, place);
@@ -109,7 +110,7 @@ TEST(CardMessages, GoThroughHostMemoryOfRanksOnAnyCard) {
   EXPECT_EQ(cuda_double::take_calls_without_device(), 0);
 }
 
-TEST(CardMessages, UseHostMemoryIfTheRecipeRequestsIt) {
+TEST(CardMessages, UseHostMemoryOnRequest) {
   const auto run = [](const ProcessGroup& processes) {
     DeviceContext context(card);
     EXPECT_EQ(make_device_group(processes, context, {.collectives = DeviceCollectives::host}), nullptr);

@@ -13,7 +13,8 @@ constexpr CommunicatorShape on_a_node{.ranks = 8, .ranks_here = 8, .channels = 1
 constexpr CommunicatorShape on_two_nodes{.ranks = 16, .ranks_here = 8, .channels = 8};
 
 TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
-  // A receiving rank needs 10 MiB and a sending rank 2 MiB: 9,637,888 and 4,096 bytes, rounded up to whole pages.
+  // Per peer and channel, receiving needs 10 MiB and sending 2 MiB: 9,637,888 and 4,096 bytes, rounded up to whole
+  // pages.
   EXPECT_EQ(connection_bytes(on_a_node, Use::exchanges), 16 * 7 * 12 * mib);
   CommunicatorShape fewer = on_a_node;
   fewer.channels = 8;
@@ -22,7 +23,7 @@ TEST(ConnectionBytes, GrowWithPeersAndChannelsOfAnExchange) {
   EXPECT_EQ(connection_bytes(fewer, Use::exchanges), 8 * 12 * mib);
 }
 
-TEST(ConnectionBytes, IncludeOneNetworkBufferForAnExchangeAcrossNodes) {
+TEST(ConnectionBytes, IncludeNetworkBuffersOfBothDirectionsForAnExchangeAcrossNodes) {
   EXPECT_EQ(connection_bytes(on_two_nodes, Use::exchanges), 2 * 7 * 12 * mib + 2 * 8 * 2 * mib);
 }
 
@@ -70,7 +71,7 @@ TEST(ConnectionBytes, AreCountedOnceForSharedConnections) {
             connection_bytes(on_a_node, Use::sums) + connection_bytes(on_a_node, Use::exchanges));
 }
 
-TEST(ConnectionBytes, AreZeroForOneRank) {
+TEST(ConnectionBytes, AreZeroForOneRankAndWithoutUses) {
   EXPECT_EQ(connection_bytes({}, {Use::sums, Use::exchanges}), 0);
   EXPECT_EQ(connection_bytes(on_a_node, {}), 0);
 }

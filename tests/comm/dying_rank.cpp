@@ -1,5 +1,5 @@
-// Program that world_test.cpp starts under the MPI launcher. Rank 1 fails in the way named by the argument while the
-// other ranks wait for it.
+// Program that world_test.cpp starts under the MPI launcher. The argument names the way in which rank 1 fails or makes
+// a wrong call while other ranks wait for rank 1. With "lost", rank 0 ends first.
 #include <mpi.h>
 #include <unistd.h>
 

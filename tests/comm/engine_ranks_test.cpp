@@ -1,4 +1,4 @@
-// All functions of process groups, tested without processes.
+// Process groups on engines of ranks that are threads.
 #include "parallel/comm/engine_ranks.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST_P(EngineRanksOf, PassTheChecksOfEveryGroupUnderAnAdversarialNetwork) {
   for (uint64_t seed : {1, 2}) with_engine_ranks(GetParam(), check_all, {.adversary = seed, .engine = small_rounds});
 }
 
-// Groups of these sizes then use the plans of large groups.
+// With direct_ranks = 1, all groups of at least two ranks use the plans of large groups.
 TEST(EngineRanks, PassTheChecksOfEveryGroupWithoutDirectMessages) {
   const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
   const WithBlockSizes sizes(no_direct_messages);
@@ -45,7 +45,7 @@ TEST(EngineRanks, PassTheChecksOfEveryGroupWithoutDirectMessages) {
   }
 }
 
-TEST(EngineRanks, AgreeOnTheSameValues) {
+TEST(EngineRanks, SameOnAllFindsADifferenceOnOneRank) {
   const BlockSizes no_direct_messages{.direct_ranks = 1};
   const WithBlockSizes sizes(no_direct_messages);
   with_engine_ranks(5, [](const ProcessGroup& world) {

@@ -43,8 +43,9 @@ TEST(CommEngine, GroupsWorkWithLateMessagesAndComparedCalls) {
       options);
 }
 
-// Each rank makes the calls of a step in its own order and then waits for some calls of the previous step. Therefore, a
-// rank may wait for a class that is delayed on another rank. If a wait never ends, the watchdog ends the test.
+// Each rank makes the calls of a step in its own order and then waits for one call of the previous step. In every
+// fourth step, it also waits for all calls of this step. Therefore, a rank may wait for a class that is delayed on
+// another rank. If a wait never ends, the watchdog ends the test.
 TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 18, .low_window_bytes = 1 << 16};
@@ -94,8 +95,8 @@ TEST(CommEngine, DifferentOrdersOfCallsCauseNoDeadlock) {
   with_engines(ranks, body, options);
 }
 
-// Ranks 0 and 2 exchange nothing in the all-to-all, which rank 2 calls only after the sum of its gradients. Rank 0,
-// which has received data from rank 1, must not delay this sum in favour of the all-to-all.
+// In the all-to-all, ranks 0 and 2 exchange nothing with each other. Rank 2 calls it only after the sum of its
+// gradients. Rank 0, which exchanges rows with rank 1, must not delay this sum in favour of the all-to-all.
 TEST(CommEngine, ExchangeWithoutRowsDoesNotDelayASum) {
   CommEngine::Options options = small_rounds;
   options.limits = {.round_bytes = 1 << 15, .window_bytes = 1 << 16, .low_window_bytes = 1 << 15};

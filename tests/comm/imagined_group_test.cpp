@@ -19,8 +19,8 @@ using namespace comm;
 
 using device::DeviceContext;
 
-// Calls each operation once, with the same sizes on all ranks. Every rank sends to the next rank and receives from the
-// previous one.
+// Calls every kind of operation, with the same sizes on all ranks. Every rank sends to the next rank and receives from
+// the previous rank.
 void all_operations(const ProcessGroup& g, device::Device device) {
   Stream& stream = device.context().compute();
   const int64_t n = g.size();
@@ -63,7 +63,7 @@ TEST(ImaginedGroup, GivesOtherRanksTheValuesOfThisRank) {
   EXPECT_EQ(group.all_gather_values(mine, context), (std::vector<int64_t>{4, 5, 4, 5, 4, 5}));
   EXPECT_EQ(group.all_reduce_value(2, Reduce::sum, context), 6);
   EXPECT_EQ(group.all_reduce_value(2, Reduce::max, context), 2);
-  // Every peer sends this rank a copy of this rank's own data.
+  // Every peer sends this rank a copy of the rows that this rank sends to itself.
   const Tensor in = Tensor::from<int32_t>(std::vector<int32_t>{1, 2, 3, 4, 5}, {5}, context),
                out = Tensor::zeros({6}, Dtype::i32, context);
   group.all_to_all(out, in, {{1, 2, 2}, {2, 2, 2}}, context.compute()).wait();

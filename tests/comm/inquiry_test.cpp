@@ -33,7 +33,8 @@ TEST(Inquiry, FollowsTheChainToTheSilentRank) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({3})}, {3, waits_for({2})}});
   EXPECT_EQ(finding.text,
             "hang; rank 1 waits in operation 1 of group tp; rank 3 waits in operation 1 of group tp; to blame: rank 2 "
-            "does not answer: it is stopped, has ended or cannot be reached");
+            "does not answer: it is stopped, has ended or cannot be reached; expected an answer within a few seconds; "
+            "check the process and the log of the rank, and the network to its host");
 }
 
 TEST(Inquiry, BlamesSilentRanksBeforeWorkingRanks) {
@@ -44,7 +45,12 @@ TEST(Inquiry, BlamesSilentRanksBeforeWorkingRanks) {
 
 TEST(Inquiry, BlamesTheRankAtTheEndOfTheChain) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({2})}, {2, works}});
-  EXPECT_NE(finding.text.find("to blame: rank 2 waits for no other rank"), std::string::npos) << finding.text;
+  EXPECT_NE(
+      finding.text.find("to blame: rank 2 waits for no other rank: it computes, or hangs in its own code; its last "
+                        "operation ended; expected the rank to join the operation; check its log and the stack of "
+                        "its process; if it computes, increase distributed.watchdog_seconds"),
+      std::string::npos)
+      << finding.text;
 }
 
 TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
@@ -55,7 +61,7 @@ TEST(Inquiry, RankBusyWithItsOwnWorkBlamesItself) {
   EXPECT_NE(both.text.find("to blame: rank 0 waits for no other rank"), std::string::npos) << both.text;
 }
 
-TEST(Inquiry, ActiveFileWorkIsNeverAHang) {
+TEST(Inquiry, ActiveFileWorkOfABlamedRankIsNoHang) {
   const auto finding = find(0, {1, 3}, {{0, waits_for({1, 3})}, {1, waits_for({2})}, {2, files(4)}, {3, works}});
   EXPECT_TRUE(finding.moves);
   EXPECT_EQ(finding.quiet_seconds, 4);
@@ -65,7 +71,9 @@ TEST(Inquiry, StalledFileWorkIsBlamed) {
   const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, files(limit)}, {2, files(1)}});
   EXPECT_FALSE(finding.moves);
   EXPECT_NE(
-      finding.text.find("to blame: rank 1 its file work has made no progress for 10 s: it is saving the checkpoint"),
+      finding.text.find("to blame: rank 1 has made no progress in its file work for 10 s: it is saving the "
+                        "checkpoint: f, 3 bytes; expected progress within 10 s; check the storage of the file, or "
+                        "increase distributed.watchdog_seconds"),
       std::string::npos)
       << finding.text;
 }
@@ -74,7 +82,8 @@ TEST(Inquiry, BlamesNoSingleRankOfACycle) {
   const auto finding = find(0, {1}, {{0, waits_for({1})}, {1, waits_for({0})}});
   EXPECT_EQ(
       finding.text,
-      "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, because they wait for each other");
+      "hang; rank 1 waits in operation 1 of group tp; to blame: no single rank, because they wait for each other; "
+      "expected the same order of operations on all ranks; compare the operations that are named here");
 }
 
 TEST(Standing, IsReadBackFromItsText) {

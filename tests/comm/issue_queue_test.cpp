@@ -9,7 +9,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-constexpr int64_t piece = 16384;  // smallest size that is split
+constexpr int64_t piece = 16384;  // bytes of a round
 
 // Queues messages with one round for each piece, and reads back the rounds that start.
 class Queue : public testing::Test {
@@ -79,7 +79,7 @@ TEST_F(Queue, LowerClassWaitsWhileAHigherClassProgresses) {
   post(TrafficClass::dp, 2, 9);
   EXPECT_EQ(starts(), "ep1.0 dp2.0 ep1.1 ep1.2");  // the peer may not have posted its operation yet
   for (int i = 0; i < 2; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.3");  // the peer has posted it, because its piece was received
+  EXPECT_EQ(starts(), "ep1.3");  // the peer has posted its operation, because ep1.0 is done
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "ep1.4");
   finish_oldest();
@@ -121,7 +121,7 @@ TEST_F(Queue, ExchangeWithoutRowsForARankDelaysNoOtherRequest) {
 TEST_F(Queue, UnansweredMessagesTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
-  finish_oldest();  // the class is in use
+  finish_oldest();  // class ep is in use
   post(TrafficClass::dp, 3, 9);
   EXPECT_EQ(starts(), "dp3.0");
   post(TrafficClass::pp, 2, 9);
@@ -135,7 +135,7 @@ TEST_F(Queue, UnansweredMessagesTakeNoRoomInAWindow) {
 TEST_F(Queue, StalledChannelsTakeNoRoomInAWindow) {
   post(TrafficClass::ep, 1, 1);
   EXPECT_EQ(starts(), "ep1.0");
-  finish_oldest();  // the class is in use: lower classes yield
+  finish_oldest();  // class ep is in use, so lower classes yield
   post(TrafficClass::dp, 3, 9);
   EXPECT_EQ(starts(), "dp3.0");
   finish_oldest();
@@ -165,7 +165,7 @@ TEST_F(Queue, RoundWithoutSpaceBlocksSmallerRoundsOfItsDirection) {
   small->operation.in = Tensor::zeros({piece + piece / 4}, Dtype::u8, context);
   EXPECT_EQ(starts(), "ep2.0");
   finish_oldest();
-  EXPECT_EQ(starts(), "") << "ep2.1 is a quarter of a piece, for which there is room";
+  EXPECT_EQ(starts(), "") << "ep2.1 must wait for ep1.3, although its quarter of a piece fits";
   post_receive(TrafficClass::ep, 3);
   EXPECT_EQ(starts(), "ep3.0 ep3.1 ep3.2");
 }
@@ -258,7 +258,7 @@ TEST_F(Queue, WaitingRaisesAllEarlierRequestsOfTheChannel) {
   for (int i = 0; i < 3; ++i) finish_oldest();
   EXPECT_EQ(starts(), "dp2.0 ep1.1 dp2.1");  // dp2 is still first, because a thread waits for it
   for (int i = 0; i < 3; ++i) finish_oldest();
-  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // requests after it have normal priority
+  EXPECT_EQ(starts(), "ep1.2 ep1.3 ep1.4");  // the request after the awaited one has normal priority
 }
 
 TEST_F(Queue, RoundWaitsForItsPredecessor) {

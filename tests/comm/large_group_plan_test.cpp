@@ -1,4 +1,4 @@
-// Plans of large groups, compared with the plans of small groups for the same operations.
+// Plans of large groups. Their reductions are compared with those of the plans of small groups.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using Kind = Operation::Kind;
 constexpr int64_t round_bytes = 1 << 15;
 const BlockSizes no_direct_messages{.direct_ranks = 1};
 
-// Returns the tensors of all ranks after an all-reduce of n elements that are not integers.
+// Returns the tensors of all ranks after an all-reduce of n elements. Most values of floating types are not integers.
 template <class T>
 std::vector<std::vector<T>> reduced(int ranks, int64_t n, Reduce op, DeviceContext& context) {
   std::vector<Tensor> x;
@@ -104,7 +104,7 @@ TEST_P(LargeGroupPlan, BroadcastsFromEveryRoot) {
         plans.push_back(make_message_plan({.kind = Kind::broadcast, .out = x[r], .peer = root}, r, ranks, round_bytes));
       play(plans, static_cast<uint64_t>(n + root));
       for (const Tensor& t : x)
-        for (int64_t i = 0; i < n; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << i << " of " << n;
+        for (int64_t i = 0; i < n; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << "element " << i << " of " << n;
     }
 }
 

@@ -48,7 +48,7 @@ class Launcher : public testing::Test {
   }
 };
 
-TEST_F(Launcher, SrunNeedsTheInterfaceOfTheLibrary) {
+TEST_F(Launcher, SrunLineNamesTheInterfaceOfTheLibrary) {
   EXPECT_EQ(srun_line("Open MPI v4.1.4, package: Debian"), "srun --mpi=pmix --kill-on-bad-exit=1");
   EXPECT_EQ(srun_line("MPICH Version:\t4.0.2"), "srun --mpi=pmi2 --kill-on-bad-exit=1");
   EXPECT_EQ(srun_line("Intel(R) MPI Library 2021.9"), "srun --mpi=pmi2 --kill-on-bad-exit=1");
@@ -109,7 +109,7 @@ TEST_F(Launcher, AnnouncesRankAndSizeTogether) {
   hydra("8", "5");
   EXPECT_EQ(announced_world_size(), 8);
   EXPECT_EQ(announced_rank(), 5);
-  setenv("SLURM_PROCID", "3", 1);  // that of a batch script, which has no number of tasks
+  setenv("SLURM_PROCID", "3", 1);  // a batch script has this variable, but no number of tasks
   EXPECT_EQ(announced_rank(), 5);
 }
 

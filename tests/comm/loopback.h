@@ -25,7 +25,7 @@ using base::Error;
 using base::Philox;
 using base::Purpose;
 
-/// Messages in flight between the ranks of a job.
+/// Messages and notes in flight between the ranks of a job.
 struct Wires {
   std::mutex mutex;
   struct Message {
@@ -117,7 +117,7 @@ class LoopbackTransport final : public Transport {
   std::map<std::tuple<int, int, int>, std::deque<Receive>> waiting_;
 };
 
-/// Limits under which an operation has several rounds.
+/// Limits under which an operation of more than 256 KiB has several rounds.
 inline const CommEngine::Options small_rounds{.limits = {.round_bytes = 1 << 18, .window_bytes = 1 << 20}};
 
 /// Runs `body` on ranks that are threads, each with an engine. Two ranks form a node.
@@ -140,7 +140,7 @@ inline void with_engines(int ranks, const std::function<void(const ProcessGroup&
       ranks, [&](const ProcessGroup& world, const base::FileWork&) { body(world); }, options);
 }
 
-/// Runs `body` on all ranks with these guards, and returns the failure reported on rank 0.
+/// Runs `body` on all ranks with these guards. Returns the error that rank 0 got, or "no failure".
 inline std::string failure_on_rank_0(int ranks, const Guards& guards,
                                      const std::function<void(const ProcessGroup&)>& body) {
   CommEngine::Options options = small_rounds;

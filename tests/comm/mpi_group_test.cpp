@@ -21,13 +21,13 @@ using device::InlineStream;
 
 World* world = nullptr;  // set by main(): MPI is initialised once per process
 
-TEST(MpiGroup, PassesTheChecksOfEveryGroup) { check_collectives(world->group()); }
+TEST(MpiGroup, PassesTheChecksOfCollectives) { check_collectives(world->group()); }
 TEST(MpiGroup, ExchangesUnevenAndEmptySplits) { check_uneven_splits(world->group()); }
 TEST(MpiGroup, SendsAndReceivesInBothDirections) { check_ring(world->group()); }
 TEST(MpiGroup, GroupsInFlightTogetherDoNotDeadlock) { check_groups_in_flight_together(world->group()); }
 
-// Groups of these sizes then use the plans of large groups.
-TEST(MpiGroup, PassesTheChecksOfEveryGroupWithoutDirectMessages) {
+// With direct_ranks = 1, all groups of at least two ranks use the plans of large groups.
+TEST(MpiGroup, PassesChecksWithoutDirectMessages) {
   const BlockSizes no_direct_messages{.direct_ranks = 1, .scratch_bytes = 1 << 16};
   const WithBlockSizes sizes(no_direct_messages);
   check_collectives(world->group());
@@ -41,7 +41,7 @@ TEST(MpiGroup, SplitsByColourAndKey) {
   check_collectives(*again);
 }
 
-TEST(MpiGroup, WorkerStreamStartsOperationsInCallOrder) {
+TEST(MpiGroup, OperationsOfDifferentStreamsAreMatchedInCallOrder) {
   DeviceContext context{{.worker_lanes = true}};
   Stream &slow = context.stream(device::Lane::inter), &fast = context.stream(device::Lane::intra);
   const Tensor a = Tensor::zeros({1}, Dtype::i64, context), b = Tensor::zeros({1}, Dtype::i64, context);
@@ -51,7 +51,7 @@ TEST(MpiGroup, WorkerStreamStartsOperationsInCallOrder) {
   });
   const Event first = world->group().all_reduce(a, Reduce::sum, slow);
   const Event second = world->group().all_reduce(b, Reduce::max, fast);
-  second.wait();  // one communicator keeps its order, so the first operation has also ended
+  second.wait();
   first.wait();
   EXPECT_EQ(*a.data<int64_t>(), world->size());
 }
@@ -80,7 +80,7 @@ TEST(MpiGroup, CommunicationMemoryIsReleased) {
   EXPECT_LE(stats.peak_in(Category::communication), 4 << 20);
 }
 
-TEST(MpiGroup, AgreeingComparedCallsPassTheChecksOfEveryGroup) {
+TEST(MpiGroup, ComparedCallsThatAgreePassChecks) {
   world->set_guards({.check_collectives = true});
   check_collectives(world->group());
   check_uneven_splits(world->group());
@@ -89,7 +89,7 @@ TEST(MpiGroup, AgreeingComparedCallsPassTheChecksOfEveryGroup) {
   world->set_guards({});
 }
 
-TEST(World, KnowsItsNodes) {
+TEST(World, KnowsItsNode) {
   EXPECT_EQ(world->topology().size, world->size());
   EXPECT_EQ(world->topology().node_of_rank.size(), static_cast<size_t>(world->size()));
   EXPECT_EQ(world->topology().node_names.size(), 1u);

@@ -1,4 +1,4 @@
-// The double of NCCL must behave like NCCL wherever groups rely on it.
+// Behaviour of NCCL that groups rely on, and that the double of NCCL must therefore have.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,8 @@ TEST(NcclDouble, RoundsSumsOfBf16AtEveryStep) {
   });
 }
 
-// Expects each rank's calls to hang. Ranks connect first if necessary, so that the host does not hang.
+// Expects the calls of `launch` to hang on both ranks, and an abort to end the hang. The ranks connect first, so that
+// only the streams hang, and not the host.
 void expect_hang(const std::function<void(Rank&, ncclComm_t)>& launch) {
   on_ranks(2, [&](Rank& r) {
     const ncclComm_t comm = r.make();
@@ -160,7 +161,7 @@ TEST(NcclDouble, HangsIfAnEmptyMessageIsMissing) {
     ncclSend(r.memory, 0, ncclFloat32, 1 - r.rank, comm, r.stream);
     if (r.rank == 0) ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
     ncclGroupEnd();
-    if (r.rank == 1)  // its messages are done, so it waits here for a call that rank 0 never reaches
+    if (r.rank == 1)  // rank 1's messages are done, so rank 1 waits here for a call that rank 0 never reaches
       ncclAllReduce(r.memory, r.memory, 1, ncclFloat32, ncclSum, comm, r.stream);
     else
       ncclRecv(r.memory, 0, ncclFloat32, 1, comm, r.stream);
@@ -201,7 +202,8 @@ void cross(int ctas, bool hangs) {
 TEST(NcclDouble, HangsIfCrossedOperationsDoNotFitOnADevice) { cross(100, true); }
 TEST(NcclDouble, RunsCrossedOperationsIfTheyFitOnADevice) { cross(16, false); }
 
-// Launches `a` on a busy stream and `b` on another stream. Returns true if `b` ends within 50 ms.
+// Launches a sum of communicator `a` on a busy stream, and then a sum of `b` on another stream. Returns true if the sum
+// of `b` ends within 50 ms.
 bool b_ends_before_a_begins(Rank& r) {
   const ncclComm_t root = r.make(), a = r.split(root, "a"), b = r.split(root, "b");
   cudaStream_t other = nullptr;

@@ -1,4 +1,4 @@
-// Failures between ranks with cards are found within the watchdog's time, and reported with the names of the ranks.
+// Failures between ranks with cards are found and reported. A late rank is no failure.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -24,8 +24,8 @@ Tensor floats(const CardWorld& w, int64_t n) { return Tensor::zeros({n}, Dtype::
 // Exception with which a rank ends while its peers still need the rank.
 struct Leaves {};
 
-// Runs `body`, whose operations hang, on the ranks. Expects the watchdog to find the hang on each rank that finishes
-// `body`, and later launches to fail. Returns the failures found.
+// Runs `body`, whose operations hang or fail, on the ranks. On each rank that does not leave with Leaves, expects the
+// watchdog to find a failure, and later launches to fail. Returns the failures found.
 std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&, Failures&)>& body) {
   Failures failures;
   const auto begin = std::chrono::steady_clock::now();
@@ -46,7 +46,7 @@ std::vector<Error> failures_of(int n, const std::function<void(const CardWorld&,
   return failures.all();
 }
 
-// Expects every failure to contain all of the texts.
+// Expects at least one failure. Expects every failure to have the code and to contain all of the texts.
 void expect_texts(const std::vector<Error>& failures, ExitCode code, const std::vector<std::string>& parts) {
   ASSERT_FALSE(failures.empty());
   for (const Error& e : failures) {
@@ -149,7 +149,7 @@ TEST(NcclFailures, FirstMessageWithoutItsPeerIsReported) {
   expect_texts(failures, ExitCode::communication, {"hang: 1 s in splitting tp up from communicator tp"});
 }
 
-// Runs without on_failure, like a user's program.
+// Lets rank 0 hang in a sum that rank 1 never calls. There is no on_failure, as in a user's program.
 void hang_in_a_sum() {
   with_ranks(2, [](const ProcessGroup& threads) {
     device::DeviceContext context({.kind = device::DeviceKind::cuda, .place = threads.rank()});

@@ -28,7 +28,7 @@ using device::DeviceKind;
 class NcclGroups : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, NcclGroups, testing::Values(1, 2, 3, 4, 8));
 
-TEST_P(NcclGroups, PassTheChecksOfEveryGroup) {
+TEST_P(NcclGroups, PassTheChecksOfCollectives) {
   with_cards(GetParam(), [](const CardWorld& w) { check_collectives(w.world, w.place); });
 }
 
@@ -53,7 +53,7 @@ TEST_P(NcclGroups, CutLongTransfersWithoutChangingTheResult) {
   with_cards(GetParam(), body, {.piece_bytes = 4096});
 }
 
-// Sums like the CPU, but with random delays, like kernels of a device.
+// Appends the CPU's sum to the stream, like the launch of a kernel.
 void sum_on_double(Stream& stream, const Tensor& out, std::span<const Tensor> addends) {
   std::vector<const void*> pointers;
   for (const Tensor& a : addends) pointers.push_back(tensor::device_raw(a));
@@ -110,7 +110,8 @@ template <class T>
 void expect_sums_in_order() {
   for (const int n : {2, 3, 8})
     for (const int64_t elements : {1, 5, 1009}) {
-      EXPECT_EQ(on_cards<T>(n, elements, sum_on_double), on_threads<T>(n, elements)) << n << " ranks, " << elements;
+      EXPECT_EQ(on_cards<T>(n, elements, sum_on_double), on_threads<T>(n, elements))
+          << n << " ranks, " << elements << " elements";
     }
 }
 
@@ -173,7 +174,7 @@ TEST(NcclGroup, ReadsMemoryFreedInFlight) {
   });
 }
 
-TEST(NcclGroup, HasASeparateCommunicatorAndStreamForEachClass) {
+TEST(NcclGroup, HasASeparateCommunicatorForEachSplitAndUrgency) {
   with_cards(2,
              [](const CardWorld& w) {
                const auto tp = w.world.split(0, w.world.rank(), TrafficClass::tp, "tp");
@@ -356,11 +357,11 @@ TEST(MultiprocessorsOf, CountsAFewBlocksOutsideOfClustersTwice) {
   };
   EXPECT_EQ(messages(1), 8);    // two clusters of four blocks
   EXPECT_EQ(messages(4), 32);   // four operations with two clusters each
-  EXPECT_EQ(messages(6), 38);   // 6 x 5 blocks, which fill no clusters; eight of them count twice
-  EXPECT_EQ(messages(16), 40);  // 16 x 2 blocks, which fill no clusters; eight of them count twice
+  EXPECT_EQ(messages(6), 38);   // 6 x 5 blocks, of which eight count twice: 5 is no multiple of four
+  EXPECT_EQ(messages(16), 40);  // 16 x 2 blocks, of which eight count twice: 2 is no multiple of four
 }
 
-TEST(DeviceGroup, ReservesAtMostAQuarterOfTheCardInPairs) {
+TEST(DeviceGroup, ReservesAtMostAQuarterOfTheCardRoundedUpToPairs) {
   const std::vector<TrafficBeside> traffic(9, {.traffic = TrafficClass::dp});
   with_cards(
       2, [](const CardWorld& w) { EXPECT_EQ(device::cuda::cuda_stream(w.context.compute()).card().reserved(), 34); },

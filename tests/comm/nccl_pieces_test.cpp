@@ -10,7 +10,7 @@
 namespace hexad::comm::nccl {
 namespace {
 
-TEST(Pieces, CoverAllBytesEvenlyWithinTheLimit) {
+TEST(Pieces, CoverAllElementsEvenlyWithinTheLimit) {
   for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{1} << 35})
     for (const int64_t most : {int64_t{1} << 30, int64_t{4096}, int64_t{5}}) {
       if (count / most > 100000) continue;

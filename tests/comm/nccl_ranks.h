@@ -10,7 +10,7 @@
 
 namespace hexad::comm {
 
-/// Failures that Watch found on the ranks.
+/// Failures that the groups on NCCL reported through DeviceGroupOptions::on_failure.
 class Failures {
  public:
   void add(const Error& e);
@@ -25,14 +25,14 @@ class Failures {
   std::vector<Error> failures_;
 };
 
-/// Objects of a rank with one device, which is at `place`. `world` accepts tensors of the ranks' devices.
+/// Objects of a rank: its device's context and place, and the group `world`, which accepts tensors of the device.
 struct CardWorld {
   const ProcessGroup& world;
   device::DeviceContext& context;
   device::ContextOptions place;
 };
 
-/// Runs `body` on `n` ranks. If `failures` is null, a failure of NCCL fails the test.
+/// Runs `body` on `n` ranks, each with its own device. If `failures` is null, a failure of NCCL fails the test.
 void with_cards(int n, const std::function<void(const CardWorld&)>& body, DeviceGroupOptions options = {},
                 Failures* failures = nullptr);
 

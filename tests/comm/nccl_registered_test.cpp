@@ -1,4 +1,4 @@
-// Buffers that groups register with NCCL's double. The double finds registrations that begin too late or last too long.
+// Buffers that groups register with NCCL's double. The double counts registrations that last too long.
 #include "parallel/comm/nccl/registered.h"
 
 #include <gtest/gtest.h>

@@ -44,7 +44,7 @@ TEST_P(AllReducePlan, SumsAllRanksAndSendsTheLeastBytes) {
       for (int64_t i = 0; i < n; ++i) {
         int64_t sum = 0;
         for (int r = 0; r < ranks; ++r) sum += (i * 3 + r) % 17;
-        ASSERT_EQ(t.data<float>()[i], static_cast<float>(sum)) << i << " of " << n;
+        ASSERT_EQ(t.data<float>()[i], static_cast<float>(sum)) << "element " << i << " of " << n;
       }
     if (n <= 50000) continue;
     for (const MessagePlan& p : plans)
@@ -55,7 +55,7 @@ TEST_P(AllReducePlan, SumsAllRanksAndSendsTheLeastBytes) {
 class BroadcastPlan : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, BroadcastPlan, testing::Values(2, 3, 4, 7));
 
-TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsTheTensorTwice) {
+TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsALargeTensorMoreThanTwice) {
   const int ranks = GetParam();
   DeviceContext context;
   for (int64_t bytes : {0, 1, 8192, 8193, 100000, 1000003})
@@ -71,7 +71,8 @@ TEST_P(BroadcastPlan, ReachesEveryRankAndNoRankSendsTheTensorTwice) {
         plans.push_back(make_message_plan({.kind = Kind::broadcast, .out = x[r], .peer = root}, r, ranks, 65536));
       play(plans, static_cast<uint64_t>(bytes + root));
       for (const Tensor& t : x)
-        for (int64_t i = 0; i < bytes; ++i) ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << i << " of " << bytes;
+        for (int64_t i = 0; i < bytes; ++i)
+          ASSERT_EQ(t.data<uint8_t>()[i], 1 + i % 251) << "element " << i << " of " << bytes;
       for (const MessagePlan& p : plans) EXPECT_LE(sent_bytes(p), bytes > 8192 ? 2 * bytes : (ranks - 1) * bytes);
     }
 }

@@ -18,8 +18,9 @@ namespace hexad::comm {
 using base::Philox;
 using base::Purpose;
 
-/// Executes the plans of all ranks without a network. `seed` chooses the rank that continues. A round is received only
-/// once all of its messages have arrived. Therefore, a plan never ends if it needs more than its first round in flight.
+/// Executes the plans of all ranks without a network. `seed` chooses the rank that continues. Each rank executes one
+/// round at a time, and receives a round only once all of its messages have arrived. Therefore, the test fails if a
+/// plan needs several rounds in flight.
 inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   const Philox random(seed, Purpose::shuffle, "plan");
   std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> wires;  // by (sender, receiver)
@@ -59,7 +60,7 @@ inline void play(std::vector<MessagePlan>& plans, uint64_t seed) {
   }
   for (size_t r = 0; r < plans.size(); ++r) ASSERT_EQ(next[r], plans[r].rounds.size()) << "rank " << r << " is stuck";
   for (const auto& [pair, wire] : wires)
-    ASSERT_TRUE(wire.empty()) << pair.first << " sent more messages than expected to " << pair.second;
+    ASSERT_TRUE(wire.empty()) << "rank " << pair.first << " sent more messages than expected to rank " << pair.second;
 }
 
 }  // namespace hexad::comm

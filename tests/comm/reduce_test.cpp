@@ -19,7 +19,7 @@ std::vector<T> reduced(std::vector<std::vector<T>> ranks, Reduce op) {
   return ranks[0];
 }
 
-TEST(Reduce, SupportsEveryDtypeAndOperation) {
+TEST(Reduce, ReducesFloatsAndIntegersBySumMaxAndMin) {
   EXPECT_EQ(reduced<float>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::sum), (std::vector<float>{-5, 4}));
   EXPECT_EQ(reduced<double>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::max), (std::vector<double>{3, 5}));
   EXPECT_EQ(reduced<int32_t>({{1, -2}, {3, 5}, {-9, 1}}, Reduce::min), (std::vector<int32_t>{-9, -2}));

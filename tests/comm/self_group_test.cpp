@@ -9,7 +9,7 @@ namespace hexad::comm {
 using namespace base;
 namespace {
 
-TEST(SelfGroup, PassesTheChecksOfEveryGroup) {
+TEST(SelfGroup, PassesTheChecksOfAGroupOfOne) {
   const SelfGroup self;
   check_collectives(self);
   check_uneven_splits(self);
@@ -36,34 +36,35 @@ std::string refusal(const std::function<void(const ProcessGroup&, Stream&, Devic
   return "accepted";
 }
 
-TEST(ProcessGroup, NamesGroupOperationAndMismatchedSizes) {
+TEST(ProcessGroup, NamesGroupOperationAndMistake) {
   const auto zeros = [](Shape s, Device d, Dtype t = Dtype::f32) { return Tensor::zeros(s, t, d); };
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.all_gather(zeros({5}, d), zeros({4}, d), s); }),
-            "[ep] all_gather: out [5] is not 1 times in [4]");
+            "[ep] all_gather: out [5] is not 1 times in [4]; expected as many elements");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.reduce_scatter(zeros({4}, d, Dtype::bf16), zeros({4}, d), s); }),
-            "[ep] reduce_scatter: in is f32 but out is bf16");
+            "[ep] reduce_scatter: in is f32 but out is bf16; expected one dtype");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4, 2}, d), zeros({4, 2}, d), {{4}, {3}}, s);
             }),
-            "[ep] all_to_all: out [4, 2] but its splits sum to 3 rows");
+            "[ep] all_to_all: out [4, 2] but its splits sum to 3 rows; expected equal numbers");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4}, d), zeros({4}, d), {{2, 2}, {4}}, s);
             }),
-            "[ep] all_to_all: splits name 2 ranks in a group of 1");
+            "[ep] all_to_all: splits name 2 ranks in a group of 1; expected one number for each rank");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_to_all(zeros({4, 3}, d), zeros({4, 2}, d), {{4}, {4}}, s);
             }),
-            "[ep] all_to_all: rows of out [4, 3] and in [4, 2] differ");
+            "[ep] all_to_all: rows of out [4, 3] and in [4, 2] differ in dimension 1; expected equal rows");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.broadcast(zeros({4}, d), 1, s); }),
-            "[ep] broadcast: root 1 in a group of 1");
-  EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) { g.send(zeros({4}, d), 0, s); }),
-            "[ep] send: rank 0 cannot exchange messages with rank 0 in a group of 1");
+            "[ep] broadcast: root 1 in a group of 1; expected 0 .. 0");
+  EXPECT_EQ(
+      refusal([&](auto& g, auto& s, auto d) { g.send(zeros({4}, d), 0, s); }),
+      "[ep] send: rank 0 cannot exchange messages with rank 0 in a group of 1; expected another rank of the group");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto d) {
               g.all_reduce(zeros({4, 4}, d).slice(1, 0, 2), Reduce::sum, s);
             }),
-            "[ep] all_reduce: x [4, 2] is not contiguous");
+            "[ep] all_reduce: x [4, 2] has strides [4, 1]; expected contiguous elements");
   EXPECT_EQ(refusal([&](auto& g, auto& s, auto) { g.all_reduce(Tensor(), Reduce::sum, s); }),
-            "[ep] all_reduce: x is not defined");
+            "[ep] all_reduce: x is not defined; expected a tensor");
 }
 
 }  // namespace

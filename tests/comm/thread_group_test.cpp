@@ -29,7 +29,7 @@ TEST_P(ThreadRanks, PassTheChecksOfEveryGroup) {
   });
 }
 
-TEST_P(ThreadRanks, OperationsStartInCallOrderForAnyOrderOfStreams) {
+TEST_P(ThreadRanks, OperationsOfDifferentStreamsAreMatchedInCallOrder) {
   with_ranks(GetParam(), [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream &slow = context.stream(device::Lane::inter), &fast = context.stream(device::Lane::intra);
@@ -39,7 +39,7 @@ TEST_P(ThreadRanks, OperationsStartInCallOrderForAnyOrderOfStreams) {
       *a.data<int64_t>() = 1;
     });
     const Event first = world.all_reduce(a, Reduce::sum, slow), second = world.all_reduce(b, Reduce::max, fast);
-    second.wait();  // does not need the first operation
+    second.wait();  // waits in the opposite order
     first.wait();
     EXPECT_EQ(*a.data<int64_t>(), world.size());
     EXPECT_EQ(*b.data<int64_t>(), 0);
@@ -162,7 +162,9 @@ TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
     EXPECT_EQ(e.code(), ExitCode::communication);
     EXPECT_EQ(without_places(e.what()),
               "hang: 0.1 s in operation 0 of group dp (2 ranks), all_reduce of f64 [1]: rank 3 has not arrived; to "
-              "blame: rank 3 waits for no other rank: it computes, or hangs in its own code");
+              "blame: rank 3 waits for no other rank: it computes, or hangs in its own code; expected the rank to join "
+              "the operation; check its log and the stack of its process; if it computes, increase "
+              "distributed.watchdog_seconds");
   }
 }
 
@@ -266,8 +268,8 @@ TEST(ThreadGroup, SumsOfBf16AreRoundedOnceAndTheSameOnAllRanks) {
   with_ranks(4, [](const ProcessGroup& world) {
     DeviceContext context;
     InlineStream stream;
-    // 256 + 1 + 1 + 1 is 256 if each sum is rounded to bf16 (8 bits). It is 260 (259 rounded to even) if only the last
-    // sum is rounded.
+    // 256 + 1 + 1 + 1 is 256 if each sum is rounded to bf16, which has 8 significant bits. It is 260 (259 rounded to
+    // even) if only the last sum is rounded.
     const Tensor x = Tensor::empty({1}, Dtype::bf16, context);
     *x.data<bf16>() = bf16(world.rank() ? 1.f : 256.f);
     world.all_reduce(x, Reduce::sum, stream).wait();

@@ -140,7 +140,7 @@ TEST(AdversaryNetwork, MessagesMoveOnlyIfEveryProgramIsBlocked) {
   Network net({.node_of_rank = {0, 0, 0}, .adversary = 1});
   float sent = 1, got = 0;
   net[1].receive(0, 0, bytes(got), 4, 2);
-  EXPECT_TRUE(std::isnan(got)) << "the data were read too early";
+  EXPECT_TRUE(std::isnan(got)) << "the adversary fills the memory of a receive with NaN";
   net[0].send(1, 0, bytes(sent), 4, 1, SendDone::taken);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(net.tokens(0), Tokens{});
@@ -166,7 +166,7 @@ TEST(AdversaryNetwork, DataAreReadImmediatelyOrAsLateAsPossible) {
     const bool done = net.tokens(0, false) == Tokens{1};
     sent = 2;
     while (std::isnan(got)) net.poll(0), net.poll(1);
-    EXPECT_EQ(got, done ? 1 : 2) << "data may be overwritten after they were read";
+    EXPECT_EQ(got, done ? 1 : 2) << "the first value is read if the send is done, otherwise the second";
     seen.insert(got);
   }
   EXPECT_EQ(seen, (std::set<float>{1, 2}));

@@ -49,11 +49,11 @@ void check_all(const ProcessGroup& world) {
 class ThroughHost : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(N, ThroughHost, testing::Values(1, 2, 3, 4));
 
-TEST_P(ThroughHost, ThreadsPassTheChecksOfEveryGroup) { with_ranks(GetParam(), check_all); }
+TEST_P(ThroughHost, ThreadsPassTheChecksOfDeviceTensors) { with_ranks(GetParam(), check_all); }
 
-TEST_P(ThroughHost, EnginesPassTheChecksOfEveryGroup) { with_engine_ranks(GetParam(), check_all, {.adversary = 1}); }
+TEST_P(ThroughHost, EnginesPassTheChecksOfDeviceTensors) { with_engine_ranks(GetParam(), check_all, {.adversary = 1}); }
 
-TEST(ThroughHost, GroupOfOneCopiesOnTheDevice) { check_all(SelfGroup()); }
+TEST(ThroughHost, GroupOfOnePassesTheChecksOfDeviceTensors) { check_all(SelfGroup()); }
 
 TEST(ThroughHost, CallerDoesNotWait) {
   with_ranks(2, [](const ProcessGroup& world) {

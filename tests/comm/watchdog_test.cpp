@@ -27,7 +27,7 @@ TEST(Watchdog, NamesTheOperationAndTheMissingRank) {
   EXPECT_NE(text.find(": no message arrives from rank 2"), std::string::npos) << text;
 }
 
-TEST(Watchdog, DistinguishesOwnWorkFromWorkOfPeers) {
+TEST(Watchdog, ReportsUnfinishedWorkThatPrecedesTheOperation) {
   const std::string text = failure_on_rank_0(2, {.watchdog_seconds = 0.1}, [](const ProcessGroup& world) {
     DeviceContext context{{.worker_lanes = true}};
     Stream& lane = context.stream(device::Lane::inter);
@@ -118,7 +118,7 @@ TEST(Watchdog, ActiveFileWorkAtTheEndOfAChainIsNoHang) { EXPECT_EQ(end_of_file_w
 
 TEST(Watchdog, StalledFileWorkIsReportedWithItsFile) {
   const std::string text = end_of_file_work(false);
-  EXPECT_NE(text.find("; to blame: rank 2 its file work has made no progress for 0."), std::string::npos) << text;
+  EXPECT_NE(text.find("; to blame: rank 2 has made no progress in its file work for 0."), std::string::npos) << text;
   EXPECT_NE(text.find(" s: it is saving: shard, 1 bytes done"), std::string::npos) << text;
 }
 
@@ -147,7 +147,7 @@ std::string failure_of_a_stopped_job(std::chrono::milliseconds late) {
   return text;
 }
 
-// The node of a rank dies, and the batch system ends the other ranks.
+// Simulates a batch system that ends the job after the node of rank 1 has died.
 TEST(AskedToEnd, SilentRankIsLost) {
   LoopbackTransport::deaf = 1;
   const std::string text = failure_of_a_stopped_job(20s);

@@ -114,7 +114,7 @@ TEST_P(DyingRank, EndsTheJobWithinTenSeconds) {
   EXPECT_NE(text.find(has_open_mpi() ? std::string(GetParam().said) : said_with_mpich), std::string::npos) << text;
 }
 
-// Tests ranks that were not started by Open MPI's mpirun.
+// Simulates ranks that were not started by Open MPI's mpirun.
 TEST(AnotherLauncher, IsAskedToEndTheJob) {
   const Environment environment(Environment::Values{});
   std::string text;
@@ -160,7 +160,7 @@ TEST(MismatchedSizes, AreReportedWithRankGroupAndOperation) {
   const Environment environment(Environment::Values{});
   std::string text;
   EXPECT_EQ(status_when_rank_1_ends_by("mismatch", text), static_cast<int>(ExitCode::communication)) << text;
-  // Either rank may detect the failure first. The launcher then ends the other ranks before they can report more.
+  // Any rank may detect the failure first. The launcher may then end the other ranks before they report more.
   EXPECT_NE(text.find("[world] all_reduce of f32 ["), std::string::npos) << text;
   EXPECT_NE(text.find("receive from rank"), std::string::npos) << text;
 }

@@ -47,6 +47,8 @@ TEST(ByteSize, IsAnIntegerOrHasAUnit) {
   EXPECT_EQ(limit_of("2TiB"), int64_t{2} << 40);
   EXPECT_EQ(limit_of("9223372036854775807"), INT64_MAX);
   EXPECT_EQ(limit_of("8388607.5TiB"), 9223371487098961920) << "the product must not overflow";
+  EXPECT_EQ(limit_of("1.50000000000000000000GB"), 1500000000) << "more decimals than an integer of 64 bits holds";
+  EXPECT_EQ(limit_of("0.0000000000009094947017729282379150390625TiB"), 1) << "all 40 decimals count";
   EXPECT_EQ(*memory_of("buffers: 64KiB\n").buffers, 65536);
   EXPECT_FALSE(memory_of("buffers: none\n").buffers.has_value());
 }
@@ -68,7 +70,7 @@ TEST(ByteSize, RoundTripsThroughText) {
   EXPECT_EQ(written(INT64_MAX), "limit: 9223372036854775807");
 }
 
-TEST(ByteSize, RefusesOtherTextsAndListsTheUnits) {
+TEST(ByteSize, RefusesOtherTextsAndIllegalSizes) {
   const std::string expected =
       "must be a number of bytes, plain or with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB (powers "
       "of 1024)";
@@ -83,11 +85,37 @@ TEST(ByteSize, RefusesOtherTextsAndListsTheUnits) {
             "r.yaml:1: limit (0.3KiB) must be a whole number of bytes; 0.3KiB is between 307 and 308");
   EXPECT_EQ(refusal_of_limit("9000000TiB"),
             "r.yaml:1: limit (9000000TiB) must be between 0 and 9223372036854775807 bytes");
+  EXPECT_EQ(
+      refusal_of_limit("0.3333333333333333333333KiB"),
+      "r.yaml:1: limit (0.3333333333333333333333KiB) must be a whole number of bytes; 0.3333333333333333333333KiB "
+      "is between 341 and 342");
+  EXPECT_EQ(refusal_of_limit("3094850098213450687.24781056TiB"),
+            "r.yaml:1: limit (3094850098213450687.24781056TiB) must be between 0 and 9223372036854775807 bytes")
+      << "the digits times a TiB are 2^128";
+  EXPECT_EQ(refusal([] { memory_of("buffers: 9000000TiB\n"); }),
+            "r.yaml:1: buffers (9000000TiB) must be between 1 and 9223372036854775807 bytes");
   EXPECT_EQ(refusal_of_limit("\"4GiB\""), "r.yaml:1: limit (\"4GiB\") must be a number of bytes; remove the quotes");
   EXPECT_EQ(refusal_of_limit("-1"), "r.yaml:1: limit (-1) must be at least 0");
   EXPECT_EQ(refusal_of_limit("010MB"),
             "r.yaml:1: limit (010MB) must not start with 0, which YAML reads as octal; write 10MB");
   EXPECT_EQ(refusal([] { memory_of("buffers: 0KiB\n"); }), "r.yaml:1: buffers (0) must be at least 1");
+}
+
+TEST(ByteSize, SuggestionsKeepTheDecimalCommaAndTheUnit) {
+  const auto suggested = [](const std::string& text) {
+    const std::string message = refusal_of_limit(text);
+    const size_t at = message.find("; write ");
+    return at == std::string::npos ? "" : message.substr(at + 8);
+  };
+  EXPECT_EQ(suggested("1,5GiB"), "1.5GiB");
+  EXPECT_EQ(suggested("1,5 gb"), "1.5GB");
+  EXPECT_EQ(suggested("1,000MiB"), "1000MiB or 1.000MiB");
+  EXPECT_EQ(suggested("1_000MiB"), "1000MiB");
+  EXPECT_EQ(suggested("1_000"), "1000");
+  EXPECT_EQ(suggested("0x10"), "16");
+  EXPECT_EQ(suggested(".5GiB"), "0.5GiB");
+  EXPECT_EQ(suggested("010gb"), "10GB");
+  EXPECT_EQ(suggested("1.2.3gb"), "");
 }
 
 }  // namespace

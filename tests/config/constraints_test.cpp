@@ -5,7 +5,7 @@
 namespace hexad::config {
 namespace {
 
-TEST(Constraint, HoldsAtItsBounds) {
+TEST(Constraint, IsExactAtItsBounds) {
   EXPECT_TRUE(at_least(3).holds(3));
   EXPECT_FALSE(at_least(3).holds(2));
   EXPECT_TRUE(at_most(3).holds(3));
@@ -24,7 +24,7 @@ TEST(Constraint, SeparatesNeighboursBeyondTheIntegersOfADouble) {
   EXPECT_FALSE(divisible_by(2).holds(big));
 }
 
-TEST(Constraint, PowerOfTwoHoldsForPowersOfTwoOnly) {
+TEST(Constraint, PowerOfTwoHoldsOnlyForPowersOfTwoAndSuggestsThem) {
   for (int64_t n : {1, 2, 4, 1024}) EXPECT_TRUE(power_of_two().holds(n)) << n;
   for (int64_t n : {-2, 0, 3, 6, 1023}) EXPECT_FALSE(power_of_two().holds(n)) << n;
   EXPECT_EQ(power_of_two().nearest(5), "4, 8");

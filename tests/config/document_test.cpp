@@ -1,4 +1,5 @@
-// Texts (Fault31), files (Fault32) and includes (Fault33) that are not recipes, and command-line overrides.
+// Texts (Fault31), files (Fault32) and includes (Fault33) that are refused, legal includes, and overrides on the
+// command line.
 #include "framework/config/document.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ std::string refused_text(std::string_view text) {
   return refusal([&] { parse(text, "r.yaml"); });
 }
 
-/// Temporary folder for each test, removed at its end.
+/// Temporary folder of a test, which is the working directory during the test and is removed at its end.
 class Files : public testing::Test {
  protected:
   Files() {
@@ -63,7 +64,7 @@ TEST(Fault31, SecondDocumentIsRefused) {
   EXPECT_EQ(refused_text("---\na: 1\n...\n"), "accepted");
 }
 
-TEST(Fault31, NonUtf8BytesAreRefused) {
+TEST(Fault31, NonUtf8BytesAndControlCharactersAreRefused) {
   EXPECT_EQ(refused_text("a: 1\nb: \xff\n"), "r.yaml:2: not UTF-8: byte 0xff");
   EXPECT_EQ(refused_text("a: \xc0\xaf"), "r.yaml:1: not UTF-8: byte 0xc0");      // overlong '/'
   EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
@@ -81,7 +82,7 @@ TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
             "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
 }
 
-TEST(Fault31, AnchorsAliasesTagsAndMergeKeysAreRefused) {
+TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
   EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed in recipes");
   EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed in recipes");
   EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed in recipes");
@@ -128,7 +129,7 @@ TEST(Fault31, SyntaxErrorsNameTheLine) {
   EXPECT_EQ(refused_text("\"\": 1"), "r.yaml:1: a key is empty");
 }
 
-TEST_F(Fault32, EmptyMissingAndHugeFilesAndDirectoriesAreRefused) {
+TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
   put("empty.yaml", "");
   put("comment.yaml", "# nothing\n");
   put("list.yaml", "- a\n");
@@ -269,7 +270,7 @@ TEST_F(Include, ProblemsNameTheirFile) {
             "in/base.yaml:3: model.hidden (63) must be divisible by 8; nearest: 56, 64");
 }
 
-TEST(Override, SetsAnyKey) {
+TEST(Override, SetsKeysAndListElements) {
   const Recipe r = read_text(minimal + "sources: [{path: a}, {path: b}]\n",
                              {"model.moe.experts=8", "name=a=b", "betas=[0.5, 0.6]", "sources.1.weight=3",
                               "model.moe={score: sigmoid}", "model.layers=3", "model.layers=5", "note="});
@@ -293,7 +294,7 @@ TEST(Override, SectionMergesLikeAnIncludedSection) {
             "model.moe: experts, score, capacity_factor");
 }
 
-TEST(Override, TextIsTakenLiterally) {
+TEST(Override, TextIsTakenLiterallyUnlessQuotedOrInBrackets) {
   for (const std::string text :
        {"runs/a #2", "a: b",    "*x",     "&x a",  "!x",        "- a", "%a",    "@a",
         "`a`",       "a, b",    "#1",     " a ",   "a \"b\" c", "\"a", "'",     "\"a\" and \"b\"",
@@ -325,7 +326,7 @@ TEST(Override, ProblemsNameTheCommandLine) {
             "command line: model.hidden.x=1: model.hidden (a section) must be an integer");
 }
 
-TEST(Override, MustBeAPathAndAValue) {
+TEST(Override, IsRefusedIfMalformed) {
   for (const std::string text : {"model", "=1", ".a=1", "a.=1", "a..b=1"})
     EXPECT_EQ(refusal_of(minimal, {text}),
               "command line: " + text + ": expected key.path=value, such as train.steps=100");

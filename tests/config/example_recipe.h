@@ -1,4 +1,4 @@
-// Small recipe with every kind of member, and shorthands for the tests.
+// Small recipe with members of every kind except ByteSize and Curve, and shorthands for the tests.
 #pragma once
 
 #include <array>
@@ -113,7 +113,7 @@ struct Recipe {
 /// Smallest legal recipe, to which tests add lines.
 inline const std::string minimal = "model: {hidden: 64}\n";
 
-/// Reads `text` as the file r.yaml. Throws its errors.
+/// Reads `text` as the file r.yaml. Throws Error(usage) if the recipe has problems.
 inline Recipe read_text(std::string_view text, const std::vector<std::string>& overrides = {}) {
   Problems problems;
   Recipe recipe = read<Recipe>(parse(text, "r.yaml", overrides), problems);
@@ -121,7 +121,8 @@ inline Recipe read_text(std::string_view text, const std::vector<std::string>& o
   return recipe;
 }
 
-/// Returns the message of the Error(usage) that `action` throws. Any other exception fails the test.
+/// Returns the message of the Error(usage) that `action` throws, "wrong exit code" if it throws another Error, or
+/// "accepted" if it throws nothing.
 template <class F>
 std::string refusal(F action) {
   try {

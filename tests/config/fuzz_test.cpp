@@ -31,7 +31,8 @@ sources:
   - {path: 'b.bin', weight: 2}
 )";
 
-/// Reads `text`. Any exception but Error(usage) reaches gtest and fails the test.
+/// Reads `text`. If it is accepted, writing and reading the recipe must not change it. Otherwise, the error must be an
+/// Error(usage) whose message begins with the name of the file.
 void survive(const std::string& text, uint64_t seed) {
   try {
     const Recipe recipe = read_text(text);
@@ -56,7 +57,7 @@ TEST(DamagedRecipe, IsReadOrRefusedWithOneFlippedBitAnywhere) {
   }
 }
 
-TEST(DamagedRecipe, IsReadOrRefusedWithSpecialCharactersAndShuffledPieces) {
+TEST(DamagedRecipe, IsReadOrRefusedWithSpecialCharactersAndCopiedPieces) {
   const std::string_view special = "[]{},:-?&*!|>'\"%@`#\n\t ~<=.0";
   for (uint64_t seed = 0; seed < 3000; ++seed) {
     const Philox random(seed, Purpose::synthetic, "damaged recipe");

@@ -30,7 +30,7 @@ TEST_F(NearestFolders, NamesTheSimilarFolder) {
   EXPECT_EQ(nearest_folders(at("runs/sixten/")), "; did you mean '" + at("runs/sixteen") + "'?");
 }
 
-TEST_F(NearestFolders, KeepsThePathBelowTheMisspeltFolder) {
+TEST_F(NearestFolders, KeepsTheExistingPathBelowTheMisspeltFolder) {
   EXPECT_EQ(nearest_folders(at("run/twelve")), "; did you mean '" + at("runs/twelve") + "'?");
   EXPECT_EQ(nearest_folders(at("run/none")), "; did you mean '" + at("runs") + "'?");
 }

@@ -75,8 +75,8 @@ TEST(Nearest, ValuesBreakNoOtherRule) {
             "parallel.tp 3, 6");
 }
 
-TEST(Nearest, SuggestsValuesLegalForAllRules) {
-  // No value of heads fits the number of ranks, but some values of parallel.tp do.
+TEST(Nearest, ReplacesTheSuggestionInTheMessage) {
+  // checked() suggests 1000. No value of heads makes parallel legal, but values of parallel.tp do.
   const std::string text = suggested("{heads: 6, batch: 8, parallel: {tp: 8}}");
   EXPECT_NE(text.find("heads (6) must be divisible by parallel.tp (8); nearest: "), std::string::npos) << text;
   EXPECT_EQ(text.find("1000"), std::string::npos) << text;
@@ -87,12 +87,12 @@ TEST(Nearest, SuggestsNoValueIfNoSingleKeyHelps) {
             "r.yaml:1: parallel has tp 7 x pp 5 = 35 ranks, which must divide 12");
 }
 
-TEST(Nearest, MultiplesFarAwayAreFound) {
+TEST(Nearest, NearestMultiplesOfALargeValueAreFound) {
   EXPECT_EQ(suggested("{heads: 1000, parallel: {tp: 1}, batch: 100000007}"),
             "r.yaml:1: batch (100000007) must be divisible by dp (12); nearest: 99999996, 100000008");
 }
 
-TEST(Nearest, TriesDistantValuesNamedInTheMessage) {
+TEST(Nearest, TriesDistantValuesDerivedFromNumbersInTheMessage) {
   EXPECT_EQ(suggested("{batch: 12}", {"shards=500"}),
             "command line: shards=500: shards (500) must be at most batch (12); nearest: 12");
   EXPECT_EQ(suggested("{heads: 6, batch: 12}", {"parallel.tp=500"}),
@@ -101,7 +101,7 @@ TEST(Nearest, TriesDistantValuesNamedInTheMessage) {
             "r.yaml:1: heads (6) must be divisible by parallel.tp (500); nearest: parallel.tp 6");
 }
 
-TEST(Nearest, SuggestsOnlyValuesLegalForTheKey) {
+TEST(Nearest, NamesTheOtherKeyThatMustChangeToo) {
   // tp 6 would make heads illegal, and tp 8 would make parallel illegal. 4, 2 and 1 make only the batch illegal; 4 is
   // the nearest of them.
   EXPECT_EQ(suggested("{heads: 8, batch: 10}", {"parallel.tp=5"}),
@@ -110,7 +110,7 @@ TEST(Nearest, SuggestsOnlyValuesLegalForTheKey) {
             "r.yaml:1: heads (8) must be divisible by parallel.tp (5); nearest: parallel.tp 4, with another batch");
 }
 
-TEST(Nearest, OnlyGivenWholeNumbersHaveNeighbours) {
+TEST(Nearest, MissingKeysAndRealsGetNoSuggestion) {
   EXPECT_EQ(suggested("{batch: 12, seed: -1}"), "r.yaml:1: seed (-1) must be given");
   EXPECT_EQ(suggested("{batch: 12, share: -1}"), "r.yaml:1: share (-1) must not be below 0");
 }

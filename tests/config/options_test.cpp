@@ -76,7 +76,7 @@ TEST(Options, AllBadNamesAreReportedWithTheirPlaces) {
             "r.yaml:5: optim.options.2.name (momentum) is given twice, also by optim.options.0; remove one of them");
 }
 
-TEST(Options, NumbersAreFinite) {
+TEST(Options, NumbersMustBeFinite) {
   for (const std::string text : {"nan", "inf", "many", ""}) {
     const Options o({"data.source_options", "the source letters"}, {"symbols"},
                     std::vector<TextOption>{{"symbols", text}});

@@ -1,8 +1,10 @@
-// Messages for wrong values (Fault30): file:line, key, value, the expected value with its arithmetic, the likely
-// meaning.
+// Messages about wrong keys and values (Fault30). They contain file:line, the key, the value, and what was expected.
+// Some also contain the likely meaning or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "framework/config/recipe_error.h"
 #include "tests/config/example_recipe.h"
@@ -46,7 +48,7 @@ TEST(Fault30, WrongTypesAreNamedWithTheExpectedType) {
   EXPECT_EQ(second_line("name:"), "r.yaml:2: name (nothing) must be a text; write \"\" for an empty one");
 }
 
-TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
+TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
   EXPECT_EQ(in_model("layers: 1e3"), "r.yaml:3: model.layers (1e3) must be an integer; write 1000");
   EXPECT_EQ(in_model("layers: 12.0"), "r.yaml:3: model.layers (12.0) must be an integer; write 12");
   EXPECT_EQ(in_model("layers: 12.5"), "r.yaml:3: model.layers (12.5) must be an integer");
@@ -60,7 +62,44 @@ TEST(Fault30, MisspeltIntegersAreNamedWithTheLegalSpelling) {
             "r.yaml:3: model.dropout (00.5) must not start with 0, which YAML reads as octal; write 0.5");
 }
 
-TEST(Fault30, ValuesOutOfRangeAreRefused) {
+TEST(Fault30, SuggestedNumbersKeepTheSignAndTheDecimalComma) {
+  const auto integer = [](const std::string& text) {
+    const std::string begin = "r.yaml:3: model.layers (" + text + ") must be an integer";
+    const std::string message = in_model("layers: " + text);
+    EXPECT_TRUE(message.starts_with(begin)) << message;
+    return message.substr(std::min(begin.size(), message.size()));
+  };
+  EXPECT_EQ(integer("-0x10"), "; write -16");
+  EXPECT_EQ(integer("+0X1f"), "; write 31");
+  EXPECT_EQ(integer("-0x0"), "; write 0");
+  EXPECT_EQ(integer("-1_000"), "; write -1000");
+  EXPECT_EQ(integer("1,000"), "; write 1000");
+  EXPECT_EQ(integer("1,000.0"), "; write 1000");
+  EXPECT_EQ(integer("10,00,000"), "; write 1000000");
+  EXPECT_EQ(integer("1,5"), "; 1.5 is not an integer");
+  EXPECT_EQ(integer("0,500"), "; 0.500 is not an integer");
+  EXPECT_EQ(integer("1,0"), "; write 1");
+  EXPECT_EQ(integer("1,5e3"), "; write 1500");
+  EXPECT_EQ(integer("1,5,3"), "");
+  EXPECT_EQ(integer("18_446_744_073_709_551_615"), "; write 18446744073709551615");
+  const auto real = [](const std::string& text) {
+    const std::string begin = "r.yaml:3: model.dropout (" + text + ") must be a number";
+    const std::string message = in_model("dropout: " + text);
+    EXPECT_TRUE(message.starts_with(begin)) << message;
+    return message.substr(std::min(begin.size(), message.size()));
+  };
+  EXPECT_EQ(real("0,5"), "; write 0.5");
+  EXPECT_EQ(real("-1,5e-3"), "; write -1.5e-3");
+  EXPECT_EQ(real("1,000"), "; write 1000 or 1.000");
+  EXPECT_EQ(real("1_000.5"), "; write 1000.5");
+  EXPECT_EQ(real("-0x10"), "; write -16");
+  EXPECT_EQ(real("+-5"), "");
+  EXPECT_EQ(real("1,5,3"), "");
+  EXPECT_EQ(real("100.5,3"), "") << "a comma after the point separates no groups";
+  EXPECT_EQ(real("100e5,3"), "");
+}
+
+TEST(Fault30, ValuesOutsideTheirLimitsAreRefused) {
   EXPECT_EQ(in_model("layers: 0"), "r.yaml:3: model.layers (0) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: 3000000000"), "r.yaml:3: model.layers (3000000000) must be between 1 and 1000");
   EXPECT_EQ(in_model("layers: -99999999999999999999"),
@@ -154,7 +193,7 @@ TEST(Problems, AddsPositionAndValueToARuleBetweenKeys) {
   EXPECT_EQ(refusal([&] { problems.throw_if_any(); }), problems.text());
 }
 
-TEST(Problems, ErrorCarriesProblemsInItsParts) {
+TEST(Problems, ErrorContainsTheProblemsAsData) {
   Problems problems;
   read<Recipe>(parse("model:\n  hidden: 63\n  layer: 2\n", "a.yaml", std::vector<std::string>{"steps=x"}), problems);
   problems.add("etp", "must divide 3");

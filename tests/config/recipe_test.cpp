@@ -31,7 +31,7 @@ Recipe full() {
   return r;
 }
 
-TEST(Read, FillsEveryKindOfMember) {
+TEST(Read, FillsEveryMember) {
   const Recipe r = read_text(R"(
 name: "quoted"
 model:
@@ -129,7 +129,7 @@ TEST(Write, RoundTripsDoublesBitForBit) {
   }
 }
 
-TEST(Write, QuotesAmbiguousTexts) {
+TEST(Write, RoundTripsAmbiguousTexts) {
   for (const std::string text :
        {"",     "true", "No",  "null", "~",  "12", "1e3", "-",  "- a", "a: b", "[", "a #b", "'",     "auto",
         ".inf", "...",  "---", "*a",   "&a", "!a", "<<",  " a", "a ",  "@",    "%", "\x7f", "a\r\nb"}) {
@@ -189,7 +189,7 @@ TEST(Differences, ListChangedKeysInOrder) {
             (std::vector<std::string>{"resume: none -> absent", "resume.seed: absent -> 5"}));
 }
 
-TEST(Settings, AreAllKeysWithTheirValues) {
+TEST(Settings, ContainKeysOfListElementsButNoSections) {
   const std::vector<Setting> all = settings(full());
   const auto value = [&](std::string_view path) {
     const auto at = std::ranges::find(all, path, &Setting::path);
@@ -200,7 +200,7 @@ TEST(Settings, AreAllKeysWithTheirValues) {
   EXPECT_EQ(value("model"), "absent") << "a section has no value";
 }
 
-TEST(Fingerprint, ChangesWithAnyKey) {
+TEST(Fingerprint, SurvivesTheRoundTripAndChangesWithTheLastBitOfADouble) {
   Recipe changed = full();
   EXPECT_EQ(fingerprint(full()), fingerprint(read_text(write(full()))));
   changed.sources[1].weight = std::nextafter(3.0, 4.0);

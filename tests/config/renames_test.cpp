@@ -82,7 +82,7 @@ TEST(Renames, CommandLineOverridesTheFileUnderEitherName) {
   EXPECT_EQ(text_of(d, "schedule.moe", "chunks"), "8");
 }
 
-TEST(Renames, IncludingFileOverridesIncludedFiles) {
+TEST(Renames, LaterFileOverridesEarlierFilesUnderEitherName) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hexad_renames_test";
   std::filesystem::create_directories(folder);
   const auto value_of = [&](const std::string& first, const std::string& second, const std::string& own) {

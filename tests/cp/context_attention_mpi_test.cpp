@@ -1,4 +1,5 @@
-// Runs the tests of context_attention_test.cpp under mpirun, over the communication engine instead of threads.
+// Compares context attention with full attention like context_attention_test.cpp, but under mpirun, over the
+// communication engine.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

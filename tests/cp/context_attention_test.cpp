@@ -52,7 +52,7 @@ double distance(const Tensor& a, const Tensor& b) {
   return std::sqrt(squares / static_cast<double>(x.size()));
 }
 
-TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full attention never stores partial sums
+TEST(ContextAttention, InBf16RoundsAtMostTwiceAsMuchAsFullAttention) {  // full attention rounds no partial results
   for (ContextKind kind : context_kinds)
     for (int ranks : {2, 4}) {
       const Case c{"bf16", kind, ranks, 2, 10 * ranks, 12, 1, 8, true, {}, 0, Dtype::bf16};
@@ -96,7 +96,7 @@ ResultsWithSinks with_sinks(Lab& lab, const Given& in,
   return {results, logits.gradient()};
 }
 
-TEST(ContextAttention, CountsEverySinkOnceAndSumsItsGradientOverRanks) {
+TEST(ContextAttention, CountsEverySinkOnceInOutputsAndGradients) {
   for (ContextKind kind : context_kinds)
     for (int ranks : {2, 4}) {
       Case c{"sinks", kind, ranks, 2, 4 * ranks, 4, 2, 4, true};
@@ -142,7 +142,7 @@ TEST(ContextAttention, EqualsAttentionBitwiseOnOneRank) {
   }
 }
 
-// Sleeps before every piece of work, for a different time on every rank.
+// Sleeps for a random time below 0.4 ms before every piece of work. The times differ between ranks.
 class DelayingStream final : public Stream {
  public:
   explicit DelayingStream(int rank) : random_(1, Purpose::synthetic, cat("rank ", rank)) {}
@@ -170,7 +170,7 @@ TEST(ContextAttention, O1_DelayedRanksNeitherDeadlockNorChangeABit) {
         Stream& late_stream =
             lab.context.on_host() ? static_cast<Stream&>(delays) : lab.stream();  // a device has its own delays
         const Results prompt = context_results(lab, lab.stream(), c, whole, world);
-        for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a wait between them
+        for (int layer = 0; layer < 3; ++layer) {  // consecutive layers, without a barrier between them
           const Results late = context_results(lab, late_stream, c, whole, world);
           expect_bitwise(prompt.out, late.out);
           expect_bitwise(prompt.dq, late.dq);
@@ -192,7 +192,7 @@ TEST(ContextAttention, FailingRankEndsItsPeers) {
         if (world.rank() == 1) fail(ExitCode::numeric, "loss is NaN");
         context_results(lab, lab.stream(), c, whole, world);
       });
-      ADD_FAILURE() << base::enum_name(kind);
+      ADD_FAILURE() << "no error was thrown for " << base::enum_name(kind);
     } catch (const Error& e) {
       EXPECT_STREQ(e.what(), "loss is NaN");
     }
@@ -257,7 +257,7 @@ TEST(ContextAttention, SendsTheBytesOfTheFormula) {
         }
 }
 
-TEST(RingAttention, HoldsTwoBlocksInForwardAndThreeMoreOfGradientsInBackward) {
+TEST(RingAttention, HoldsUpToTwoBlocksInForwardAndFiveInBackward) {
   for (int ranks : {2, 4}) {
     const Case c{"memory", ContextKind::ring, ranks, 1, 64, 2, 2, 8, true};
     Lab one;
@@ -346,14 +346,15 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
   const auto nothing = [](ContextAttention&) {};
   EXPECT_EQ(message(nothing, {4, 2, 4}, {4, 1, 4}), "no error");
   EXPECT_EQ(message([](auto& c) { c.group = nullptr; }, {4, 2, 4}, {4, 1, 4}),
-            "[cp] the split is for rank 1 of 2, but there is no group");
+            "[cp] the split is for rank 1 of 2, but there is no group; expected a group of the same ranks");
   EXPECT_EQ(message([](auto& c) { c.split.rank = 0, c.split.ranks = 1; }, {4, 2, 4}, {4, 1, 4}),
-            "[cp] the split is for rank 0 of 1, but the group has rank 1 of 2");
+            "[cp] the split is for rank 0 of 1, but the group has rank 1 of 2; expected a group of the same ranks");
   EXPECT_EQ(
       message(nothing, {4, 2, 4}, {4, 1, 3}),
       "[cp] q is [4, 2, 4], k [4, 1, 3], v [4, 1, 3]; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
   EXPECT_EQ(message(nothing, {8, 2, 4}, {8, 2, 4}),
-            "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]");
+            "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]; expected "
+            "this number of rows in both");
   EXPECT_EQ(message([](auto& c) { c.split.length = 6; }, {3, 2, 4}, {3, 2, 4}),
             "[cp] sequences of 6 tokens cannot be divided into 2 x 2 equal chunks; expected a multiple of 4");
   EXPECT_EQ(
@@ -375,7 +376,7 @@ TEST(ContextAttentionErrors, RefuseBoundsOfTheWrongLength) {
   try {
     const Value x = {lab.randn({4, 1, 4})};
     context_attention(tape, x, x, x, c);
-    FAIL();
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[cp] first and last must have one i32 entry for each of 4 local rows, not i32 [3]");
   }

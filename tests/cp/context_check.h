@@ -28,17 +28,18 @@ struct Case {
   int ranks;
   int64_t sequences, length, heads, groups, size;
   bool causal;
-  /// Lengths of the packed documents. Each sequence begins with the next document of this list. Empty: no documents.
+  /// Lengths of the packed documents. Sequence s begins with entry s of this list and goes on from there, cyclically.
+  /// The end of a sequence cuts its last document. Empty: no documents.
   std::vector<int64_t> documents = {};
-  int64_t padding = 0;  // the last tokens of every sequence attend to nothing
+  int64_t padding = 0;  // number of last tokens of every sequence that attend to nothing
   Dtype dtype = Dtype::f64;
   int64_t window = 0;
 
   double scale() const;
 };
 void PrintTo(const Case& c, std::ostream* out);
-/// Returns all cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, odd
-/// sizes.
+/// Returns the cases for a group of `ranks` ranks: masks, grouped queries, packed documents that cross chunks, padding,
+/// windows, odd sizes, f32. Ulysses has only those whose heads it can divide.
 std::vector<Case> context_cases(int ranks);
 
 // Inputs of attention and gradient of its output, for the whole micro-batch or for a rank's rows.
@@ -62,7 +63,7 @@ Results results_of(Tape& tape, const Given& in, const std::function<Value(Value 
 /// Runs forward and backward of this rank's rows on `stream`.
 Results context_results(Lab& lab, Stream& stream, const Case& c, const Given& whole, const ProcessGroup& group);
 
-/// Expects this rank's results to be its rows of `expected`.
+/// Expects this rank's results to be close to its rows of `expected`.
 void expect_rows(Lab& lab, const Case& c, const Results& expected, const Results& mine, const ProcessGroup& group);
 
 }  // namespace hexad::tests

@@ -29,7 +29,8 @@ struct Layout {
 };
 void PrintTo(const Layout& l, std::ostream* out) { *out << l.name; }
 
-// Returns the first positions of documents of seven tokens for all tokens.
+// Returns the first position of the document of each token. Each document has seven tokens, but the end of a
+// sequence may cut its last document.
 std::vector<int32_t> first_positions(int64_t length) {
   std::vector<int32_t> first;
   for (int64_t s = 0; s < sequences; ++s)
@@ -44,7 +45,7 @@ DeltaRows rows_on(Lab& lab, const Layout& l, const comm::ProcessGroup& group) {
   return rows;
 }
 
-// Operands of the rule and of a convolution for the whole micro-batch, all of rank 3, and gradients of the results.
+// Three-dimensional operands of the rule and of a convolution for the whole micro-batch, and gradients of the results.
 struct Whole {
   std::array<Tensor, 5> rule;
   Tensor x, dout, dx;
@@ -68,7 +69,8 @@ Whole random_whole(Lab& lab, int64_t length) {
   return w;
 }
 
-// Returns the result of the rule, its gradients, and those of the convolution. The gradient of the filter is last.
+// Returns the results of the rule and of the convolution, then the gradients of their operands. The gradient of
+// the filter is last.
 std::vector<Tensor> results(Lab& lab, const Whole& whole, const DeltaRows& rows) {
   const auto tokens = rows.split.tokens();
   const auto mine = [&](const Tensor& t) { return rows_of(lab, t, tokens); };
@@ -93,7 +95,7 @@ std::vector<Tensor> results(Lab& lab, const Whole& whole, const DeltaRows& rows)
   return all;
 }
 
-// Returns `t` with rank 3.
+// Returns `t` with three dimensions.
 Tensor as_rows(const Tensor& t) { return t.rank() == 3 ? t : t.reshape({t.dim(0), 1, t.dim(1)}); }
 
 class DeltaNetOverRanks : public testing::TestWithParam<Layout> {};
@@ -106,7 +108,7 @@ TEST_P(DeltaNetOverRanks, L3_EqualsOneRankInOutputsAndGradients) {
   const std::vector<Tensor> expected = results(one, whole, rows_on(one, l, self));
   comm::with_ranks(l.ranks, [&](const ProcessGroup& world) {
     Lab lab;
-    random_whole(lab, l.length);  // so that the filter gets the same numbers as on one rank
+    random_whole(lab, l.length);  // draws as many numbers as `one` did, so that the filter is the same
     const DeltaRows rows = rows_on(lab, l, world);
     std::vector<Tensor> mine = results(lab, whole, rows);
     const double allowed = tolerance(Dtype::f64, 64 * l.length);
@@ -150,7 +152,7 @@ TEST(DeltaNetOfOneRank, GradientsMatchFiniteDifferences) {
             [&](Tape& t, const std::vector<Value>& x) { return cp::causal_conv(t, x[0], filter, rows); });
 }
 
-TEST(ConvolutionOverRanks, RefusesChunksShorterThanAFilter) {
+TEST(ConvolutionOverRanks, RefusesChunksShorterThanTheEarlierTokensOfAFilter) {
   comm::with_ranks(2, [](const ProcessGroup& world) {
     Lab lab;
     Parameter& filter = lab.parameter({width, 4});

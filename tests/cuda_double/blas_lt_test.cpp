@@ -1,4 +1,4 @@
-// The double of cuBLASLt multiplies as its descriptors specify, and rejects the calls that the library rejects.
+// The double of cuBLASLt multiplies as its descriptors specify, and rejects calls that the library would reject.
 #include <cublasLt.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ TEST_F(BlasLt, RefusesInconsistentDescriptors) {
   describe({.a_leading = 2});
   EXPECT_EQ(choose(), CUBLAS_STATUS_INVALID_VALUE);
   describe({});
-  EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_32F, 6, 5, 6), CUBLAS_STATUS_SUCCESS);  // too few rows: k is 4
+  EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_32F, 6, 5, 6), CUBLAS_STATUS_SUCCESS);  // six rows, but k is 4
   EXPECT_EQ(choose(), CUBLAS_STATUS_INVALID_VALUE);
   describe({});
   EXPECT_EQ(cublasLtMatrixLayoutInit(&b_layout, CUDA_R_16BF, 4, 5, 4), CUBLAS_STATUS_SUCCESS);

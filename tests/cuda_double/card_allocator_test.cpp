@@ -53,6 +53,20 @@ TEST(CardAllocator, ReusesMemoryAndReportsItsLimit) {
   EXPECT_EQ(allocator.stats().total, 0);
 }
 
+TEST(CardAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
+  CardAllocator allocator(std::make_shared<Blocks>(), options(256 * mib));
+  const int64_t whole = cuda_double::capacity();
+  cuda_double::set_capacity(cuda_double::in_use(0) + 16 * mib);
+  std::string text;
+  try {
+    static_cast<void>(allocator.allocate(64 * mib, Category::activation));
+  } catch (const base::Error& e) {
+    text = e.what();
+  }
+  cuda_double::set_capacity(whole);
+  EXPECT_TRUE(text.starts_with("out of memory of the card: activation block of 67108864 bytes; in use:\n")) << text;
+}
+
 TEST(CardAllocator, MemoryFreedInOneSegmentServesAnother) {
   CardAllocator allocator(std::make_shared<Blocks>(), options(64 * mib));
   void* p = allocator.allocate(60 * mib, Category::temporary);
@@ -79,7 +93,7 @@ TEST(CardAllocator, LargeGradientsAndParametersAreWholeBlocksOnRequest) {
   EXPECT_EQ(whole(5 * mib, Category::gradient), 0);
   blocks->make_whole();
   EXPECT_EQ(whole(5 * mib, Category::gradient), 6 * mib);
-  EXPECT_EQ(whole(60 * mib, Category::parameter), 60 * mib);  // other categories give back their cached memory
+  EXPECT_EQ(whole(60 * mib, Category::parameter), 60 * mib);  // fits only after cached memory is given back
   EXPECT_EQ(whole(3 * mib, Category::gradient), 0);
   EXPECT_EQ(whole(5 * mib, Category::optimizer), 0);
   EXPECT_THROW(static_cast<void>(allocator.allocate(64 * mib + 1, Category::gradient)), base::Error);
@@ -105,7 +119,8 @@ TEST(CardAllocator, NewBlocksAreNanForTheirFirstUser) {
   }
 }
 
-// Row counts of a rank's experts under Zipf-skewed routing. They differ by step and layer.
+// Steps of a rank that allocate and free memory for the rows of its experts under Zipf-skewed routing. The numbers of
+// rows differ by step and layer.
 class RoutedStep {
  public:
   RoutedStep(CardAllocator& allocator, uint64_t seed) : allocator_(allocator), random_(seed) {}
@@ -139,7 +154,8 @@ class RoutedStep {
   static constexpr int layer_count = 12;
   static constexpr int64_t tokens = 16384, experts_each = 4, width = 2048, inner = 1024;
 
-  // Draws the rows of this rank, which has an eighth of the experts. Its experts and their load vary.
+  // Draws the number of rows of this rank, which has an eighth of the experts on average. Its experts and their load
+  // vary.
   int64_t draw_rows() {
     double mine = 0, all = 0;
     for (int e = 0; e < 64; ++e) {

@@ -8,6 +8,7 @@
 #include "framework/kernels/cuda/products/plan_cache.h"
 #include "framework/kernels/kernel_table.h"
 #include "tests/support/cuda_double/blas_lt.h"
+#include "tests/support/cuda_double/device.h"
 
 namespace hexad::kernels::cuda {
 
@@ -44,6 +45,21 @@ TEST(DenseProducts, LeaveReservedMultiprocessorsToCommunication) {
   }
 }
 
+TEST(DenseProducts, TakeAnEvenNumberBesideAReserveOfAnOddCard) {
+  const cuda_double::Multiprocessors odd(133);
+  for (const auto& [reserve, left] : {std::pair{1, 132}, {2, 130}, {3, 130}, {131, 2}}) {
+    device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = reserve});
+    multiply(context);
+    EXPECT_EQ(device::cuda::cuda_stream(context.compute()).card().reserved(), 133 - left) << reserve;
+    EXPECT_EQ(cuda_double::last_multiprocessors(), left) << reserve;
+    EXPECT_EQ(multiprocessors(context), left) << reserve;
+  }
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  multiply(context);
+  EXPECT_EQ(cuda_double::last_multiprocessors(), 0);
+  EXPECT_EQ(multiprocessors(context), 133) << "without a reserve, products take all multiprocessors";
+}
+
 TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
   device::DeviceContext context({.kind = device::DeviceKind::cuda, .reserved_multiprocessors = 24});
   {
@@ -51,7 +67,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 0.9 of 132 multiprocessors, rounded down to 118
+  const ComputeShare share(0.9);  // 118 of 132 multiprocessors, which is rounded down to an even number
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }

@@ -34,7 +34,7 @@ TEST(CudaDriver, CardWithoutVirtualMemoryIsRefusedByName) {
     EXPECT_EQ(e.code(), base::ExitCode::resource);
     EXPECT_STREQ(e.what(),
                  "device: cuda was requested, but the GPU or its driver has no virtual memory management (a virtual "
-                 "GPU may need another profile, WSL a newer driver); use device: cpu");
+                 "GPU may need another profile; WSL may need a newer driver); use device: cpu");
   }
 }
 

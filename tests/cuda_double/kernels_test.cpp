@@ -1,4 +1,4 @@
-// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that would fail on a card are found.
+// Kernels whose threads are fibers. Threads synchronise as on a card, and errors that would occur on a card are found.
 #include <cuda_fp8.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ Grid grid(unsigned blocks, unsigned threads, std::optional<uint64_t> order = {},
   return {.kernel = "a kernel", .blocks = dim3(blocks), .threads = dim3(threads), .shared = shared, .order = order};
 }
 
-/// Returns the text that run_grid() throws.
+/// Returns the text of the error that run_grid() throws; "nothing" if it throws none.
 std::string error_of(const Grid& g, const std::function<void()>& thread) {
   try {
     run_grid(g, thread);

@@ -78,7 +78,7 @@ struct Launches {
   MicroBatch batch;
 };
 
-// Returns the counts without products and copies of their operands, whose number depends on sizes and dtypes.
+// Returns the counts without the launches of products, whose number depends on sizes and dtypes.
 LaunchCounts without_products(LaunchCounts counts) {
   std::erase_if(counts, [](const auto& of_name) {
     return of_name.first == "cublasLtMatmul" || of_name.first.starts_with("grouped matmul");
@@ -86,7 +86,7 @@ LaunchCounts without_products(LaunchCounts counts) {
   return counts;
 }
 
-// Counts the launches of an MoE layer with both router losses.
+// Counts the launches of an MoE layer, without its products.
 Launches::Counts count_moe_layer(const std::vector<std::string>& overrides) {
   Launches l(overrides);
   const moe::MoeLayer layer({l.config, 0, 0, layers::Registry().router_of(l.config), {}, moe::alternating_order()},

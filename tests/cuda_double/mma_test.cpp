@@ -1,4 +1,4 @@
-// The twins of the tensor cores' instructions, compared with plain products.
+// Compares the twins of the tensor cores' instructions with plain products.
 #include "framework/kernels/cuda/attention/mma.cuh"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(CudaDoubleMma, RowsMustBeAligned) {
                std::runtime_error);
 }
 
-TEST(CudaDoubleMma, PacksTheLowerHalfFirst) {
+TEST(CudaDoubleMma, PacksTheLowerHalfFirstAndFlushesSubnormalPowers) {
   EXPECT_EQ(pack(1.0f, -2.0f), 0xc0003f80u);
   EXPECT_EQ(exp2(-3.0f), 0.125f);
   EXPECT_EQ(exp2(-127.0f), 0.0f);

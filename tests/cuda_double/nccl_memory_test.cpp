@@ -133,7 +133,7 @@ std::vector<int64_t> peaks_of_pass(int chunks) {
   return peaks;
 }
 
-TEST(NcclMemory, BoundedPassInEightChunksNeedsTwoEighthsOfTheMemory) {
+TEST(NcclMemory, BoundedPassInEightChunksNeedsAtMostTwoEighthsOfTheMemory) {
   const std::vector<int64_t> whole = peaks_of_pass(1), cut = peaks_of_pass(8);
   for (int rank : {0, 1}) EXPECT_LE(8 * cut[rank], 2 * whole[rank]) << "rank " << rank;
 }

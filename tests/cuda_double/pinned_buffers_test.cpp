@@ -1,4 +1,4 @@
-// Page-locked buffers, which are reused after their copies and have a limit.
+// Page-locked buffers, which are reused after their copies and whose total size has a limit.
 #include "framework/device/cuda/reused_buffers.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct CudaPinned : ::testing::Test {
 TEST_F(CudaPinned, BufferIsNotUsedAgainBeforeItsCopy) {
   const auto queue = std::make_shared<Queue>(0, 0);
   std::promise<void> gate;
-  {  // allocated before the queue is busy, because an allocation waits for it
+  {  // allocated before the queue is busy, because an allocation waits for the whole device
     const auto one = buffers->take(100), two = buffers->take(100);
   }
   auto buffer = buffers->take(100);
@@ -92,8 +92,8 @@ TEST_F(CudaPinned, KeptMemoryIsReusedAtTheLimitAndNeverFreed) {
     EXPECT_STREQ(
         e.what(),
         "out of page-locked host memory: a buffer of 16384 bytes is needed for copies, and "
-        "memory.pinned_bytes allows 12288 bytes, of which 12288 are taken and cannot be freed while cards wait "
-        "for each other");
+        "memory.pinned_bytes allows 12288 bytes, of which 12288 are taken and must not be freed before the run "
+        "ends");
   }
   EXPECT_EQ(memory->held(), limit);
 }

@@ -80,7 +80,7 @@ TEST_F(CudaSegment, TakenBlockWaitsForAllFormerUsersOfItsParts) {
   segment.give(b, mib, of_b);
   const auto half = segment.take(mib / 2);
   EXPECT_EQ(half->former, of_a);
-  const auto rest = segment.take(mib);  // the second half of one page, the first half of the other
+  const auto rest = segment.take(mib);  // the second half of a, the first half of b
   EXPECT_EQ(rest->former, (Marks{of_a[0], of_b[0]}));
   EXPECT_EQ(segment.take(mib / 2)->former, of_b);
 }

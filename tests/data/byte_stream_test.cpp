@@ -32,7 +32,7 @@ std::string zstd(std::string_view text) {
   return out;
 }
 
-// Text of 3 MB, which compresses to about a tenth.
+// Returns a compressible text of about 3 MB.
 std::string long_text() {
   std::string text;
   for (uint64_t i = 0; text.size() < 3'000'000; ++i) text += base::cat("line ", i * 2654435761u % 100003, "\n");
@@ -68,7 +68,7 @@ TEST(ByteStream, ReadsSeveralMembersAndFrames) {
   EXPECT_EQ(contents(folder.write("a.zst", zstd(text) + zstd("") + zstd("end"))), text + "end");
 }
 
-TEST(ByteStream, ReadsInPiecesOfAnySize) {
+TEST(ByteStream, ReadsInSmallAndLargePieces) {
   const ScratchFolder folder;
   const std::string text = long_text().substr(0, 300'000);
   for (const std::string& path : {folder.write("a.gz", gzip(text)), folder.write("a.zst", zstd(text))}) {

@@ -1,4 +1,5 @@
-// Conversations: their shapes in JSON, their written forms, and the parts that models learn.
+// Records in JSON lines: paths of text keys, the shapes of conversations, their written forms, and the parts that
+// models learn.
 #include "framework/data/chat_form.h"
 
 #include <gtest/gtest.h>

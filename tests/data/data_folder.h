@@ -1,4 +1,4 @@
-// Folder that exists during a test, and operations of tests on its files.
+// Temporary folder of a test, and checks of error messages.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// Returns the contents of all files in a folder, by name.
+/// Returns the contents of all files in a folder, by name. Subfolders have the contents "a folder".
 inline std::map<std::string, std::string> contents_of(const std::string& folder) {
   std::map<std::string, std::string> contents;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

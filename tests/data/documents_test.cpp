@@ -92,7 +92,7 @@ TEST(RecordReader, TooLongLineIsNamed) {
                   "large.jsonl:2: is longer than 268435456 bytes, the maximum; expected JSON lines");
 }
 
-TEST(TextCheck, FindsTheSameProblemInBlocksOfAnySize) {
+TEST(TextCheck, FindsTheSameProblemInSmallAndLargeBlocks) {
   const std::string euro = "\xe2\x82\xac", text = book(0, 2);
   for (const std::string& bad : {text + "\xe9 " + text, text + "\n\n" + std::string(1, '\0'), euro + "\xe2\x82",
                                  euro + "\xe2\x28\xa1", text + "\xf0\x9f\x98"}) {

@@ -1,4 +1,4 @@
-// Conversion of documents to tokens on several threads.
+// Conversion of documents to token ids, also on several threads.
 #include "framework/data/encoding.h"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST(EncodeDocument, ConversationGetsTheBeginningOfDocuments) {
   EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 1, 1}));
 }
 
-// Work that takes longer for some documents than for others.
+// Converts the text of a document, which is a number, to one id. Takes longer if the number is a multiple of seven.
 EncodedDocument slow_copy(const Document& document) {
   EncodedDocument out;
   out.ids = {static_cast<int32_t>(std::stoi(document.text))};
@@ -97,7 +97,7 @@ EncodedDocument slow_copy(const Document& document) {
   return out;
 }
 
-TEST(EncodingPool, KeepsTheOrderOfDocumentsForAnyNumberOfWorkers) {
+TEST(EncodingPool, KeepsTheOrderOfDocumentsForSeveralNumbersOfWorkers) {
   for (const int workers : {1, 2, 5})
     for (const int64_t batch_bytes : {int64_t{1}, int64_t{10}, int64_t{100000}}) {
       std::vector<int32_t> found, wanted;
@@ -127,7 +127,7 @@ TEST(EncodingPool, PassesErrorsOfWorkersOn) {
   EXPECT_EQ(taken, 50) << "all documents before the failing one arrive";
 }
 
-// Default size of the stacks of new threads, which is restored at the end.
+// Sets the default stack size of new threads. The destructor restores it.
 class StackSize {
  public:
   explicit StackSize(size_t bytes) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/data/data_folder.h"
+#include "tests/support/file_permissions.h"
 
 namespace hexad::data {
 
@@ -15,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-/// Test fixture with paths in the folder of a test.
+/// Test fixture with a scratch folder. By default, the inputs are in `in` and the output is `out`.
 class Inputs : public testing::Test {
  protected:
   InputRules rules() const { return {.inputs = {folder_ / "in"}, .output = folder_ / "out"}; }
@@ -231,7 +232,7 @@ TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
 }
 
 TEST_F(Inputs, UnlistableFolderIsNamed) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may list everything";
+  const tests::HeedFilePermissions heed;
   folder_.write("in/a.txt", "text");
   folder_.write("in/private/b.txt", "text");
   fs::permissions(folder_ / "in/private", fs::perms::none);

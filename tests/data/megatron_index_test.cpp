@@ -77,7 +77,7 @@ std::string index_before(const Parts& parts) {
 struct Files {
   ScratchFolder folder;
 
-  /// Writes both files of NAME and returns the path of the index.
+  /// Writes the ids to NAME.bin and the index to NAME.idx. Returns the path of the index.
   std::string write(const std::string& index, const std::string& ids, const std::string& name = "x") const {
     folder.write(name + ".bin", ids);
     return folder.write(name + ".idx", index);

@@ -102,7 +102,7 @@ TYPED_TEST(Shuffled, MayBeReadFromSeveralThreads) {
 TYPED_TEST(Shuffled, EveryTokenButDocumentStartsIsATargetOnceAnEpoch) {
   const auto lengths = many_lengths();
   const int n = total(lengths);
-  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // one sequence is one epoch, for reference
+  const Batch batch = source_of<TypeParam>(lengths, n).batch(0, 1);  // one sequence is one epoch
   const int documents = 40 - 3;
   // The target after the last input is the next epoch's first token, which starts a document.
   EXPECT_EQ(batch.target_count(), n - documents);
@@ -159,7 +159,8 @@ TYPED_TEST(Shuffled, WithoutTokensIsADataError) {
   }
 }
 
-// Returns the share of neighbouring sequences in `source` that begin in the same document.
+// Returns the share of pairs of neighbours, among the first `sequences` sequences of `source`, that begin in the same
+// document.
 double share_of_neighbours_in_one_document(const Source& source, const std::vector<int>& lengths, int64_t sequences) {
   const std::vector<int> document_of = document_of_token(lengths);
   const auto document = [&](int64_t s) { return document_of[source.batch(s, 1).ids[0]]; };
@@ -168,8 +169,8 @@ double share_of_neighbours_in_one_document(const Source& source, const std::vect
   return same / static_cast<double>(sequences - 1);
 }
 
-// For ten equal documents in random order, the share is a tenth. In the order `documents`, each document is followed by
-// another whole document.
+// If sequences of ten equally long documents are in random order, the share is a tenth. In the order of
+// ShuffledDocuments, a document's sequences follow each other.
 TEST(ShuffledSequences, NeighboursShareALongDocumentOnlyByChance) {
   const std::vector<int> lengths(10, 1600);
   const int64_t sequences = 2000;
@@ -203,7 +204,7 @@ TEST(ShuffledSequences, PieceAcrossEpochsBelongsToTheEpochInWhichItBegins) {
 
 TEST(ShuffledSequences, EpochsDifferInOrderAndSequenceBounds) {
   auto lengths = many_lengths();
-  lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch
+  lengths.push_back(16 - total(lengths) % 16);  // otherwise sequences would begin elsewhere in each epoch anyway
   const int64_t sequences = total(lengths) / 16;
   const auto source = source_of<ShuffledSequences>(lengths, 16);
   std::vector<Ids> firsts(2);
@@ -215,7 +216,7 @@ TEST(ShuffledSequences, EpochsDifferInOrderAndSequenceBounds) {
   EXPECT_LT(again, sequences);
 }
 
-TEST(ShuffledSequences, NeedConstantMemoryForAnyNumberOfDocuments) {
+TEST(ShuffledSequences, AllocateAsMuchFor40DocumentsAsFor4000) {
   const auto allocated = [](int documents) {
     const auto source = source_of<ShuffledSequences>(std::vector<int>(documents, 8), 16);
     Batch batch(1, 16);
@@ -232,7 +233,7 @@ TEST(ShuffledDocuments, DocumentsRemainWholeAndEpochsDifferInOrder) {
   const int n = total(lengths);
   const Ids all = source_of<ShuffledDocuments>(lengths, 7).batch(0, 2 * n / 7 + 1).ids;
   const Ids ids(all.begin(), all.begin() + 2 * n);
-  std::vector<Ids> orders(2);  // first ids of the documents, in their order
+  std::vector<Ids> orders(2);  // for each epoch: first ids of the documents, in their order
   std::set<int32_t> starts;
   int32_t at = 0;
   for (int length : lengths) {

@@ -39,7 +39,7 @@ TEST(Permutation, HasEveryNumberOnce) {
   }
 }
 
-TEST(Permutation, IsComputedNotStoredForTrillions) {
+TEST(Permutation, IsComputedNotStoredForHugeCounts) {
   for (int64_t n : {int64_t{1'000'000'007} * 1'000'003, std::numeric_limits<int64_t>::max()}) {
     const Permutation order = permutation(n);
     std::set<int64_t> seen;
@@ -66,7 +66,7 @@ TEST(Permutation, DrawsAllOrdersOfFewNumbersAboutEquallyOften) {
   }
 }
 
-// Compares shares within 5 standard deviations. Seeds are fixed, so that the test does not depend on chance.
+// The tolerances are 5 standard deviations. The seed is fixed, so that the test does not depend on chance.
 TEST(Permutation, NeighboursMoveToUnrelatedPlaces) {
   const int64_t n = 10007;
   const auto order = values(permutation(n), n);

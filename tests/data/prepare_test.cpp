@@ -56,9 +56,13 @@ TEST(Documents, LongDocumentsAreCutAtPausesAndKeepEveryByte) {
 TEST(Documents, CutDoesNotSplitAUtf8Character) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "\xe2\x82\xac";
+  std::string joined;
   for (const std::string& piece : documents(text, {.separator = "", .longest_bytes = 16})) {
+    EXPECT_LE(piece.size(), 16u);
     EXPECT_EQ(piece.size() % 3, 0u);
+    joined += piece;
   }
+  EXPECT_EQ(joined, text);
 }
 
 TEST(Prepare, WrittenFilesMatchTheSummary) {
@@ -77,7 +81,7 @@ TEST(Prepare, WrittenFilesMatchTheSummary) {
   EXPECT_EQ(heldout.fingerprint().to_string(), summary.heldout.fingerprint);
   EXPECT_NEAR(static_cast<double>(heldout.documents()) / static_cast<double>(train.documents() + heldout.documents()),
               0.1, 0.08);
-  // The tokens decode to the text.
+  // The tokens of the first document decode to a part of the text.
   const auto tokenizer = load_tokenizer(f.folder / "out/tokenizer.json");
   std::vector<int32_t> ids(train.offsets()[1]);
   train.read_ids(0, ids);
@@ -292,7 +296,7 @@ TEST(Prepare, ByteOrderMarkIsNotPartOfTheText) {
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
-// Returns the documents of one file, decoded with the byte tokenizer.
+// Prepares one file with the byte tokenizer. Returns its documents, decoded from their tokens.
 Texts documents_of(std::string_view name, std::string_view contents) {
   Corpus f;
   f.options.inputs = {f.folder.write(name, contents)};
@@ -337,7 +341,7 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
                              "file were named .jsonl, each line would be a document");
 }
 
-TEST(Prepare, JsonWithoutItsTextIsNamedByLine) {
+TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
   Corpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {
     f.options.inputs = {f.folder.write(name, contents)};
@@ -474,8 +478,14 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");
   expect_contains(message(data, [&](auto& o) { o.inputs = {single}; }),
-                  "is one document, so no part can be held out; cut it into shorter documents (at most 2000 bytes "
+                  "is one document, so no part can be held out; cut it into shorter documents (--split-bytes, 2000 "
                   "now) or give --heldout 0");
+  expect_contains(message(data,
+                          [&](auto& o) {
+                            o.inputs = {single};
+                            o.split.longest_bytes = 0;
+                          }),
+                  "shorter documents (--split-bytes, no limit now) or give --heldout 0");
   const std::string copy = f.folder.write("copy", "one line");
   expect_contains(message(data,
                           [&](auto& o) {

@@ -32,7 +32,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
   }
 }
 
-// Interrupts a preparation after its first file, when some of its shards are complete.
+// Interrupts a preparation when nearly half of its text is encoded and some shards are complete.
 struct Interrupted {
   Corpus corpus;
 

@@ -14,7 +14,7 @@
 namespace hexad::data {
 namespace {
 
-TEST(SequentialSource, PredictsEveryTokenOnceInFileOrder) {
+TEST(SequentialSource, PredictsEveryTokenButDocumentStartsOnce) {
   const auto lengths = many_lengths();
   for (int64_t context : {1, 7, 16, 500}) {
     const SequentialSource source(dataset_of(lengths), context, Packing::isolated);
@@ -63,7 +63,7 @@ TEST(Batch, FurtherTokensAreOfTheSameDocument) {
   EXPECT_EQ(batch.further(0).targets, batch.targets);
 }
 
-TEST(Batch, CountsDocumentsOfDividedSequences) {
+TEST(Batch, CountsDocumentsOnlyIfTheyDivideTheSequences) {
   const Batch batch = SequentialSource(dataset_of({3, 0, 3}), 4, Packing::isolated).batch(0, 2);
   EXPECT_EQ(batch.document_count(), 4);
   const auto changed = [&](std::vector<int32_t> Batch::*bounds, size_t t, int32_t to) {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace data;
 
-// Source whose sequence i holds first, first + 1, ..., as changed by `spoil`.
+// Source whose sequence i holds the ids first + i, first + i + 1, ..., as changed by `spoil`.
 class Counting final : public Source {
  public:
   using Spoil = std::function<void(int64_t index, const Row& row)>;
@@ -74,7 +74,7 @@ TEST(Sources, FiniteSourceIsRepeatedForTraining) {
   EXPECT_EQ(data.tokenizer, nullptr);
 }
 
-TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
+TEST(Sources, UnknownAndNonNumericOptionsAreRefused) {
   const Sources sources = with_counting(3);
   EXPECT_EQ(error_of(base::ExitCode::usage,
                      [&] {
@@ -89,7 +89,7 @@ TEST(Sources, OptionsAreTextsOrNumbersAndNoneIsIgnored) {
       "data.source_options.0.value (five) must be a finite number: it is the option first of the source counting");
 }
 
-TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
+TEST(Sources, BadValuesAreReportedWithTheirPlace) {
   const TrainingData data = open(with_counting(Source::endless));
   EXPECT_EQ(
       error_of(base::ExitCode::data, [&] { data.train->batch(17, 1); }),
@@ -97,8 +97,9 @@ TEST(Sources, ValuesOutsideTheVocabularyAreReportedWithTheirPlace) {
   const auto spoilt = [&](Counting::Spoil spoil) {
     return error_of(base::ExitCode::data, [&] { open(with_counting(3, spoil)); });
   };
-  EXPECT_EQ(spoilt([](int64_t, const Row& row) { row.ids[3] = 20; }),
-            "data.source counting: sequence 0, token 3: id 20 is outside the vocabulary (model.vocab: 20)");
+  EXPECT_EQ(
+      spoilt([](int64_t, const Row& row) { row.ids[3] = 20; }),
+      "data.source counting: sequence 0, token 3: id 20 is outside the vocabulary (model.vocab: 20), expected 0 to 19");
   EXPECT_EQ(
       spoilt([](int64_t, const Row& row) { row.targets[1] = -2; }),
       "data.source counting: sequence 0, token 1: target -2 is neither in the vocabulary (model.vocab: 20) nor -1");
@@ -117,7 +118,8 @@ TEST(Sources, ChangingSourceIsRefused) {
 }
 
 TEST(Sources, SourceWithAnotherContextOrNoSequenceIsRefused) {
-  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }), "data.source counting: has no sequences");
+  EXPECT_EQ(error_of(base::ExitCode::data, [] { open(with_counting(0)); }),
+            "data.source counting: has no sequences, expected at least one");
   Sources sources;
   sources.add("counting",
               {.make = [](const SourceSpec&) -> NamedData { return {.train = std::make_shared<Counting>(5, 3, 0)}; }});

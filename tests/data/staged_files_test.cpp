@@ -53,8 +53,8 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
-// A name in a missing folder makes a move fail. In the first case it is the move of an old file, in the second case
-// that of a new file.
+// A name in a missing folder makes a move fail: the move of an old file in the first case, and of a new file in the
+// second case.
 TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

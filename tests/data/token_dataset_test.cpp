@@ -14,7 +14,8 @@ namespace {
 
 constexpr Digest tokenizer_digest{1, 2};
 
-// Writes three documents: tokens 0..9, no token, and tokens 10..14.
+// Writes three documents: tokens 0..9, no token, and tokens 10..14. With `mask`, token 12 is not a target. Returns the
+// path.
 std::string write_sample(const ScratchFolder& folder, int64_t vocab = 300, bool mask = false) {
   const std::string path = folder / "train.hxd";
   TokenDatasetWriter writer(path, vocab, tokenizer_digest, mask);
@@ -97,7 +98,7 @@ TEST(TokenDataset, ChangeSinceTheCheckpointIsNamed) {
   expect_contains(message, "the checkpoint was trained on " + before.to_string());
 }
 
-// Damages the bytes of the sample file and opens it.
+// Damages the bytes of the sample file, and returns the message of opening it.
 std::string opening_damaged(const std::function<void(std::string&)>& damage,
                             DatasetCheck check = DatasetCheck::everything) {
   const ScratchFolder folder;
@@ -110,7 +111,8 @@ std::string opening_damaged(const std::function<void(std::string&)>& damage,
   return message;
 }
 
-// Changes header fields and signs the header again, like a buggy or hostile writer.
+// Changes header fields and computes the header's digest again, like a buggy or hostile writer. Returns the message of
+// opening the file.
 std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   return opening_damaged([&](std::string& bytes) {
     DatasetHeader header;
@@ -121,7 +123,7 @@ std::string opening_forged(const std::function<void(DatasetHeader&)>& forge) {
   });
 }
 
-// Changes the contents and signs both digests again.
+// Changes the contents and computes both digests again. Returns the message of opening the file.
 std::string opening_resigned(const std::function<void(std::string&)>& damage,
                              DatasetCheck check = DatasetCheck::everything) {
   return opening_damaged(
@@ -226,7 +228,7 @@ TEST(TokenDatasetWriter, WithoutFinishLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(TokenDatasetWriter, FullDiskKeepsTheOldFileAndExitsWithResource) {
+TEST(TokenDatasetWriter, FailedWriteKeepsTheOldFileAndNamesTheReason) {
   const ScratchFolder folder;
   const std::string path = write_sample(folder);
   const std::string before = read_file(path);

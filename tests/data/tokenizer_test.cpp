@@ -42,7 +42,7 @@ std::string round_trip(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.decode(tokenizer.encode(text));
 }
 
-TEST(Pretokenize, FollowsTheRulesOfGpt2) {
+TEST(Pretokenize, FollowsItsRules) {
   using Pieces = std::vector<std::string>;
   EXPECT_EQ(pieces("Hello world, it's 12345!"), (Pieces{"Hello", " world", ",", " it", "'s", " 123", "45", "!"}));
   EXPECT_EQ(pieces("a   b"), (Pieces{"a", "  ", " b"}));
@@ -63,7 +63,7 @@ TEST(Pretokenize, KeepsEveryByteAndBoundsThePieces) {
   }
 }
 
-TEST(Tokenizer, EveryBytesRoundTrip) {
+TEST(Tokenizer, AnyBytesRoundTrip) {
   const auto bytes = make_byte_tokenizer();
   const auto bpe = trained(400);
   std::string all;
@@ -107,7 +107,8 @@ TEST(Bpe, PairWithTheSmallestIdsIsMergedAmongEqualCounts) {
   BpeTrainer trainer;
   trainer.add("xy xy ab ab");
   const auto merges = trainer.train(258 + 1)->contents().merges;
-  // Counts are " ab" twice, "ab" twice, " xy" once, "xy" twice. Among equal counts, (space, a) has the smallest ids.
+  // The pairs (space, a), (a, b) and (x, y) occur twice, and (space, x) once. Of the first three, (space, a) has the
+  // smallest ids.
   ASSERT_EQ(merges.size(), 1u);
   EXPECT_EQ(merges[0], (Merge{' ', 'a'}));
 }
@@ -189,7 +190,7 @@ TEST(TokenizerFile, BytesPerIdCountText) {
   const auto bpe = trained(300);
   const auto bytes = bytes_per_id(*bpe);
   size_t total = 0;
-  for (int32_t id : bpe->encode(story)) total += static_cast<size_t>(bytes[id]);
+  for (int32_t id : bpe->encode(story)) total += bytes[id];
   EXPECT_EQ(total, story.size());
   EXPECT_EQ(bytes[bpe->end_of_document()], 0);
 }
@@ -211,7 +212,7 @@ std::string damaged(F&& damage) {
 TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j = "text"; }), "no 'format'");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
-  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is not a string");
+  expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
   expect_contains(damaged([](auto& j) { j["version"] = nlohmann::json::array(); }), "version is not a number");
   expect_contains(damaged([](auto& j) { j["kind"] = "unigram"; }),

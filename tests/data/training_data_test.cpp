@@ -102,7 +102,7 @@ TEST(TrainingData, ForeignTokenizerIsNamed) {
   expect_contains(message_of(ExitCode::data, [&] { p.open(); }), "out/train.hxd: was made with tokenizer ");
 }
 
-// No later step checks ids again before they reach a device.
+// Ids are checked only against the vocabulary that the dataset claims to have.
 TEST(TrainingData, DatasetWithMoreIdsThanItsTokenizerIsNamed) {
   const Prepared p;
   const auto tokenizer = load_tokenizer(p.folder / "out/tokenizer.json");

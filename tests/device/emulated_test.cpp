@@ -1,5 +1,5 @@
-// The emulated device detects the errors that would fail on a card: early reads, memory freed too soon, host access to
-// device memory.
+// The emulated device makes errors visible that would also occur on a card: early reads, memory that is freed too soon,
+// and host access to device memory.
 #include "framework/device/emulated/emulated_queue.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 
 #include "framework/base/error.h"
 #include "framework/device/context.h"
+#include "framework/device/emulated/emulated_allocator.h"
 #include "framework/device/emulated/heap.h"
 
 namespace hexad::tests {
@@ -86,8 +87,7 @@ TEST_F(EmulatedDeviceDeathTest, EndsAProcessWhoseHostReadsItsMemory) {
   free(block);
 }
 
-// A block is freed without a record that a lane still uses it. The lane reads NaN, even if the block is allocated again
-// only later.
+// Frees a block, and allocates and frees it again. A lane whose use of the block was not announced then reads NaN.
 TEST_F(EmulatedDevice, MemoryFreedTooSoonReadsAsNan) {
   float* block = allocate();
   device.fill(device.compute(), block, 0, bytes);
@@ -157,6 +157,25 @@ TEST_F(EmulatedDevice, FailureIsThrownByLaterWaitsAndLaunches) {
 TEST_F(EmulatedDevice, KeepsItsLimit) {
   DeviceContext small({.kind = DeviceKind::emulated, .memory_limit = 1024});
   EXPECT_THROW(small.allocator()->allocate(2048, Category::activation), base::Error);
+}
+
+TEST(EmulatedAllocator, NamesItsLimitOnlyIfTheBlockExceedsIt) {
+  const auto heap =
+      std::make_shared<emulated::Heap>(1 << 16, std::make_shared<emulated::Queue>("cleaner", std::nullopt));
+  emulated::EmulatedAllocator allocator(heap, 1 << 20);
+  const auto message = [&](int64_t bytes) -> std::string {
+    try {
+      static_cast<void>(allocator.allocate(bytes, Category::activation));
+    } catch (const base::Error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_TRUE(message(1 << 21).starts_with(
+      "out of memory of the emulated device: activation block of 2097152 bytes does not fit under the limit of 1048576 "
+      "bytes; in use:\n"));
+  EXPECT_TRUE(message(1 << 17).starts_with(
+      "out of memory of the emulated device: activation block of 131072 bytes; in use:\n"));
 }
 
 TEST_F(EmulatedDevice, KeepsItsLimitOfPinnedMemory) {

@@ -41,7 +41,7 @@ TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
 }
 
-TEST(IssueLog, HostWaitsApplyToAllLanes) {
+TEST(IssueLog, HostWaitsApplyToOtherLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);
   log.wait_on_host(first), log.wait_on_host(last);
@@ -57,8 +57,22 @@ TEST(MetaStream, RecordsTheWaitsAfterItsLastOperation) {
   compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, one}));
   const int32_t two = add_exchange(log, Lane::inter);  // waits for `one`, so a mark after `two` includes `one`
-  compute.wait(inter.record()), compute.wait(Event::at(log.mark(two)));
+  inter.wait(Event::at(log.mark(two)));
+  compute.wait(inter.record());
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), (Issues{copy, two}));
+}
+
+TEST(MetaStream, RecordsTheWaitsOfACollectiveForWhichItDoesNotWait) {
+  IssueLog log(IssueLog::Host::launches);
+  MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
+  const int32_t copy = add_kernel(log, Lane::copy);
+  inter.wait(Event::at(log.mark(copy)));
+  const int32_t exchange = add_exchange(log, Lane::inter);
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{copy});
+  inter.wait(Event::at(log.mark(exchange)));
+  compute.wait(inter.record());
+  EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{exchange}) << "the exchange follows the copy";
 }
 
 TEST(MetaStream, HostWaitsForAllThatAnEventRecorded) {

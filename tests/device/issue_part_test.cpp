@@ -10,7 +10,7 @@
 namespace hexad::device {
 namespace {
 
-// A log with two lanes, to which a test issues operations.
+// A log with three lanes, to which a test issues operations.
 class Rank {
  public:
   int32_t kernel(Lane lane) { return log.add("kernel", "", lane, MemoryWork{1}); }
@@ -23,7 +23,7 @@ class Rank {
   MetaStream compute{Lane::compute, &log}, inter{Lane::inter, &log}, copy{Lane::copy, &log};
 };
 
-// Runs `pass` three times on one rank. On another rank, runs it once, and repeats it. Compares both logs.
+// Runs `pass` three times on one rank. On another rank, runs it once and repeats it twice. Compares both logs.
 template <class F>
 void expect_repeats(F&& pass) {
   Rank runs, repeats;

@@ -1,4 +1,4 @@
-// The offload file is as large as the memory of one step, not that of all steps.
+// The size of the offload file stays near the peak of the memory that it holds.
 #include "framework/device/offload_arena.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,9 @@ TEST(OffloadArena, UnusableFolderIsNamedByAResourceError) {
     FAIL() << "no error was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::resource);
-    EXPECT_STREQ(e.what(), "cannot create an offload file in '/no/such/folder': No such file or directory");
+    EXPECT_STREQ(
+        e.what(),
+        "cannot create an offload file in '/no/such/folder': No such file or directory; choose another folder");
   }
 }
 
@@ -113,8 +115,8 @@ TEST(OffloadArena, StopsGrowingAlthoughSizesChangeInEveryStep) {
   EXPECT_LE(file.back(), file[steps / 2] + rounding) << "the file grew in the second half of the steps";
 }
 
-// Some blocks outlive a step, like blocks of a pipeline's micro-batches in flight. They fragment the free memory.
-TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInAnyOrder) {
+// Frees blocks in random order, which fragments the free memory. An example is a pipeline with micro-batches in flight.
+TEST(OffloadArena, StaysNearItsPeakWhenBlocksAreFreedInRandomOrder) {
   OffloadArena arena(testing::TempDir());
   const base::Philox random(3, base::Purpose::route);
   uint64_t drawn = 0;

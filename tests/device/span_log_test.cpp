@@ -18,7 +18,7 @@ std::vector<std::string> names_of(const std::vector<Recorded>& spans) {
   return names;
 }
 
-TEST(SpanLog, RecordsNoSpanBeforeStart) {
+TEST(SpanLog, RecordsOnlySpansThatBeginDuringARecording) {
   DeviceContext context;
   const Span before(context.spans(), "before");
   context.spans().sample();

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# diffs_test.sh: applies the diffs of each page in docs to copies of the files that they change, in the page's order.
+# diffs_test.sh: applies the diffs of README.md, CONTRIBUTING.md and each page in docs to copies of the files that they
+# change, in the page's order.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scratch=$(mktemp -d)

@@ -82,7 +82,7 @@ TEST(BucketPlan, BucketHasOneGroupAndOneDtype) {
   });
 }
 
-TEST(BucketPlan, GroupOfOneHasNoShares) {
+TEST(BucketPlan, BucketOfAGroupOfOneIsNotSharded) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     device::DeviceContext context{tests::on_test_device()};
     const mesh::Mesh mesh(world, {.dp = 2, .ep = 2});
@@ -93,7 +93,7 @@ TEST(BucketPlan, GroupOfOneHasNoShares) {
   });
 }
 
-// Experts are one row wider on some ranks. This must not move the bounds of dense buckets on these ranks.
+// Expert parameters have one more row on one rank. This must not move the bounds of its dense buckets.
 TEST(BucketPlan, RanksWithUnevenExpertsAgreeOnDenseBuckets) {
   std::mutex mutex;
   std::set<std::vector<int64_t>> dense;

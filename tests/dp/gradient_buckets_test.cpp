@@ -21,7 +21,7 @@ using dp::Zero;
 constexpr Zero every_zero[] = {Zero::nothing, Zero::states, Zero::gradients, Zero::weights};
 constexpr int64_t sizes[] = {3, 1, 8, 5};
 
-// Model of parameters "p0" .. "p3", and "p4", whose experts are split over ep.
+// Model with the dense parameters "p0" .. "p3", and with "p4", whose experts are divided over ep.
 struct Model {
   Model(const comm::ProcessGroup& world, int ep, int64_t unit_bytes = 1 << 20, Zero zero = Zero::nothing,
         Dtype weights = Dtype::f64)
@@ -36,14 +36,14 @@ struct Model {
         {.name = cat("p", all.size()), .global_shape = shape, .placement = placement, .dtype = dtype, .init = {}}));
   }
   Stream& stream() { return context.compute(); }
-  // Contributes whole numbers, whose sums are exact.
+  // Adds `value` to all elements of gradient i.
   void contribute(size_t i, double value) {
     const Tensor& g = all[i]->gradient_to_add(stream());
     const Tensor more = Tensor::like(g);
     kernels::kernels(context).pointwise.fill(stream(), more, value);
     kernels::kernels(context).pointwise.add(stream(), g, g, more);
   }
-  // Contributes like a product, which writes its result directly into the stored gradient.
+  // Contributes `value` like a product, which writes its result directly into the memory of the next contribution.
   void contribute_product(size_t i, double value) {
     const auto [memory, write] = all[i]->next_gradient_target();
     const auto& k = kernels::kernels(context).pointwise;
@@ -130,8 +130,8 @@ TEST(GradientBuckets, RoundedSumsContainEveryMicroBatchOfAStep) {
         });
 }
 
-// Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. If each
-// 0.5 were rounded separately, all of them would be lost.
+// Several contributions of a micro-batch are summed in f32. 256 + 3 * 0.5 is 257.5, which bf16 rounds to 258. If the
+// sum were rounded after each addition, it would remain 256.
 TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1, Zero::nothing, Dtype::bf16);
@@ -144,7 +144,8 @@ TEST(GradientBuckets, MicroBatchIsRoundedOnce) {
   });
 }
 
-// With interleaved stages, one chunk finishes all of its micro-batches before the other begins.
+// With interleaved stages, a chunk may run ahead of another. Here, one chunk finishes all of its micro-batches before
+// the other begins.
 TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
@@ -164,7 +165,7 @@ TEST(GradientBuckets, ContributionsMayRunAheadOfOtherBuckets) {
 TEST(GradientBuckets, UnitSizeDeterminesTheirNumber) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     EXPECT_EQ(Model(world, 1, 1).buckets->count(), 5u);
-    // Counted from the last parameter: 12 + 5 elements take 136 bytes; 8 + 1 + 3 elements remain.
+    // Units are filled from the last parameter on: 12 + 5 elements take 136 bytes, and 8 + 1 + 3 elements remain.
     EXPECT_EQ(Model(world, 1, 100).buckets->count(), 2u);
     EXPECT_EQ(Model(world, 1, 1 << 20).buckets->count(), 1u);
   });
@@ -173,8 +174,8 @@ TEST(GradientBuckets, UnitSizeDeterminesTheirNumber) {
   });
 }
 
-// Ranks finish their parameters in different orders, but the collectives still match.
-TEST(GradientBuckets, RanksMayBecomeReadyInAnyOrder) {
+// The collectives of the ranks match, although the ranks finish their parameters in opposite orders.
+TEST(GradientBuckets, RanksMayFinishTheirParametersInOppositeOrders) {
   for (const Zero zero : every_zero)
     comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
       Model m(world, 2, 1, zero);
@@ -213,7 +214,7 @@ TEST(GradientBuckets, OnlyTheGradientsOfAShareRemainInMemoryUnderZero2) {
   });
 }
 
-TEST(GradientBuckets, BecomingReadyTwiceInAStepIsABug) {
+TEST(GradientBuckets, BecomingReadyTwiceInAStepThrows) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1);
     m.contribute(0, 1);
@@ -222,7 +223,7 @@ TEST(GradientBuckets, BecomingReadyTwiceInAStepIsABug) {
   });
 }
 
-TEST(GradientBuckets, ParameterOfAnotherModelIsABug) {
+TEST(GradientBuckets, ParameterOfAnotherModelThrows) {
   comm::with_ranks(1, [](const comm::ProcessGroup& world) {
     Model m(world, 1, 1), other(world, 1);
     EXPECT_THROW(m.buckets->ready(*other.all[0], m.stream()), std::logic_error);

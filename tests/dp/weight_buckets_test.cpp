@@ -141,7 +141,7 @@ TEST(WeightBuckets, CompletedWeightsNeedNoUse) {
     });
 }
 
-// An update waits for the gathers of the previous update, which read the weights that it writes.
+// An update waits for the gathers of the previous update, because they read the weights that the new update writes.
 TEST(WeightBuckets, UpdatesInARowDoNotMix) {
   for (const Zero zero : {Zero::states, Zero::gradients})
     for (const uint64_t seed_of_delays : {1, 2})
@@ -213,7 +213,7 @@ TEST(WeightBuckets, WeightsAreNotOrderedAgainstGradientsUnderZero3) {
 }
 
 // A pass in another order is correct, too. Only the weights gathered ahead are wasted.
-TEST(WeightBuckets, UnexpectedOrderChangesOnlyTheSpeed) {
+TEST(WeightBuckets, UnexpectedOrderChangesNoWeight) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model whole(world, Zero::nothing), m(world, Zero::weights);
     m.forward_and_backward();
@@ -221,7 +221,7 @@ TEST(WeightBuckets, UnexpectedOrderChangesOnlyTheSpeed) {
   });
 }
 
-TEST(WeightBuckets, AbsentWeightsAreNotRead) {
+TEST(WeightBuckets, ReadingAbsentWeightsThrows) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     Model m(world, Zero::weights);
     m.use(0);
@@ -254,8 +254,8 @@ TEST(WeightBuckets, HeldWeightsRemainDuringOtherUsesAndAreFreedAtTheNextUse) {
   });
 }
 
-// Each rank decides independently which held weights it reads, how often and in which order.
-TEST(WeightBuckets, RanksMayReadHeldWeightsDifferently) {
+// Rank 0 reads no held weights. Rank 1 reads its held weights more often in each pass.
+TEST(WeightBuckets, RanksMayReadHeldWeightsDifferentlyOften) {
   comm::with_ranks(2,
                    [&](const comm::ProcessGroup& world) {
                      Model whole(world, Zero::nothing), m(world, Zero::weights);
@@ -277,7 +277,9 @@ TEST(WeightBuckets, UpdateOfHeldWeightsIsRefused) {
       m.weights->update(m.stream(), [] {});
       ADD_FAILURE() << "the update was not refused";
     } catch (const std::logic_error& e) {
-      EXPECT_STREQ(e.what(), "[buckets] layer2 or another parameter of its bucket is held while weights are updated");
+      EXPECT_STREQ(e.what(),
+                   "[buckets] layer2 or another parameter of its bucket is held while weights are updated; expected no "
+                   "HeldWeight of them");
     }
   });
 }

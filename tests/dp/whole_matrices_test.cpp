@@ -19,7 +19,7 @@ using dp::Zero;
 
 const Shape global{2, 6, 5};
 
-// Returns the index of each element in the global tensor, from 1 on, for the elements of `region`.
+// Returns the index in the global tensor, counted from 1, of each element of `region`.
 std::vector<double> numbers_of(const Placement::Region& region) {
   std::vector<double> out;
   for (int64_t m = 0; m < region.size[0]; ++m)

@@ -85,7 +85,7 @@ TEST(HotExperts, IllegalListsAreRefused) {
   EXPECT_THROW(HotExperts({1}, 5, 2), std::logic_error);
 }
 
-// Rank r has three slots for expert 0, one for expert r + 1 and a dropped slot. There are 8 experts on 4 ranks.
+// Rank r has three slots for expert 0, one for expert r + 1 and two dropped slots. There are 8 experts on 4 ranks.
 Tensor ids_of(Lab& lab, int rank) { return lab.values(std::vector<int32_t>{0, rank + 1, -1, 0, 0, -1}, {3, 2}); }
 
 TEST(HotExperts, AreTheSameOnAllRanks) {
@@ -116,11 +116,11 @@ TEST(HotExperts, KeepTheirRowsOnTheRanksOfTheTokens) {
     const ep::SlotOrder order = ep::order_slots(numbers, {hot.numbers(8), 4}, rank, lab.stream());
     const ep::RoutingPlan plan = ep::make_routing_plan(order, {&world, &self, &world}, {.hot = hot}, lab.stream());
     const ep::ChunkCounts& chunk = plan.counts.chunks[0];
-    // A rank sends three rows to itself, and one to the rank of expert r + 1.
+    // Rank r sends three rows to itself, and one to the rank of expert r + 1.
     List send(4, 0);
     send[rank] += 3, send[(rank + 1) / 2] += 1;
     EXPECT_EQ(chunk.splits.send, send);
-    const List others_send{1, 2, 1, 0};  // rows from all ranks for own experts
+    const List others_send{1, 2, 1, 0};  // by rank: number of rows for its own experts, except hot ones
     EXPECT_EQ(chunk.rows_computed(), 3 + others_send[rank]);
     EXPECT_EQ(chunk.own_offsets().size(), 3u);
     EXPECT_EQ(chunk.own_offsets().back(), others_send[rank]);

@@ -57,7 +57,7 @@ Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
   return Tensor::from<int32_t>(ids, {tokens, top_k}, lab.context);
 }
 
-// Returns slot rows in the order of sending. Each row contains its rank and number.
+// Returns slot rows in the order of sending. Each row contains its rank, its number, and a small integer made of both.
 Tensor naming_rows(Lab& lab, const RoutingPlan& plan, int rank) {
   std::vector<double> names;
   for (int64_t r = 0; r < plan.counts.slots(); ++r)

@@ -28,14 +28,14 @@ TEST(ReturnOrder, HasAtMostOnePhaseForEachRank) {
   EXPECT_EQ(ReturnOrder(4, 2, 1).phases(), 1);
   EXPECT_EQ(ReturnOrder(4, 2, 3).phases(), 3);
   EXPECT_EQ(ReturnOrder(4, 2, 4).phases(), 4);
-  EXPECT_EQ(ReturnOrder(4, 2, 7).phases(), 4) << "between ep and ep x fan, the lower one";
+  EXPECT_EQ(ReturnOrder(4, 2, 7).phases(), 4) << "a number between ep and ep x fan is lowered to ep";
   EXPECT_EQ(ReturnOrder(4, 2, 8).phases(), 8);
   EXPECT_EQ(ReturnOrder(4, 2, 100).phases(), 8);
   EXPECT_EQ(ReturnOrder(4, 2, 8).sets(), 4);
   EXPECT_EQ(ReturnOrder(1, 4, 4).phases(), 1) << "an ep group of one rank returns all rows at once";
 }
 
-// Parm, Fig. 5: in each phase, a rank receives rows from one rank.
+// Parm, Fig. 5: in each phase, a rank receives rows from one rank and sends rows to one rank.
 TEST(ReturnOrder, HasOneRankPerPhaseWithTheMaximumNumberOfPhases) {
   constexpr int ep = 3, fan = 2, ranks = ep * fan;
   const ReturnOrder order(ep, fan, ranks);
@@ -91,7 +91,8 @@ TEST(RowRanges, AreCopiedOnlyIfTheyAreNotAdjacent) {
   EXPECT_EQ(ep::RowRanges().taken_from(all, lab.stream()).dim(0), 0);
 }
 
-// Returns the ids of six tokens with two slots each; one slot in five is dropped. Rank 1 has no tokens.
+// Returns the ids of six tokens with two slots each. On average, one first slot in five is dropped. Rank 1 has no
+// tokens.
 Tensor ids_of(Lab& lab, int rank, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   const int64_t tokens = rank == 1 ? 0 : 6;

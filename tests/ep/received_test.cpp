@@ -38,7 +38,7 @@ Wrong wrong_number(Kind kind, Dtype dtype, int64_t at, int64_t value) {
   };
 }
 
-// Returns rank 0's error if it receives a wrong number.
+// Returns the error of rank 0, which receives the wrong number `value` at `at`.
 std::string told(Kind kind, Dtype dtype, int64_t at, int64_t value, RowOf row_of) {
   return message_of(ExitCode::communication, [&] {
     comm::with_ranks(2, [&](const ProcessGroup& world) {
@@ -80,7 +80,7 @@ TEST(Received, ExpertsOfRowsAreCheckedBeforeTheyAreUsed) {
   const auto expert = [](int64_t at, int64_t value) {
     return told(Kind::all_to_all, Dtype::i32, at, value, RowOf::token);
   };
-  // Each rank sends two rows, one with two experts and one with a single expert: 0 1, 0 -1.
+  // Each rank sends two rows to rank 0, one with two experts and one with a single expert: 0 1, 0 -1.
   EXPECT_EQ(expert(5, 1 << 30),
             "routing: rank 1 of group world sent local expert 1073741824 for row 0; expected 0 .. 1, or -1 after its "
             "last expert");

@@ -39,7 +39,8 @@ Tensor ids_of(Lab& lab, const std::vector<int32_t>& ids, int64_t top_k) {
   return Tensor::from<int32_t>(ids, {static_cast<int64_t>(ids.size()) / top_k, top_k}, lab.context);
 }
 
-// Returns the random choices of `tokens` tokens: distinct experts, one slot in five dropped, different on every rank.
+// Returns the random choices of `tokens` tokens: distinct experts, on average one slot in five dropped, different on
+// every rank.
 Tensor random_ids(Lab& lab, int rank, int64_t tokens, int64_t top_k, int64_t experts) {
   const Philox random(1, Purpose::route, cat("rank ", rank));
   std::vector<int32_t> ids;
@@ -168,8 +169,7 @@ TEST_P(Exchange, BringsEveryRowToItsExpertAndBackToItsSlot) {
       const int64_t count = world.rank() == 1 ? 0 : tokens;  // one rank has no token, but makes the same calls
       const Tensor ids = random_ids(lab, world.rank(), count, top_k, experts);
       const Way way = GetParam();
-      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers or phases as
-      // ranks.
+      // There are at most as many chunks of experts as local experts, and at most as many chunks of peers as ranks.
       const int most = way.by == Chunking::By::tokens    ? way.chunks
                        : way.by == Chunking::By::experts ? static_cast<int>(experts) / ranks
                                                          : ranks;
@@ -222,7 +222,7 @@ TEST(SlotOrder, SendsATokenRowToEachRankWithAnyOfItsExperts) {
   EXPECT_EQ(order.row_experts.to_vector<int32_t>(), (std::vector<int32_t>{0, 1, 1, -1, 0, 1}));
 }
 
-// Three of the four slots are kept. The share of an expert's capacity is 1.5 x 4 / 2 = 3 rows.
+// Three of the four slots are kept. An expert's share of the capacity is 1.5 x 4 slots / 2 experts = 3 rows.
 TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   Lab lab;
   const Tensor ids = ids_of(lab, {1, 1, -1, 1}, 1);
@@ -234,7 +234,7 @@ TEST(SlotOrder, FillsEachExpertUpToItsShareOfTheCapacity) {
   EXPECT_EQ(order.rows.to_vector<int64_t>(), (std::vector<int64_t>{3, 4, -1, 5}));
   EXPECT_EQ(order.row_slots.to_vector<int64_t>(), (std::vector<int64_t>{-1, -1, -1, 0, 1, 3}));
   const ep::SlotOrder above = ep::order_slots(ids, {.experts = 2, .ranks = 2, .capacity = 0.5}, 0, lab.stream());
-  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "no slot is dropped here";
+  EXPECT_EQ(above.counts, (std::vector<int64_t>{1, 3})) << "order_slots() keeps the slots above the capacity";
 }
 
 // Experts 0 and 2 are in the first chunk, 1 and 3 in the second chunk.
@@ -254,7 +254,7 @@ TEST(SlotOrder, SendsATokenRowInItsFirstExpertGroupAndReturnsItInTheLast) {
   EXPECT_EQ(order.by_rank, (std::vector<int64_t>{1, 2, 0}));
 }
 
-TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfOtherKinds) {
+TEST(SlotOrder, SendsATokenRowOnceForEachChunkOfPeers) {
   Lab lab;
   const Tensor ids = ids_of(lab, {0, 1, 3}, 3);
   const ep::SlotOrder order = ep::order_slots(ids, {4, 2, {Chunking::By::peers, 2}, RowOf::token}, 0, lab.stream());
@@ -302,7 +302,35 @@ TEST(SlotOrder, NamesTheSenderOfAnUnknownExpert) {
 
 TEST(SlotOrder, RefusesTokenRowsWithARepeatedExpert) {
   Lab lab;
-  EXPECT_THROW(ep::order_slots(ids_of(lab, {0, 0, 1}, 3), {4, 2, {}, RowOf::token}, 0, lab.stream()), std::logic_error);
+  const auto refused = [&](const std::vector<int32_t>& ids, int64_t top_k) -> std::string {
+    try {
+      ep::order_slots(ids_of(lab, ids, top_k), {4, 2, {}, RowOf::token}, 0, lab.stream());
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(refused({0, 0, 1}, 3), "[ep] token 0 names expert 0 twice, expected different experts");
+  EXPECT_EQ(refused({0, 1, 3, 3}, 2), "[ep] token 1 names expert 3 twice, expected different experts")
+      << "a rank has as many experts as the token has slots";
+  EXPECT_EQ(refused({0, 2, -1, -1}, 2), "nothing");
+}
+
+TEST(SlotOrder, RefusesSlotRowsWithARepeatedExpert) {
+  Lab lab;
+  const auto refused = [&](const std::vector<int32_t>& ids, double capacity) -> std::string {
+    try {
+      ep::order_slots(ids_of(lab, ids, 2), {.experts = 4, .ranks = 2, .capacity = capacity}, 0, lab.stream());
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  for (const double capacity : {0.0, 4.0}) {
+    if (capacity == 0 && !lab.context.on_host()) continue;  // the host does not read the ids
+    EXPECT_EQ(refused({0, 1, 3, 3}, capacity), "[ep] token 1 names expert 3 twice, expected different experts");
+    EXPECT_EQ(refused({0, 1, 0, -1, -1, -1}, capacity), "nothing");
+  }
 }
 
 TEST(SlotOrder, RefusesMoreChunksThanParts) {
@@ -342,14 +370,14 @@ TEST(RoutingPlan, DirectAndGatheringExchangesDeliverTheSameRows) {
   });
 }
 
-// Arrived row: its expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows are
-// sorted by these members, in this order.
+// Arrived row: its local expert, the etp and ep rank of its source, its chunk, and its slot on the source. Grouped rows
+// are sorted by these members, in this order.
 struct ArrivedRow {
   int64_t expert, etp, ep, chunk, slot;
   auto operator<=>(const ArrivedRow&) const = default;
 };
 
-// Two ep ranks with four experts each, shared by two etp ranks.
+// Two ep ranks have four experts each. Two etp ranks share each expert.
 TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
   constexpr int64_t experts = 8, local = 4, top_k = 3;
   constexpr int ranks = 2;
@@ -406,7 +434,7 @@ TEST(RoutingPlan, PlacesEqualASearchRowByRow) {
 }
 
 // A kernel, not the host, computes the numbers that each row needs.
-TEST(RoutingPlan, UploadsTheSameNumberOfBytesForAnyNumberOfRows) {
+TEST(RoutingPlan, UploadsAsManyBytesForManyRowsAsForFew) {
   const auto uploaded = [](int64_t tokens) {
     const auto run = std::make_shared<device::MetaRun>(device::DeviceKind::cuda);
     run->record_issues();

@@ -23,9 +23,12 @@ const std::vector<int64_t>& offsets() {
   return all;
 }
 
-// Returns the result tensor of a product in `type`. With Write::add it starts as normal values, otherwise poisoned.
+// Returns the result tensor of a product in `type`. With Write::add, it is contiguous and starts as normal values.
+// Otherwise, it has `layout` and starts poisoned.
 Tensor result(Trial& r, Shape shape, Dtype type, int64_t terms, Write write, Layout layout = Layout::contiguous) {
-  return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms, layout);
+  const Tensor t = r.output(shape, type, terms, layout);
+  if (write == Write::add) reference_table.pointwise.copy(r.host_stream, t, r.normal(shape, type));
+  return t;
 }
 
 void dense(K k, Trial& r) {
@@ -42,7 +45,8 @@ void dense(K k, Trial& r) {
     }
 }
 
-// Multiplies an x of the trial's dtype by the weight of a router or of a gate (one output). Its dtype is acc().
+// Computes the product, and its gradients, of an x of the trial's dtype and the weight of a router or of a gate (one
+// output). The weight's dtype is acc().
 void router_product(K k, Trial& r, int64_t outputs) {
   const Tensor w = r.normal({outputs, hidden}, r.acc()), x = r.normal({tokens, hidden});
   k.matmul.forward(r.stream, r.output({tokens, outputs}, r.acc(), hidden), x, w, Write::replace);
@@ -99,7 +103,7 @@ Yardstick yardstick(Dtype dtype) { return dtype == Dtype::bf16 ? Yardstick::row 
 // With `counted`, the kernels receive the number of documents.
 enum class Documents { none, uncounted, counted };
 
-// Runs attention on two sequences of 200 positions, with three documents each.
+// Runs attention on two sequences of 200 positions. Unless `documents` is none, each sequence has three documents.
 void attention(K k, Trial& r, Heads h, bool causal, Documents documents, bool deterministic) {
   constexpr int64_t sequences = 2, positions = 200, rows = sequences * positions;
   constexpr std::array<int64_t, 4> borders{0, 1, 100, positions};

@@ -77,7 +77,7 @@ TEST(CudaDevice, BufferIsUsedAgainOnlyAfterItsCopies) {
   EXPECT_EQ(t.to_vector<int64_t>(), values);
 }
 
-TEST(CudaDevice, EventsPassInOrder) {
+TEST(CudaDevice, EventPassesAndStreamRefusesHostWork) {
   Stream& stream = card().compute();
   const device::Event event = stream.record();
   event.wait();

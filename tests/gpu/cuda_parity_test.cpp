@@ -22,7 +22,7 @@ void expect_parity(const Case& c, Dtype dtype, const Size& size) {
   EXPECT_EQ(difference(expected, actual), "");
 }
 
-// Returns the table whose attention gives bitwise identical results in every call.
+// Returns the CUDA table, but with deterministic backward attention. Its results are bitwise identical in every call.
 const KernelTable& repeatable_kernels() {
   static const KernelTable table = [] {
     KernelTable t = cuda_kernels();

@@ -57,7 +57,7 @@ AttentionProblem documents(AttentionProblem p, int64_t count) {
 class CudnnPlans : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_NE(dlopen(HEXAD_DRIVER_DOUBLE, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror(); }
-  /// Expects that a plan exists and needs at most `megabytes` of workspace.
+  /// Expects that a plan exists and needs at most `megabytes` megabytes of workspace, of 2^20 bytes each.
   static void expect_plan(const AttentionProblem& p, int64_t megabytes) {
     const CudnnPlan plan(p, h100);
     EXPECT_EQ(plan.refused(), "");
@@ -86,7 +86,7 @@ TEST_F(CudnnPlans, SupportOtherSizesOfHeads) {
   }
 }
 
-TEST_F(CudnnPlans, SupportAnyNumberOfPositions) {
+TEST_F(CudnnPlans, SupportOtherNumbersOfPositions) {
   for (int64_t positions : {2, 200, 4095}) {
     SCOPED_TRACE(positions);
     AttentionProblem p = problem(4, 2, 64);

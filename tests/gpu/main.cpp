@@ -1,5 +1,5 @@
-// Tests of the CUDA backend. Without a GPU they are skipped: the program prints one line and returns the status that
-// ctest treats as skipped.
+// Tests of the CUDA backend. If the GPU or its libraries cannot be used, they are skipped: the program prints one line
+// and returns the status that ctest treats as skipped.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -11,7 +11,7 @@
 namespace hexad::tests {
 namespace {
 
-std::unique_ptr<device::DeviceContext> the_card;  // owned by main()
+std::unique_ptr<device::DeviceContext> the_card;  // made and destroyed by run()
 
 int run() {
   if (GTEST_FLAG_GET(list_tests)) return RUN_ALL_TESTS();

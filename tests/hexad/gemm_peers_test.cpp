@@ -15,7 +15,8 @@ namespace {
 
 using namespace tensor;
 
-/// Checks x[rows, inputs] w[outputs, inputs]^T of small integers, whose sums are exact in every dtype of `multiply`.
+/// Checks x[rows, inputs] w[outputs, inputs]^T. The elements are small integers, so that sums are exact until the
+/// result is rounded to T.
 template <class T>
 void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t outputs, int64_t inputs,
                     device::DeviceContext& context) {
@@ -39,7 +40,7 @@ void expect_product(const kernels::Multiply& multiply, int64_t rows, int64_t out
     }
 }
 
-/// Runs the check for f32 and `Other`.
+/// Runs the check for f32 and `Other`, with 1 to 3 threads.
 template <class Other>
 void expect_products_for_any_number_of_threads(const kernels::Multiply& multiply) {
   device::DeviceContext context;

@@ -11,7 +11,7 @@ namespace {
 
 using tests::count, tests::flaw;
 
-// Returns the text from `begin` up to the first `end` after it.
+// Returns the text from `begin` up to the first `end` after it; empty if there is no `begin`.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const size_t from = text.find(begin);
   return from == std::string::npos ? "" : text.substr(from, text.find(end, from) - from);

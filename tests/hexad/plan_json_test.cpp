@@ -26,7 +26,7 @@ const std::string yaml =
 
 constexpr int64_t ranks = 8;
 
-// Returns a layout whose step takes `seconds`, all in kernels.
+// Returns a layout that needs `bytes` of memory, and whose step takes `seconds`, all in kernels.
 PlannedLayout layout_with(double seconds, double bytes, const std::vector<std::string>& overrides = {}) {
   PlannedLayout l{.candidate = {recipe_of(yaml, overrides, ranks)}, .composed = {}};
   l.step.seconds = seconds;
@@ -78,7 +78,7 @@ TEST_F(PlanJson, ListsInsufficientNumbersOfRanks) {
   EXPECT_FALSE(plan_json(planned(Objective::time), plan(), 0.5, {}).contains("refused_ranks"));
 }
 
-TEST_F(PlanJson, HasTheNumbersOfTheTable) {
+TEST_F(PlanJson, DescribesTheSearchAndItsLayouts) {
   Plan two = plan();
   two.simulated = 7;
   const Json json = plan_json(planned(Objective::time), two, 0.5, {});
@@ -105,7 +105,7 @@ TEST_F(PlanJson, ExplainsTheSecondLayoutAndTheGivenRecipe) {
   EXPECT_EQ(as_is["changed_seconds"]["kernels"], (Json{2.0, 4.0}));
 }
 
-TEST_F(PlanJson, ExplainsAMissingStepOfTheGivenRecipe) {
+TEST_F(PlanJson, ReportsWhyTheGivenRecipeHasNoStepTime) {
   const Json json = explanation_json(planned(Objective::time), plan(), {.layout = {}, .lack = "no legal layout"});
   EXPECT_EQ(json["to_recipe_as_it_is"], (Json{{"error", "no legal layout"}}));
 }
@@ -119,8 +119,8 @@ TEST(PathJson, NamesTheShortfallAndTheNearestFit) {
     return plan;
   };
   const std::vector<int64_t> lengths{64, 128};
-  const std::vector<PathPoint> path =
-      expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});  // needs 8 and 16 of 10 bytes
+  // The points need 8 and 16 bytes; 10 fit.
+  const std::vector<PathPoint> path = expansion_path(plan_at, {.lengths = lengths, .ranks = 8, .most_ranks = 8});
   const Json json = path_json(plan_at, path, 8);
   EXPECT_EQ(json["path"][0]["fits"], true);
   EXPECT_EQ(json["path"][0]["layout"], path[0].layout->candidate.to_string(8));

@@ -51,7 +51,9 @@ TEST(ChatPrompt, SystemTextNeedsItsRole) {
   const auto bytes = data::make_byte_tokenizer();
   const std::string message = tests::message_of(
       ExitCode::usage, [&] { chat_prompt(*bytes, data::chat_form("gemma"), {.text = "why?", .system = "be short"}); });
-  EXPECT_EQ(message, "--system needs a form with the role system; --chat-form gemma has user, assistant");
+  EXPECT_EQ(message,
+            "--system needs a form with the role system; --chat-form gemma has user, assistant; choose another form, "
+            "or remove --system");
 }
 
 TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
@@ -60,7 +62,8 @@ TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
   const std::string message =
       tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, data::chat_form("gemma"), prompt); });
   EXPECT_EQ(message,
-            "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant");
+            "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant; choose "
+            "another form, or remove \"system\" from the line");
 }
 
 TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {

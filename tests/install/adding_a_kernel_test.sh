@@ -15,6 +15,7 @@ failed() {
 }
 # Writes the page's diffs, one file each.
 awk '/^```diff$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside { print > sprintf("../diff-%d", n) }' docs/adding-a-kernel.md
+# Applies a diff of the page, given by its number.
 apply() { patch --strip=1 --fuzz=0 --quiet <"../diff-$1" || failed "diff $1 of the page does not apply"; }
 configure() { cmake --preset release >../configure.log 2>&1 || failed "CMake failed: $(cat ../configure.log)"; }
 build() { cmake --build --preset release --target test_kernels_parity test_kernels_emulated >../build.log 2>&1; }

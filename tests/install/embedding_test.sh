@@ -9,7 +9,7 @@ build/my-training recipe.yaml | tee alone
 [ "$(grep -c '^step ' alone)" -eq 8 ] || failed "expected eight steps: $(cat alone)"
 build/my-training recipe.yaml >again
 [ ! -s again ] || failed "the complete run trained again: $(cat again)"
-# `hexad` reads this checkpoint, which has hexad's own format and the name in the recipe.
+# `hexad` can read the checkpoint of this program.
 hexad/bin/hexad inspect run/checkpoints/step-00000008 >inspected
 grep -q 'step *8' inspected || failed "inspect does not list step 8: $(cat inspected)"
 rm -rf run
@@ -17,7 +17,7 @@ mpirun -np 2 build/my-training recipe.yaml | tee two
 # The values agree up to rounding, which may show in the last digit.
 paste -d' ' alone two | awk '$2 != $8 || $6 != $12 || ($4 - $10)^2 > 4e-12 { wrong = 1 } END { exit wrong || NR != 8 }' ||
   failed "the losses of two ranks differ from those of one rank: $(paste alone two)"
-# `eval` and `generate` read a run on text, too.
+# `eval` and `generate` can read a run of this program on text.
 mkdir texts
 for i in $(seq 10); do seq -f "line %g of text $i" 40 >texts/$i.txt; done
 quietly hexad/bin/hexad prepare --input texts --output data --tokenizer bytes --heldout 0.3

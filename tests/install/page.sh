@@ -18,6 +18,7 @@ follow_page() {
   for file in "${@:2}"; do [ -s "$file" ] || failed "$page does not show $file"; done
 }
 
+# Builds the project of the page.
 build_page() {
   quietly cmake -B build -DCMAKE_PREFIX_PATH="$scratch/hexad" -DCMAKE_BUILD_TYPE=Release
   cmake --build build

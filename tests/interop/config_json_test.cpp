@@ -23,7 +23,7 @@ void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), text.npos) << text << "\ndoes not contain: " << part;
 }
 
-TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
+TEST(ReadConfig, PropertiesOfQwen3MoeBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("qwen3_moe"));
   EXPECT_EQ(keys.integer("model.layers"), 2);
   EXPECT_EQ(keys.integer("model.heads"), 4);
@@ -36,7 +36,7 @@ TEST(ReadConfig, SizesOfAFamilyBecomeRecipeKeys) {
   EXPECT_FALSE(keys.flag("model.qkv_bias"));
 }
 
-TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
+TEST(ReadConfig, PropertiesOfGlm4MoeAndGpt2BecomeRecipeKeys) {
   const ModelKeys glm = keys_of_config(golden_config("glm4_moe"));
   EXPECT_EQ(glm.text("model.moe.score"), "sigmoid");
   EXPECT_TRUE(glm.flag("model.moe.selection_bias"));
@@ -50,8 +50,8 @@ TEST(ReadConfig, FixedPropertiesOfAFamilyBecomeRecipeKeys) {
   EXPECT_EQ(gpt2.integer("model.mlp_hidden"), 64);
 }
 
-TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
-  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3"));
+TEST(ReadConfig, PropertiesOfDeepseekBecomeRecipeKeys) {
+  const ModelKeys v3 = keys_of_config(golden_config("deepseek_v3_released"));
   EXPECT_EQ(v3.text("model.attention"), "latent");
   EXPECT_EQ(v3.integer("model.latent.q_rank"), 6);
   EXPECT_EQ(v3.integer("model.latent.kv_rank"), 5);
@@ -59,7 +59,7 @@ TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
   EXPECT_EQ(v3.integer("model.head_size"), 7);
   EXPECT_EQ(v3.real("model.yarn.mscale_all_dim"), 1);
   EXPECT_EQ(v3.text("model.moe.group_score"), "best_two");
-  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2"));
+  const ModelKeys v2 = keys_of_config(golden_config("deepseek_v2_released"));
   EXPECT_EQ(v2.integer("model.latent.q_rank"), 0);
   EXPECT_EQ(v2.real("model.yarn.mscale"), 0.707);
   EXPECT_EQ(v2.text("model.moe.group_score"), "best");
@@ -67,7 +67,7 @@ TEST(ReadConfig, SizesOfLatentAttentionBecomeRecipeKeys) {
 }
 
 TEST(ReadConfig, GreedyChoiceAmongSeveralGroupsIsRefused) {
-  Json config = golden_config("deepseek_v2");
+  Json config = golden_config("deepseek_v2_released");
   config["topk_method"] = "greedy";
   expect_contains(refusal(config), "topk_method is \"greedy\", expected group_limited_greedy for n_group 4");
   config["n_group"] = 1, config["topk_group"] = 1;
@@ -81,13 +81,13 @@ TEST(ReadConfig, OneMagnitudeOfLatentAttentionWithoutTheOtherIsRefused) {
 }
 
 TEST(ReadConfig, RotaryHalvesOfLatentAttentionAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["rope_interleave"] = false;
   expect_contains(refusal(config), "rope_interleave is false, expected true");
 }
 
 TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["v_head_dim"] = 8;
   expect_contains(refusal(config), "v_head_dim is 8, expected at most qk_nope_head_dim + qk_rope_head_dim, 7");
   config["v_head_dim"] = 7;
@@ -96,7 +96,7 @@ TEST(ReadConfig, SizesThatLatentAttentionDoesNotSupportAreRefused) {
   expect_contains(refusal(config), "num_key_value_heads is 1, expected the number of heads, 2");
 }
 
-// The forms of Transformers 4 and 5 for the same model.
+// Transformers 4 and 5 write the same model with different keys.
 TEST(ReadConfig, OldAndNewRotaryKeysAreEquivalent) {
   for (const char* family : {"mixtral", "llama", "qwen3", "glm4_moe", "minimax_m2"}) {
     const Json modern = golden_config(family);
@@ -186,7 +186,7 @@ TEST(ReadConfig, WrongAndMissingValuesAreRefusedByName) {
   expect_contains(refusal(config), "num_experts is 5, but num_local_experts is 4");
 }
 
-TEST(ReadConfig, SizesThatWouldExhaustTheMemoryAreRefused) {
+TEST(ReadConfig, SizesThatAreTooLargeOrZeroAreRefused) {
   Json config = golden_config("mixtral");
   config["vocab_size"] = int64_t{1} << 40;
   expect_contains(refusal(config), "vocab_size is 1099511627776, expected 0 .. 16777216");
@@ -308,7 +308,7 @@ TEST(ReadConfig, PropertiesOfPhimoeBecomeRecipeKeys) {
   expect_contains(refusal(config), "num_experts_per_tok is 3, expected 2");
 }
 
-TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeysAndIsWrittenAgain) {
+TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeys) {
   Json config = golden_config("phimoe");
   const ModelKeys keys = keys_of_config(config);
   EXPECT_EQ(keys.text("model.rotary_scaling.kind"), "longrope");
@@ -423,9 +423,9 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
-// Both patterns have a dense layer and a layer with experts, but they differ in the prediction block.
+// Before and after the change, layer 0 is dense and layer 1 has experts. Only the prediction block, layer 2, changes.
 TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
-  Json config = golden_config("deepseek_v3");
+  Json config = golden_config("deepseek_v3_released");
   config["num_nextn_predict_layers"] = 1;
   ForeignConfig read = read_config(config.dump(), "config.json");
   EXPECT_TRUE(read.keys.is_moe(2));

@@ -1,4 +1,4 @@
-// Folders of the Hugging Face library for tests: a copy of a golden model, whose files a test may change.
+// Model folders of Hugging Face for tests: copies of golden models, whose files a test may change.
 #pragma once
 
 #include <functional>
@@ -29,10 +29,10 @@ using RawTensors = std::map<std::string, RawTensor>;
 
 RawTensors read_tensors(const std::string& path);
 void write_tensors(const std::string& path, const RawTensors& tensors);
-/// Returns the tensors of all shards of a folder.
+/// Returns the tensors of all .safetensors files of a folder, except reference.safetensors.
 RawTensors tensors_of(const std::string& folder);
 
-/// A copy of a golden model in a folder of the test.
+/// A copy of the configuration and weights of a golden model, in a scratch folder.
 class ForeignFolder {
  public:
   explicit ForeignFolder(const std::string& family);

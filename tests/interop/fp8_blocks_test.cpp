@@ -33,7 +33,7 @@ TEST(Fp8Blocks, EachElementIsItsCodeTimesTheScaleOfItsBlock) {
     }
 }
 
-TEST(Fp8Blocks, PartOfAMatrixMayBeginAnywhere) {
+TEST(Fp8Blocks, PartOfAMatrixMayBeginInsideABlock) {
   const std::vector<float> scales{1, 2};
   const std::vector<std::byte> codes(4, static_cast<std::byte>(e4m3(1.0f).bits));
   std::vector<bf16> values(4);
@@ -42,7 +42,7 @@ TEST(Fp8Blocks, PartOfAMatrixMayBeginAnywhere) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(static_cast<float>(values[i]), expected[i]) << i;
 }
 
-// Stores the weights of one gate [4, 16] as codes of 1 and a scale of 0.25.
+// Stores the weights of one gate [4, 16] as codes of 1 with a scale of 0.25, and sets quantization_config.
 void quantise(const ForeignFolder& model) {
   model.change_config([](Json& config) {
     config["quantization_config"] = {{"quant_method", "fp8"}, {"fmt", "e4m3"}, {"weight_block_size", {128, 128}}};

@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t layers = 2, hidden = 32, width = 32, experts = 4, vocab = 48, query_width = 32, key_width = 16;
 
-/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 8, in a fixed order.
+/// Makes numbers that are easy to distinguish and exact in bf16: multiples of 1/8 from -8 to 7.875, in a fixed order.
 class Numbers {
  public:
   float next() {
@@ -37,9 +37,9 @@ class Numbers {
   RawTensor tensor(const std::vector<int64_t>& shape) {
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
-    std::vector<float> values(static_cast<size_t>(count));
+    std::vector<float> values(count);
     for (float& v : values) v = next();
-    RawTensor t{"BF16", shape, std::string(static_cast<size_t>(2 * count), '\0')};
+    RawTensor t{"BF16", shape, std::string(2 * count, '\0')};
     convert(reinterpret_cast<std::byte*>(t.bytes.data()), Element::bf16,
             reinterpret_cast<const std::byte*>(values.data()), Element::f32, count);
     return t;
@@ -48,7 +48,7 @@ class Numbers {
   RawTensor bytes(const std::vector<int64_t>& shape, uint8_t mask) {
     int64_t count = 1;
     for (const int64_t size : shape) count *= size;
-    RawTensor t{"U8", shape, std::string(static_cast<size_t>(count), '\0')};
+    RawTensor t{"U8", shape, std::string(count, '\0')};
     for (char& c : t.bytes) c = static_cast<char>(byte() & mask);
     return t;
   }
@@ -106,11 +106,11 @@ RawTensors in_mxfp4() {
   return all;
 }
 
-/// Model folder inside a scratch folder, with the golden config and the given tensors.
+/// Model folder inside a scratch folder, with the given tensors and the golden config, which `change` may edit.
 struct Folder {
   explicit Folder(const RawTensors& tensors, const std::function<void(Json&)>& change = {}) {
     std::filesystem::create_directory(path);
-    Json config = Json::parse(read_text(golden_folder("gpt_oss") + "/config.json"));
+    Json config = Json::parse(read_text(golden_folder("gpt_oss_released") + "/config.json"));
     if (change) change(config);
     write_text(path + "/config.json", config.dump(2));
     write_tensors(path + "/model.safetensors", tensors);
@@ -207,7 +207,7 @@ TEST(GptOss, Mxfp4GivesTheScaledValuesAndIsExportedAsBf16) {
   EXPECT_EQ(values(folder.scratch / "again", "layers.0.moe.experts.gate_up.weight"), weight);
 }
 
-TEST(GptOss, BadBlocksAndScalesAreRefused) {
+TEST(GptOss, BadAndMissingScalesAreRefused) {
   RawTensors tensors = in_mxfp4();
   const std::string scales = "model.layers.0.mlp.experts.down_proj_scales";
   const auto refusal = [&] {
@@ -224,7 +224,7 @@ TEST(GptOss, BadBlocksAndScalesAreRefused) {
 
 TEST(GptOss, ConfigBecomesTheKeysOfTheRecipe) {
   const auto keys = [](const std::function<void(Json&)>& change) {
-    Json config = Json::parse(read_text(golden_folder("gpt_oss") + "/config.json"));
+    Json config = Json::parse(read_text(golden_folder("gpt_oss_released") + "/config.json"));
     change(config);
     return read_config(config.dump(), "config.json").keys;
   };

@@ -1,4 +1,5 @@
-// Damaged and dangerous folders are refused with the name of the tensor, key or file, and nothing is written.
+// Damaged and dangerous folders are refused with the name of the tensor, key or file, and nothing is written. Two tests
+// check the target folder of an import.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* gate = "model.layers.1.block_sparse_moe.gate.weight";
 
-/// Imports a folder, which must be refused with exit code 3, and expects the parts in the message.
+/// Imports a folder. Expects Error(data) with all `parts` in its message, and no files left behind.
 void expect_refused(const ForeignFolder& model, const std::vector<std::string>& parts) {
   const std::string message = message_of(ExitCode::data, [&] { import_model(model.path(), model.beside("out")); });
   for (const std::string& part : parts)
@@ -42,7 +43,7 @@ TEST(ImportRefuses, TruncatedShard) {
   const ForeignFolder model("mixtral");
   const std::string path = model.path() + "/model.safetensors";
   fs::resize_file(path, fs::file_size(path) - 100);
-  expect_refused(model, {path, "model.layers.1.self_attn.v_proj.weight"});  // the last tensor of the file
+  expect_refused(model, {path, "model.layers.1.self_attn.v_proj.weight"});  // the first tensor that is cut
 }
 
 TEST(ImportRefuses, HugeHeader) {

@@ -1,4 +1,4 @@
-// Forms of foreign checkpoints that must give the same imported model.
+// Imports of foreign checkpoints. Most tests check that another form of a checkpoint gives the same imported model.
 #include "tools/interop/import_model.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TensorsByName imported(const ForeignFolder& model, const std::string& name, cons
   return imported_tensors(model.beside(name));
 }
 
-/// Stores the weights in another type.
+/// Converts the f32 weights to `type`.
 void change_type(RawTensors& tensors, Element type) {
   for (auto& [name, tensor] : tensors) {
     const int64_t count = static_cast<int64_t>(tensor.bytes.size()) / 4;
@@ -47,7 +47,8 @@ void change_type(RawTensors& tensors, Element type) {
   }
 }
 
-/// Replaces the expert tensors of each block with fused tensors, as Transformers 5 holds them in memory.
+/// Replaces the expert tensors of each block with fused tensors, and renames them and the router as Transformers 5 does
+/// in memory.
 void fuse_mixtral(RawTensors& tensors) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string old_prefix = cat("model.layers.", layer, ".block_sparse_moe.");

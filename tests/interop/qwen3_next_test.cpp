@@ -25,7 +25,7 @@ TEST(PartsOfGroups, FirstPartOfAllGroupsPrecedesTheSecond) {
   EXPECT_EQ(parts_of_groups(2, std::array<int64_t, 3>{1, 1, 2}), (Order{0, 4, 1, 5, 2, 3, 6, 7}));
 }
 
-// A model of the golden config.json.
+// A model with the golden config.json and distinct weights.
 class Qwen3Next : public testing::Test {
  protected:
   static constexpr int64_t hidden = 16, heads = 4, size = 8, keys = 2, values = 4, key_size = 4, value_size = 6;
@@ -79,7 +79,7 @@ class Qwen3Next : public testing::Test {
   void add(const std::string& name, const std::vector<int64_t>& shape) {
     int64_t elements = 1;
     for (const int64_t n : shape) elements *= n;
-    RawTensor tensor{"F32", shape, std::string(static_cast<size_t>(4 * elements), '\0')};
+    RawTensor tensor{"F32", shape, std::string(4 * elements, '\0')};
     for (int64_t i = 0; i < elements; ++i) {
       const auto number = static_cast<float>(++last_);
       std::memcpy(tensor.bytes.data() + 4 * i, &number, sizeof number);
@@ -100,7 +100,7 @@ class Qwen3Next : public testing::Test {
     for (size_t i = 0; i < all.size(); i += hidden) first.push_back(all[i]);
     return first;
   }
-  // Returns the first elements of these rows of a foreign tensor.
+  // Returns the first elements of the given rows of a foreign tensor with `hidden` columns.
   std::vector<double> their_rows(const std::string& name, const Order& rows) const {
     std::vector<double> first;
     for (const int64_t row : rows) {
@@ -158,7 +158,6 @@ TEST_F(Qwen3Next, QueriesAndGatesOfAttentionAreSeparated) {
   EXPECT_EQ(rows_of("layers.1.attention.gate.weight"), their_rows(theirs, gates));
 }
 
-// The parameters that an import writes are those of the model that its recipe describes.
 TEST_F(Qwen3Next, ImportHasTheParametersOfItsRecipe) {
   import_model(folder_, imported_);
   const Recipe recipe = recipe_of(read_text(imported_ + "/recipe.yaml"),

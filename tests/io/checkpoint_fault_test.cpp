@@ -65,8 +65,8 @@ TEST_F(CheckpointFaults, Fault7FileSizeLimitIsAnErrorNotASignal) {
   EXPECT_FALSE(fs::exists(store.path(200) + ".tmp"));
 }
 
-/// Saves `step` in a process that dies at the n-th file boundary. Returns true if it died, and the name of that
-/// boundary.
+/// Saves `step` in a process that dies at point n of the save (FaultHook), counted from 0. Returns true and the name of
+/// that point, or false if the save has no more than n points.
 std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions options, int64_t step, int n,
                                           Device device) {
   const std::string note = path + "-point";
@@ -82,7 +82,7 @@ std::pair<bool, std::string> save_and_die(const std::string& path, StoreOptions 
   return {died, died ? read_bytes(note) : ""};
 }
 
-TEST_F(CheckpointFaults, Fault9KillAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
+TEST_F(CheckpointFaults, Fault9KillAtAnyPointLeavesTheOldOrTheNewCheckpoint) {
   options.keep = 2;
   options.page_pieces = 5;
   std::string seen;
@@ -132,7 +132,7 @@ TEST_F(CheckpointFaults, Fault9KillDuringARepeatedSaveLosesNothing) {
   }
 }
 
-TEST_F(CheckpointFaults, ErrorAtAnyFileBoundaryLeavesTheOldOrTheNewCheckpoint) {
+TEST_F(CheckpointFaults, ErrorAtAnyPointLeavesTheOldOrTheNewCheckpoint) {
   for (int n = 0;; ++n) {
     const CheckpointStore quiet(folder / cat("run-", n), options);
     for (int64_t step : {80, 90, 100}) save(quiet, step, 2, device);
@@ -189,7 +189,7 @@ TEST_F(CheckpointFaults, UnreadableManifestIsNotWritten) {
   EXPECT_NO_THROW(require_accepted_size("page", "p", 4));
   expect_error(ExitCode::resource, {"p: would have 4 bytes, expected at most 3"},
                [&] { require_accepted_size("page", "p", 3); });
-  // In the manifest, these JSON texts are nested more deeply than here.
+  // The 63 levels are legal alone, but not inside the manifest, which adds two levels.
   RunState state = state_of(200);
   state.layout = std::string(63, '[') + std::string(63, ']');
   CheckpointWriter writer(store, 200);
@@ -251,11 +251,12 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   expect_scan("is not a regular file");
 }
 
-TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed) {
+TEST_F(CheckpointFaults, Fault11FlippedBitOfAShardIsFoundAndTheTensorNamed) {
   save(store, 100, 2, device);
   save(store, 200, 2, device);
   const std::string good = read_bytes(shard(200)), path = shard(200);
   const SafetensorsFile file = SafetensorsFile::open(path);
+  int inside_tensors = 0;
   for (size_t byte = 0; byte < good.size(); byte += byte < 16 ? 1 : 37) {
     SCOPED_TRACE(byte);
     write_bytes(path, good);
@@ -268,10 +269,12 @@ TEST_F(CheckpointFaults, Fault11EveryFlippedByteOfAShardIsFoundAndTheTensorNamed
     for (const TensorInfo& t : file.tensors()) {
       const bool inside_tensor = t.begin <= static_cast<int64_t>(byte) && static_cast<int64_t>(byte) < t.end;
       if (!inside_tensor) continue;
+      ++inside_tensors;
       const std::string piece = t.name.substr(0, t.name.find('['));  // "main:experts.up" of "main:experts.up[0:2,...]"
       expect_warned({cat("'", piece.substr(piece.find(':') + 1), "' is damaged: digest ")});
     }
   }
+  EXPECT_GT(inside_tensors, 0);
 }
 
 TEST_F(CheckpointFaults, Fault11DamageIsFoundInPartialReads) {
@@ -319,6 +322,19 @@ TEST_F(CheckpointFaults, Fault11TruncatedEmptyMissingAndForeignShardsFallBack) {
   ASSERT_EQ(fs::file_size(shard(200)), good.size());
   EXPECT_EQ(store.find(automatic, Check::full)->step(), 100);
   expect_warned({shard(200), "is damaged: digest"});
+}
+
+TEST_F(CheckpointFaults, BadCheckpointOlderThanTheSelectedOneIsNotCalledReplaced) {
+  for (int64_t step : {100, 200, 300}) save(store, step, 1, device);
+  fs::remove(store.path(100) + "/manifest.json");
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 300);
+  ASSERT_EQ(warnings.size(), 1u);
+  expect_warned({"bad checkpoint: " + store.path(100) + "/manifest.json: is missing"});
+  warnings.clear();
+  flip_bit(shard(300, "00000-of-00001"), 3000);  // found only by a full check
+  EXPECT_EQ(store.find(automatic, Check::full)->step(), 200);
+  EXPECT_EQ(warnings.size(), 3u);
+  expect_warned({"using " + store.path(200) + ", the newest good checkpoint, instead"});
 }
 
 TEST_F(CheckpointFaults, IfNoCheckpointIsGoodTheUserMustDecide) {

@@ -1,5 +1,5 @@
-// Checkpoints without faults: exactness, resharding, retention, contents of the manifest. Faults: see
-// checkpoint_fault_test.cpp.
+// Checkpoints: exactness, resharding, retention, contents of the manifest. checkpoint_fault_test.cpp contains most
+// tests of faults.
 #include "tests/io/checkpoint_testing.h"
 
 #include <algorithm>
@@ -9,7 +9,9 @@
 #include <map>
 #include <set>
 
+#include "framework/data/digest.h"
 #include "framework/io/inspect_checkpoint.h"
+#include "framework/io/json.h"
 
 namespace hexad::io {
 
@@ -141,8 +143,26 @@ TEST_F(Checkpoints, ManifestKeepsThePositionOfTheRun) {
   EXPECT_EQ(run.recipe, expected.recipe);
   EXPECT_EQ(run.data_position, expected.data_position);
   EXPECT_EQ(run.random_state, expected.random_state);
-  EXPECT_EQ(run.auto_choices, expected.auto_choices);
   EXPECT_EQ(run.layout, expected.layout);
+}
+
+TEST_F(Checkpoints, ManifestsOfOlderProgramsWithOtherMembersAreRead) {
+  save(store, 100, 2, device);
+  const std::string path = store.path(100) + "/manifest.json";
+  const Json now = parse_json(read_bytes(path), "manifest");
+  EXPECT_TRUE(now["content"].at("auto_choices").is_null()) << "older programs require this member";
+  const auto expect_read = [&](const Json& content) {
+    Json older = now;
+    older["content"] = content;
+    older["digest"] = data::digest_of(content.dump()).to_string();
+    std::ofstream(path, std::ios::trunc) << older.dump(1);
+    expect_holds(store.open(100, Check::full), 100, device);
+  };
+  Json content = now["content"];
+  content["auto_choices"] = {{"chunks", 4}};
+  expect_read(content);
+  content.erase("auto_choices");
+  expect_read(content);
 }
 
 TEST_F(Checkpoints, ShardsAreOrdinarySafetensorsFiles) {
@@ -251,7 +271,7 @@ TEST_F(Checkpoints, BugsOfTheWriterAreFoundBeforeTheRename) {
   EXPECT_THROW(writer.commit(state_of(7), {}), std::logic_error);
 }
 
-// Returns the paths of the pages of a manifest.
+// Returns the paths of the pages in the folder of a checkpoint, sorted.
 std::vector<std::string> pages_of(const std::string& folder) {
   std::vector<std::string> pages;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -266,7 +286,7 @@ TEST_F(Checkpoints, LargeManifestsAreDividedIntoPages) {
   options.page_pieces = 5;
   const CheckpointStore paged(folder / "paged", options);
   save(paged, 1, 4, device);
-  // Of the seven tensors, the first five are divided into four pieces each: pages of 4, 4, 4, 4, 5 and 1 pieces.
+  // Of the seven tensors, the first five are divided into four pieces each. The pages have 4, 4, 4, 4, 5 and 1 pieces.
   EXPECT_EQ(pages_of(paged.path(1)).size(), 6u);
   expect_holds(*paged.find(automatic, Check::full), 1, device);
   EXPECT_TRUE(warnings.empty());
@@ -317,7 +337,7 @@ TEST_F(Checkpoints, SavesReadOlderManifestsOnce) {
   EXPECT_EQ(all.next_sequence(), 1) << "the manifest has changed, and its checkpoint is bad";
 }
 
-TEST_F(Checkpoints, PiecesOfAnyArrangementAreAccepted) {
+TEST_F(Checkpoints, PiecesInAPinwheelAreAccepted) {
   const Tensor t = random_bits({6, 6}, Dtype::f32, device, 9);
   // A pinwheel, which no straight cut divides, and a column beside it.
   const std::vector<Region> regions{{{0, 0}, {2, 3}}, {{0, 3}, {3, 2}}, {{3, 2}, {3, 3}},
@@ -339,7 +359,7 @@ TEST_F(Checkpoints, AreVerifiedInShares) {
   expect_error(ExitCode::data, {"shard-00001-of-00002", "damaged"}, [&] { checkpoint.verify({.index = 1, .of = 2}); });
 }
 
-TEST_F(Checkpoints, FileWorkReportsProgressOfEveryFile) {
+TEST_F(Checkpoints, FileWorkReportsProgressOfSavesChecksAndReads) {
   std::set<std::string> moved;
   int64_t bytes = 0;
   options.keep = 1;
@@ -375,6 +395,15 @@ TEST_F(Checkpoints, InspectionShowsTotalsAndTensors) {
   }
   const std::string json = describe_json(checkpoint);
   EXPECT_NE(json.find("\"elements\": 280"), std::string::npos) << json;  // elements of the parameters: 88 + 192
+}
+
+TEST_F(Checkpoints, InspectionSaysWhereTheRunWouldBegin) {
+  EXPECT_EQ(describe(store.scan(Check::full)), "there is no checkpoint: the run would start from step 0\n");
+  save(store, 100, 1, device);
+  const std::string path = store.path(100);
+  EXPECT_EQ(describe(store.scan(Check::full)), cat("good  ", path, "\nthe run would continue from ", path, "\n"));
+  std::filesystem::remove(path + "/manifest.json");
+  EXPECT_EQ(describe(store.scan(Check::full)), "no checkpoint is good: the run cannot continue\n");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Miniature run for the checkpoint tests: two dense tensors, experts split over ep ranks, optimizer state.
+// Miniature run for the checkpoint tests: an embedding, experts, optimizer state, the bias of a router, and an empty
+// tensor.
 #pragma once
 
 #include <map>
@@ -12,7 +13,7 @@ namespace hexad::io::testing {
 using Key = std::pair<std::string, Kind>;
 using Model = std::map<Key, Tensor>;
 
-/// Returns different contents for each step.
+/// Returns the tensors of the model at a step, with different contents for each step.
 inline Model model_of(int64_t step, Device device) {
   const auto seed = static_cast<uint64_t>(100 * step);
   return {{{"embedding.weight", Kind::parameter}, random_bits({11, 8}, Dtype::bf16, device, seed)},
@@ -31,13 +32,12 @@ inline RunState state_of(int64_t step) {
   state.seed = UINT64_MAX - 1;
   state.recipe = "model:\n  hidden: 8  # \"quoted\" and ünicode\n";
   state.data_position = R"({"epoch":1,"sample":12345})";
-  state.auto_choices = R"({"chunks":4,"ratio":0.1})";
   state.layout = R"({"dp":2,"ep":2})";
   return state;
 }
 
-/// Returns the items that `rank` of `ranks` writes. Tensors with "experts" in their name are split along dimension 0,
-/// others along their last dimension if possible. A tensor that is not split is written by one rank.
+/// Returns the items that `rank` of `ranks` writes. Tensors whose name begins with "experts" are split along dimension
+/// 0, others along their last dimension, if `ranks` divides it. A tensor that is not split is written by one rank.
 inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) {
   std::vector<ShardItem> items;
   int owner = 0;
@@ -56,7 +56,7 @@ inline std::vector<ShardItem> items_of(const Model& model, int rank, int ranks) 
   return items;
 }
 
-/// Saves the parts of all ranks, one after the other.
+/// Writes the shards of all ranks, one after the other, and commits the checkpoint.
 inline void save(const CheckpointStore& store, int64_t step, int ranks, Device device) {
   const Model model = model_of(step, device);
   CheckpointWriter writer(store, step);

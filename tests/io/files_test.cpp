@@ -1,4 +1,4 @@
-// Small files, the run lock, and detection of NaN in weights.
+// Atomic replacement of files, the run lock, and detection of NaN and infinity in tensors.
 #include <sys/mount.h>
 
 #include <chrono>
@@ -139,7 +139,8 @@ TEST(RunLock, IsTakenOverFromAHostWithoutRenewals) {
     EXPECT_TRUE(read_bytes(lock.path()).find(cat(" ", ::getpid(), " ")) != std::string::npos);
     ASSERT_EQ(notes.size(), 2);
     EXPECT_EQ(notes[0],
-              folder / "lock" + ": held by process 4711 on host elsewhere, which may have ended; watched for 0.1 s");
+              folder / "lock" +
+                  ": held by process 4711 on host elsewhere, which may have ended; it will be watched for 0.1 s");
     EXPECT_EQ(notes[1], folder / "lock" + ": taken over from process 4711 on host elsewhere, which did not renew it");
   }
 }

@@ -65,7 +65,7 @@ TEST(FlatRegions, RangeOutsideTheRegionIsABug) {
   EXPECT_THROW(regions_of_flat_range({{0}, {4}}, {3, 2}), std::logic_error);
 }
 
-// Compares every range of every region of some shapes with the definition.
+// Compares every range of one region in each of four shapes with the definition.
 TEST(FlatRegions, CoverTheRangeInOrderWithFewRectangles) {
   const std::pair<Shape, Region> cases[] = {{{7}, {{2}, {5}}},
                                             {{5, 6}, {{1, 2}, {3, 4}}},

@@ -78,8 +78,8 @@ inline void expect_error(ExitCode code, const std::vector<std::string>& parts, c
   }
 }
 
-/// Returns random bits. Every bit pattern may occur, including NaN payloads, because saved bits must be restored
-/// exactly.
+/// Returns a tensor of random bits. Every bit pattern may occur, including NaN payloads, because saved bits must be
+/// restored exactly.
 inline Tensor random_bits(Shape shape, Dtype dtype, Device device, uint64_t seed) {
   Tensor t = Tensor::empty(shape, dtype, device);
   const Philox random(seed, Purpose::synthetic);
@@ -88,7 +88,7 @@ inline Tensor random_bits(Shape shape, Dtype dtype, Device device, uint64_t seed
   return t;
 }
 
-/// Returns the bytes in row-major order, also for a strided tensor.
+/// Returns the bytes of a tensor, which may be strided, in row-major order.
 inline std::string bytes_of(const Tensor& t) {
   std::string bytes;
   const int64_t element = size_of(t.dtype());
@@ -104,7 +104,8 @@ inline void expect_bitwise(const Tensor& actual, const Tensor& expected) {
   EXPECT_TRUE(bytes_of(actual) == bytes_of(expected)) << actual.shape() << " differs";
 }
 
-/// Runs `work` in a child process. Returns its exit status (128 + signal if killed).
+/// Runs `work` in a child process. Returns the exit status of the child: the result of `work`, 99 if it throws, or 128
+/// + the number of the signal that killed the child.
 inline int in_child(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) {

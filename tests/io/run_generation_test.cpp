@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-/// Two jobs in one run directory: `stale` started first, and `newer` has replaced it.
+/// Run directory in which the job `stale` has started. Most tests then start a second job, which replaces it.
 struct RunGenerationTest : CheckpointTest {
   CheckpointStore store_of(const RunGeneration& generation) {
     StoreOptions of_job = options;
@@ -115,7 +115,8 @@ TEST_F(RunGenerationTest, StaleJobCannotReplaceACheckpointOfTheNewerJob) {
   const CheckpointStore current = store_of(newer);
   current.clean();
   save(current, 100, 2, device);
-  // The files of the stale job are gone. Either error leaves the checkpoint as it is.
+  // commit() may fail because the shard is gone, or because the newer job has started. Both leave the checkpoint as it
+  // is.
   EXPECT_THROW(writer.commit(state_of(100), parts), Error);
   writer.discard();
   expect_holds(store.open(100, Check::full), 100, device);

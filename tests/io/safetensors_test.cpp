@@ -1,4 +1,4 @@
-// The safetensors format: exact round trips, partial reads, and headers, whose values are all checked.
+// The safetensors format: exact round trips, partial reads, and refusal of wrong headers.
 #include "framework/io/safetensors.h"
 
 #include "framework/data/digest.h"
@@ -73,7 +73,7 @@ TEST_F(Safetensors, StridedTensorIsWrittenRowMajor) {
   expect_bitwise(SafetensorsFile::open(file).read("part", device), part);
 }
 
-TEST_F(Safetensors, AnyRectangleCanBeReadAlone) {
+TEST_F(Safetensors, RectanglesCanBeReadAlone) {
   const Tensor t = random_bits({5, 6, 4}, Dtype::f32, device, 4);
   write_safetensors(file, std::vector<NamedTensor>{{"t", t}});
   const SafetensorsFile back = SafetensorsFile::open(file);
@@ -128,9 +128,9 @@ TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
 TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"cannot be opened: No such file"});
   write_bytes(file, "");
-  expect_refused({"has 0 bytes, too few"});
+  expect_refused({"has 0 bytes, expected a safetensors file"});
   write_bytes(file, "1234567");
-  expect_refused({"has 7 bytes, too few"});
+  expect_refused({"has 7 bytes, expected a safetensors file"});
   fs::remove(file);
   fs::create_directory(file);
   expect_refused({"is not a regular file"});
@@ -257,7 +257,8 @@ TEST_F(Safetensors, AnIncompleteStreamIsABug) {
   EXPECT_THROW(stream.finish(), std::logic_error);
 }
 
-// XXH3 and the JSON parser read damaged bytes at every position. If the file opens, its tensors must fit the file.
+// Flips up to three random bits, and truncates every fifth file. If a file opens, each of its tensors must have as many
+// bytes as its range in the file.
 TEST_F(Safetensors, FuzzedFilesAreRefusedOrReadInsideTheirBounds) {
   write_safetensors(file,
                     std::vector<NamedTensor>{{"a", random_bits({3, 5}, Dtype::f32, device, 9)},

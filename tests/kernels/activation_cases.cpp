@@ -41,7 +41,7 @@ void swiglu_backward(K k, Trial& r) {
       }
 }
 
-// Puts each result in place of each operand that it may replace, singly and together.
+// Puts results in place of operands, in four legal combinations.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
@@ -49,6 +49,11 @@ void swiglu_backward_in_place(K k, Trial& r) {
     const auto dweights = [&] { return r.output({shape[0]}, r.acc(), shape[1]); };
     const Tensor gate = updated(), up = updated(), dout = updated();
     k.swiglu.backward(r.stream, {gate, up}, r.normal(shape), {gate, up, weights});
+    const Tensor only_gate = updated(), only_up = updated(), only_dout = updated();
+    k.swiglu.backward(r.stream, {only_gate, r.output(shape)}, r.normal(shape), {only_gate, r.normal(shape), weights});
+    k.swiglu.backward(r.stream, {r.output(shape), only_up}, r.normal(shape), {r.normal(shape), only_up, weights});
+    k.swiglu.backward(r.stream, {r.output(shape), r.output(shape), only_dout}, only_dout,
+                      {r.normal(shape), r.normal(shape), weights});
     k.swiglu.backward(r.stream, {.dgate = dout, .dup = r.output(shape), .dweights = dweights()}, dout,
                       {r.normal(shape), r.normal(shape), weights});
     const Tensor gate2 = updated(), up2 = updated(), dout2 = updated();
@@ -58,7 +63,8 @@ void swiglu_backward_in_place(K k, Trial& r) {
   }
 }
 
-// A limit of 0.75 clamps about a quarter of the gates and half of the ups.
+// Computes clamped SwiGLU with the limits 0.75 and 100. The limit 0.75 clamps about a quarter of the gates and half of
+// the ups.
 void clamped_swiglu_forward(K k, Trial& r) {
   const auto [t, f] = r.size;
   for (const Tensor& weights : {Tensor{}, r.normal({t}, r.acc())}) {
@@ -76,7 +82,7 @@ void clamped_swiglu_backward(K k, Trial& r) {
                                       .dup = r.output(shape),
                                       .product = weighted ? r.output(shape) : Tensor(),
                                       .dweights = weighted ? r.output({shape[0]}, r.acc(), shape[1]) : Tensor()};
-      r.expect_zeros();  // if there is one element, it may be beyond the limit
+      r.expect_zeros();  // in a small tensor, most elements may be beyond the limit
       k.clamped_swiglu.backward(r.stream, gradients, r.normal(shape),
                                 {r.normal(shape), r.normal(shape), weighted ? r.normal({shape[0]}, r.acc()) : Tensor()},
                                 limit);
@@ -84,6 +90,24 @@ void clamped_swiglu_backward(K k, Trial& r) {
   const Tensor gate = r.update(shape, r.dtype, 3), up = r.update(shape, r.dtype), dout = r.update(shape, r.dtype);
   k.clamped_swiglu.backward(r.stream, {gate, up, dout, r.output({shape[0]}, r.acc(), shape[1])}, dout, {gate, up},
                             0.75);
+}
+
+// Like swiglu_backward_in_place().
+void clamped_swiglu_backward_in_place(K k, Trial& r) {
+  const Shape shape{r.size.rows, r.size.width};
+  r.expect_zeros();  // if there is one element, it may be beyond the limit
+  for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
+    const auto backward = [&](const SwigluGradients& gradients, const Tensor& dout, const Tensor& gate,
+                              const Tensor& up) {
+      k.clamped_swiglu.backward(r.stream, gradients, dout, {gate, up, weights}, 0.75);
+    };
+    const Tensor gate = r.update(shape, r.dtype, 3), up = r.update(shape, r.dtype), dout = r.update(shape, r.dtype);
+    backward({gate, r.output(shape)}, r.normal(shape), gate, r.normal(shape));
+    backward({r.output(shape, 3), up}, r.normal(shape), r.normal(shape), up);
+    backward({r.output(shape, 3), r.output(shape), dout}, dout, r.normal(shape), r.normal(shape));
+    const Tensor dout_of_gate = r.update(shape, r.dtype, 3);
+    backward({dout_of_gate, r.output(shape)}, dout_of_gate, r.normal(shape), r.normal(shape));
+  }
 }
 
 }  // namespace
@@ -115,6 +139,8 @@ std::vector<Case> activation_cases() {
        clamped_swiglu_forward},
       {"clamped_swiglu_backward", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::backward),
        clamped_swiglu_backward},
+      {"clamped_swiglu_backward_in_place", entry(&KernelTable::clamped_swiglu, &ClampedSwigluKernels::backward),
+       clamped_swiglu_backward_in_place},
       {"row_gate_forward", entry(&KernelTable::row_gate, &RowGateKernels::forward),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
@@ -137,7 +163,7 @@ std::vector<Case> activation_cases() {
        [](K k, Trial& r) {
          const auto [t, f] = r.size;
          for (GeluKind kind : kinds) {
-           // The sum has 3 terms that cancel.
+           // The derivative is a sum of terms that may cancel.
            k.gelu.backward(r.stream, r.output({t, f}, 3), r.normal({t, f}), r.normal({t, f}), kind);
            const Tensor x = r.update({t, f}, r.dtype, 3), dout = r.update({t, f}, r.dtype, 3);
            k.gelu.backward(r.stream, x, r.normal({t, f}), x, kind);

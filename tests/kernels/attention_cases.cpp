@@ -14,8 +14,8 @@ struct Problem {
   AttentionShape shape;
   Tensor q, k, v, first, last;
 
-  // Makes two sequences of size.rows queries, with head size size.width. They are short, because the reference is
-  // quadratic.
+  // Makes random operands of shape s. Heads have size.width elements, but at most 65. With `documents`, divides the
+  // sequences into documents.
   Problem(Trial& r, AttentionShape s, bool documents) : shape(s) {
     const int64_t c = std::min<int64_t>(r.size.width, 65);
     shape.scale = 1 / std::sqrt(static_cast<double>(c));
@@ -24,7 +24,7 @@ struct Problem {
     k = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
     v = r.normal({k_rows, key_heads, c}, Layout::strided_rows);
     if (!documents) return;
-    // Each document has three positions.
+    // Each document has three positions, except that the last document of a sequence may be shorter.
     std::vector<int32_t> begins, ends;
     for (int64_t b = 0; b < s.sequences; ++b)
       for (int64_t i = 0; i < s.queries; ++i) {
@@ -70,7 +70,8 @@ AttentionShape cached(const Trial& r) {
   return {.sequences = 2, .queries = s, .keys = s + 9, .scale = 1, .query_offset = 9};
 }
 
-// Merges a block. Every fifth row has no visible key before the block, and every third row has none in the block.
+// Merges a block. Every fifth pair of row and head has no visible key before the block, and every third pair has none
+// in the block.
 void merge(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2), block_log_sum_exp = r.normal({t, heads}, r.acc());
@@ -85,7 +86,7 @@ void merge(K k, Trial& r) {
                     block_log_sum_exp);
 }
 
-// Adds sinks to rows, every fourth of which has seen no key. The output of these rows becomes zero.
+// Adds sinks. The first of the four heads of each row has seen no key, so the head's output becomes zero.
 void sink_forward(K k, Trial& r) {
   const auto [t, c] = r.size;
   const Tensor log_sum_exp = r.update({t, heads}, r.acc(), 2);

@@ -159,7 +159,7 @@ TEST_P(Attention, OutputAndGradientsMatchTheDefinition) {
 
   std::vector<int32_t> first, last;
   if (c.documents) {
-    // Documents end after 1, 37, 260 tokens and so on. One row in fifty has no visible key.
+    // Documents end after 1, 37 and 260 tokens, and at the end of the sequence. One row in fifty has no visible key.
     for (int64_t i = 0; i < tokens; ++i) {
       const auto at = static_cast<int32_t>(i % c.queries), end = static_cast<int32_t>(c.queries);
       const int32_t begin = at < 1 ? 0 : at < 37 ? 1 : at < 260 ? 37 : 260;

@@ -1,4 +1,4 @@
-// Backends that a test program covers: the CPU's table and the reference, or the tables of a device (tests/gpu).
+// Backends that a test program covers: the CPU's table and the reference, or the table of CUDA (tests/gpu).
 #pragma once
 
 #include <ostream>

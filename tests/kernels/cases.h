@@ -33,7 +33,7 @@ size_t entry(Family KernelTable::*family, Entry Family::*member) {
          sizeof(void (*)());
 }
 
-/// Returns the names of the table's entries without a function; empty if all have one.
+/// Returns one line for each entry of the table that has no function; empty if all have one.
 std::string holes_of(const KernelTable& table);
 
 std::vector<Case> product_cases();
@@ -56,8 +56,7 @@ std::vector<std::tuple<Case, Dtype>> in_their_dtypes(const std::vector<Case>& ca
 /// Returns the indices 2 `rows` - 1, 2 `rows` - 3, ..., 1 of `rows` rows in a tensor with 2 `rows` + 1 rows.
 std::vector<int64_t> every_second_row_backwards(int64_t rows);
 
-/// Returns sizes: odd ones, one token, no token, one feature, prime numbers. threads_test.cpp has enough rows for
-/// several threads.
+/// Returns the sizes of trials that compare two tables. They include one token, no token and one feature.
 const std::vector<Size>& sizes();
 
 }  // namespace hexad::tests

@@ -11,7 +11,8 @@ namespace {
 using K = const KernelTable&;
 constexpr int64_t sequences = 2, taps = 4, key_heads = 2, heads = 4;
 
-// Number of rows of each of the two sequences. Short, because the references are slow; more than one chunk of the CPU.
+// Returns the number of rows of each of the two sequences. The limit is low, because the reference is slow, but it is
+// more than the 64 rows of a chunk of the CPU.
 int64_t length(const Trial& r) { return std::min<int64_t>(r.size.rows, 70); }
 int64_t head_size(const Trial& r) { return std::min<int64_t>(r.size.width, 9); }
 
@@ -78,7 +79,7 @@ void gate_backward(K k, Trial& r) {
                         dlog_decay, dstrength, o);
 }
 
-// Returns values of `f` for normal numbers.
+// Returns f(x) for normal numbers x.
 Tensor mapped(Trial& r, const Shape& shape, double (*f)(double)) {
   const Tensor t = r.normal(shape, r.acc());
   reference::Array a = reference::load(t);
@@ -110,7 +111,7 @@ void rule_forward(K k, Trial& r, Past past) {
                        from_third);
 }
 
-// The last state replaces the state before the first row.
+// Runs the rule so that the last state overwrites the state before the first row.
 void rule_forward_in_place(K k, Trial& r) {
   if (r.size.rows == 0) return;
   DeltaRuleOperands o = rule_operands(r, Past::none);

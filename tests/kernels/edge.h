@@ -1,4 +1,4 @@
-// Common parts of the tests of edge cases of inputs.
+// Common parts of tests that run each kernel table of a test program on chosen inputs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using tensor::Tensor;
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 inline constexpr float inf = std::numeric_limits<float>::infinity();
 
-/// Fixture with one of the program's tables, and tensors for it.
+/// Fixture with one kernel table, its device, and functions that make tensors on this device.
 class EdgeTest : public ::testing::TestWithParam<Backend> {
  protected:
   const KernelTable& k = *GetParam().table;

@@ -1,4 +1,4 @@
-// Edge cases of inputs for the kernel tables of the test program. Each case is one test.
+// Edge cases of inputs for the kernel tables of the test program.
 #include <atomic>
 #include <cmath>
 #include <numeric>
@@ -108,7 +108,7 @@ TEST_P(Edge, CrossEntropyOfHugeLogitsIsFinite) {
   EXPECT_EQ(logits.to_vector<float>(), (Floats{1, -1}));
 }
 
-TEST_P(Edge, CrossEntropyOfNanIsNan) {  // a NaN loss skips the step
+TEST_P(Edge, CrossEntropyOfNanIsNan) {  // a finite loss would hide the error
   const Tensor logits = tensor<float>({1, nan, 2}, {1, 3}), losses = filled({1}, 0);
   k.cross_entropy.forward(stream, losses, logits, logits, tensor<int32_t>({0}, {1}), 1);
   EXPECT_TRUE(std::isnan(losses.to_vector<float>()[0]));
@@ -162,8 +162,8 @@ TEST_P(Edge, AddingToBf16RoundsOnce) {
     k.pointwise.copy(stream, t, tensor(std::move(values), shape));
     return t;
   };
-  // 256 + (1 + 2^-8) = 258, where neighbouring bf16 numbers differ by 2. The product alone would be rounded to 1, and
-  // 257 to 256.
+  // 256 + (1 + 2^-8) is rounded to 258, because neighbouring bf16 numbers differ by 2 there. If the product were
+  // rounded first, it would be 1, and the sum of 257 would be rounded to 256.
   const std::vector<int64_t> offsets{0, 1};
   const GroupOffsets groups = GroupOffsets::on_host(offsets);
   const Tensor ones = bf16s({1, 1}, {1, 2}), w = bf16s({1, 0x1p-8f}, {1, 2}), tall = bf16s({1, 0x1p-8f}, {2, 1});
@@ -202,8 +202,8 @@ TEST_P(Edge, OffsetsMayExistOnlyOnTheDevice) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 11}));
 }
 
-// Tests GroupOffsets::host with kernels that run after the call has returned. On the CPU, a busy lane delays them. On
-// other devices, they are always late.
+// Tests GroupOffsets::host with kernels that may run after the call has returned. On the CPU, a busy lane delays them.
+// On other devices, launches are asynchronous.
 TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   std::atomic<bool> go = false;
   const auto lane = GetParam().kind == device::DeviceKind::cpu ? device::make_worker_stream("lane") : nullptr;
@@ -227,7 +227,7 @@ TEST_P(Edge, OffsetsOfTheHostAreReadBeforeTheCallReturns) {
   EXPECT_EQ(dbias.to_vector<float>(), (Floats{1, 5}));
 }
 
-TEST_P(Edge, BackendsPreferAtLeastOneRow) {
+TEST_P(Edge, NumbersChosenByBackendsAreAtLeastOne) {
   for (int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 30}) {
     EXPECT_GE(k.rms_norm.partials(rows), 1);
     EXPECT_GE(k.cross_entropy.chunk_rows(rows, int64_t{1} << 20), 1);
@@ -364,7 +364,7 @@ TEST_P(Edge, MergingTheFirstBlockGivesItsAttention) {
 
 TEST_P(Edge, SumOfSeveralTensorsIsRoundedOnce) {
   std::vector<Tensor> addends;
-  for (float value : {256.0f, 1.0f, 1.0f}) {  // 257 would become 256
+  for (float value : {256.0f, 1.0f, 1.0f}) {  // if each sum were rounded, 257 would become 256
     addends.push_back(empty({1}, Dtype::bf16));
     k.pointwise.fill(stream, addends.back(), value);
   }
@@ -425,7 +425,7 @@ TEST_P(Edge, SplitSoftmaxOfNanIsNanUnlessIgnored) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Edge, ::testing::ValuesIn(backends_under_test()),
                          [](const auto& p) { return p.param.name; });
 
-// Errors that only the fast table of the CPU reports.
+// Messages of errors that the fast table of the CPU reports.
 class CpuErrors : public EdgeTest {};
 INSTANTIATE_TEST_SUITE_P(Kernels, CpuErrors, ::testing::Values(Backend{"cpu", &cpu_table, device::DeviceKind::cpu}),
                          [](const auto& p) { return p.param.name; });

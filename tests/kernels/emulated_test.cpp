@@ -1,4 +1,4 @@
-// Runs every entry of the table on the emulated device. For all delays, results must equal the CPU's bitwise.
+// Runs every entry of the table on the emulated device. Results must equal the CPU's bitwise.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cases.h"

@@ -5,7 +5,7 @@
 namespace hexad::kernels {
 namespace {
 
-TEST(GemmRate, NamesTheFastestShape) {
+TEST(GemmRate, MeasurementReturnsARateAndItsShape) {
   device::DeviceContext context;
   const GemmRate rate = measure_gemm_rate(context, Dtype::f32, 0);
   EXPECT_GT(rate.flops_per_second, 0);

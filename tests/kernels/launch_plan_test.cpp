@@ -1,4 +1,4 @@
-// Plans of CUDA launches, for sizes and addresses that do not fit on a card in a test.
+// Plans of CUDA launches. Some sizes are too large for a test on a card.
 #include "framework/kernels/cuda/launch_plan.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t huge = int64_t{1} << 33;
 
-TEST(LaunchPlan, BlocksCoverEveryItemOnce) {
+TEST(LaunchPlan, UsesTheFewestBlocksThatCoverAllItems) {
   for (const int64_t per_block : {1, 4, 256, 1024})
     for (const int64_t n : {int64_t{0}, int64_t{1}, per_block, per_block + 1, huge - 1, huge, huge + 1}) {
       const int64_t blocks = blocks_of(n, per_block);
@@ -57,7 +57,7 @@ TEST(LaunchPlan, GroupsOfThreadsHoldTheirWholeRow) {
     ASSERT_EQ(g.lanes * g.rows, g.threads);
     ASSERT_EQ(g.threads % warp_size, 0);
     ASSERT_LE(g.threads, most_threads_of_block);
-    // A sum over a part of a warp repeatedly halves this part, so the number of lanes must be a power of two.
+    // A sum over a part of a warp repeatedly halves this part, so the number of lanes of a part must be a power of two.
     ASSERT_TRUE(g.lanes > warp_size || std::has_single_bit(static_cast<unsigned>(g.lanes))) << vectors;
   }
   EXPECT_EQ(RowGroups::of(5, held, threads).lanes, 2);

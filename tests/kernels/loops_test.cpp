@@ -1,4 +1,4 @@
-// Elementary functions of the loops, on every instruction set of this machine.
+// Elementary functions and FP8 codes of the CPU's loops, on every instruction set of this machine.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,8 @@ namespace {
 
 using namespace kernels::cpu;
 
-// Returns the distance in units of the last place of `want`.
+// Returns the distance in units of the last place of `want`. If `want` is infinite, every other value is 1e9 units
+// away.
 double ulps(float got, double want) {
   if (std::isinf(want) || static_cast<float>(want) == got) return static_cast<float>(want) == got ? 0 : 1e9;
   const int exponent = std::max(std::ilogb(want), -126);
@@ -27,8 +28,7 @@ std::vector<const ByDtype<ActivationLoops>*> tables() {
   return all;
 }
 
-// Returns arguments that are dense where the functions are curved, and that include the limits of overflow and
-// underflow.
+// Returns evenly spaced arguments from `low` to `high`, and 1, 1/3, 1/9, ... of both signs until they become zero.
 std::vector<float> arguments(float low, float high) {
   std::vector<float> x;
   for (int i = 0; i <= 400000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 400000);
@@ -67,7 +67,8 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
   }
 }
 
-// One minus a sigmoid near one would lose digits exactly where the slope is near one.
+// Where the sigmoid is near one, a difference between one and the sigmoid would have few correct digits, and so would
+// the slope.
 TEST(Loops, DerivativeOfTanhGeluKeepsItsPrecision) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {
@@ -83,8 +84,8 @@ TEST(Loops, DerivativeOfTanhGeluKeepsItsPrecision) {
   }
 }
 
-// Elementwise loops give the same bits at every position of a vector, in the remainder of a loop, and on every
-// instruction set.
+// Tests that gelu_exact_backward gives the same bits for an element alone and inside a long array, on every instruction
+// set.
 TEST(Loops, ElementDoesNotDependOnItsPosition) {
   const auto x = arguments(-6, 6);
   const std::vector<float> up(x.size(), 1.25f);
@@ -104,7 +105,8 @@ std::vector<const ByDtype<WireLoops>*> wire_tables() {
   return all;
 }
 
-// Tests every code, the boundary above it, and the neighbours of the boundary.
+// Tests the values of all finite codes below the largest, the boundary above each value, and the neighbours of the
+// boundary, with both signs. Also tests a value that rounds to zero, and one that rounds down to the largest code.
 TEST(Loops, EncodeRoundsLikeE4m3) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x{1e-38f, 463.9f};

@@ -15,7 +15,7 @@ Tensor targets_for(Trial& r) {
   return r.values<int32_t>(targets, {t});
 }
 
-// The logits must be unchanged if the gradient is stored elsewhere.
+// Computes losses and gradients. A gradient in separate memory must leave the logits unchanged.
 void cross_entropy(K k, Trial& r, double scale) {
   const Shape shape{r.size.rows, r.size.width};
   const int64_t vocabulary = shape[1];
@@ -23,7 +23,7 @@ void cross_entropy(K k, Trial& r, double scale) {
   const auto losses = [&] { return r.output({shape[0]}, r.acc(), vocabulary); };
   if (vocabulary == 1 || scale == 0) r.expect_zeros();  // with a vocabulary of one token, the loss is zero
   for (Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f64}) {
-    if (size_of(type) > size_of(r.acc())) continue;  // the gradient has more digits than the logits
+    if (size_of(type) > size_of(r.acc())) continue;  // the gradient would have more digits than the logits
     k.cross_entropy.forward(r.stream, losses(), r.output(shape, type, vocabulary), r.update(shape, r.acc()), targets,
                             scale);
   }

@@ -1,7 +1,9 @@
-// Kernels of the meta device, which compute nothing, and the operations that they count.
+// Kernels of the meta device: the operations that they count, and the few values that they compute or forget.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "framework/device/meta/meta_run.h"
 #include "framework/kernels/meta/meta_routing.h"
@@ -93,7 +95,7 @@ TEST(MetaKernels, CountTheProductsOfTheDeltaRule) {
   EXPECT_EQ(m.run->product_flops, 9 * 2 * 16 * 6 * 4 * 5);
 }
 
-// The host receives the number of rows of each expert, as from any device.
+// The host receives the offsets of the experts' rows, as from any device.
 TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   Meta m([](std::span<int32_t> ids, const MetaRun::Choice& choice) {
     for (size_t i = 0; i < ids.size(); ++i)
@@ -108,6 +110,85 @@ TEST(MetaKernels, GiveTheHostTheCountsOfTheRoutingModel) {
   m.k.slots.sort(m.stream, m.empty({12}, Dtype::i64), m.empty({6, 2}, Dtype::i64), offsets, copy);
   const Tensor known = copy_to_host("counts", offsets, m.stream);
   EXPECT_EQ(known.to_vector<int64_t>(), (std::vector<int64_t>{0, 4, 4, 4, 4, 8}));
+}
+
+// Layers and micro-batches with equal routing sort the same slots.
+TEST(MetaKernels, SortEqualSlotsOnce) {
+  Meta m;
+  const auto sorted = [&](const std::vector<int32_t>& ids, int64_t chunks) {
+    const auto tokens = static_cast<int64_t>(ids.size()) / 2;
+    const Tensor slots = Tensor::from<int32_t>(ids, {tokens, 2}, m.context), keys = Tensor::like(slots);
+    const Tensor rows = m.empty({tokens, 2}, Dtype::i64), of_rows = m.empty({2 * tokens}, Dtype::i64),
+                 offsets = m.empty({2 + 3 * chunks}, Dtype::i64);
+    m.k.slots.keys(m.stream, keys, slots, {}, 3, chunks);
+    m.k.slots.sort(m.stream, of_rows, rows, offsets, keys);
+    return std::vector{of_rows.to_vector<int64_t>(), rows.to_vector<int64_t>(), offsets.to_vector<int64_t>()};
+  };
+  const std::vector<int32_t> ids{2, 0, 1, 2, 0, 1, -1, 2};
+  const auto first = sorted(ids, 1);
+  EXPECT_EQ(first[0], (std::vector<int64_t>{0, 2, 1, 2, 0, 1, 3, -1}));
+  EXPECT_EQ(first[1], (std::vector<int64_t>{4, 0, 2, 5, 1, 3, -1, 6}));
+  EXPECT_EQ(first[2], (std::vector<int64_t>{0, 2, 4, 7, 7}));
+  EXPECT_EQ(m.run->results().computed(), 2) << "the keys and their order";
+  EXPECT_EQ(sorted(ids, 1), first);
+  EXPECT_EQ(m.run->results().computed(), 2);
+  EXPECT_NE(sorted(ids, 2)[1], first[1]) << "the tokens of the second chunk come last";
+  EXPECT_NE(sorted({2, 0, 1, 2, 0, 1, 1, 2}, 1)[1], first[1]);
+  EXPECT_EQ(m.run->results().computed(), 6);
+}
+
+// Each call differs from an earlier one in a single operand.
+TEST(MetaKernels, SortOtherSlotsAnew) {
+  Meta m;
+  const auto of = [&](const std::vector<int32_t>& values) {
+    return Tensor::from<int32_t>(values, {static_cast<int64_t>(values.size())}, m.context);
+  };
+  const Tensor slots = Tensor::from<int32_t>(std::vector<int32_t>{2, 0, 1, 2}, {2, 2}, m.context);
+  const auto keys = [&](const Tensor& chunk_of, int64_t experts) {
+    const Tensor out = Tensor::like(slots);
+    m.k.slots.keys(m.stream, out, slots, chunk_of, experts, 2);
+    return out.to_vector<int32_t>();
+  };
+  EXPECT_EQ(keys({}, 3), (std::vector<int32_t>{2, 0, 4, 5}));
+  EXPECT_EQ(keys({}, 4), (std::vector<int32_t>{2, 0, 5, 6}));
+  EXPECT_EQ(keys(of({0, 0, 1}), 3), (std::vector<int32_t>{5, 0, 1, 5}));
+  EXPECT_EQ(keys(of({1, 0, 1}), 3), (std::vector<int32_t>{5, 3, 1, 5}));
+  const auto tokens = [&](int64_t top_k) {
+    const Tensor ids = Tensor::from<int32_t>(std::vector<int32_t>{2, 0, 1, 2}, {4 / top_k, top_k}, m.context);
+    const Tensor of_rows = m.empty({4}, Dtype::i64), offsets = m.empty({4}, Dtype::i64);
+    m.k.slots.sort(m.stream, of_rows, m.empty({4 / top_k, top_k}, Dtype::i64), offsets, ids);
+    return of_rows.to_vector<int64_t>();
+  };
+  EXPECT_EQ(tokens(2), (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(tokens(1), (std::vector<int64_t>{1, 2, 0, 3}));
+  EXPECT_EQ(m.run->results().computed(), 6);
+}
+
+// Each of 12 tokens has at most 2 of 4 experts. Both halves of the tokens have equally many empty slots.
+TEST(MetaKernels, LetExpertsChooseEquallyManyTokens) {
+  Meta m;
+  const Tensor scores = m.empty({12, 4}, Dtype::f32), ids = m.empty({12, 2}, Dtype::i32);
+  const auto choose = [&](double factor) {
+    m.k.expert_choice.choose(m.stream, ids, scores, {}, 12, factor);
+    return ids.to_vector<int32_t>();
+  };
+  const auto count = [](std::span<const int32_t> chosen, int32_t expert) { return std::ranges::count(chosen, expert); };
+  for (const double factor : {0.5, 1.0, 2.0}) {
+    const std::vector<int32_t> chosen = choose(factor);
+    const int64_t most = factor < 1 ? 3 : 6;
+    for (int32_t e = 0; e < 4; ++e) EXPECT_EQ(count(chosen, e), most) << "factor " << factor << ", expert " << e;
+    EXPECT_EQ(count(std::span(chosen).first(12), -1), count(std::span(chosen).last(12), -1)) << "factor " << factor;
+    for (size_t t = 0; t < 12; ++t) EXPECT_TRUE(chosen[2 * t] < 0 || chosen[2 * t] != chosen[2 * t + 1]) << t;
+  }
+}
+
+// Padding is in no row. The other tokens are in reverse order.
+TEST(MetaKernels, LetExpertsChooseNoPadding) {
+  Meta m;
+  const Tensor ids = m.empty({4, 1}, Dtype::i32);
+  const Tensor rows = Tensor::from<int64_t>(std::vector<int64_t>{3, -1, 1, 0}, {4}, m.context);
+  m.k.expert_choice.choose(m.stream, ids, m.empty({4, 3}, Dtype::f32), rows, 4, 1);
+  EXPECT_EQ(ids.to_vector<int32_t>(), (std::vector<int32_t>{2, 1, -1, 0}));
 }
 
 TEST(MetaKernels, RefuseToSortUnknownIds) {

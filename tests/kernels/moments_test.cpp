@@ -65,8 +65,8 @@ void expect_rounded(const Numbers& before, const Tensor& m, const Tensor& v, con
   }
 }
 
-// Contiguous runs of the piece end inside vectors, and a slice may begin at an odd element. A card uses one block for
-// 16384 elements.
+// Contiguous runs of a cut parameter end inside vectors, and a slice may begin at an odd element. A card uses one block
+// for 16384 elements.
 TEST_P(Moments, AreRoundedByTheBitsOfTheirElementInTheWholeParameter) {
   const GlobalIndex whole{}, later{.begin = 5}, cut{.begin = 5, .first = 11, .run = 13, .stride = 40},
       far{.first = (int64_t{1} << 32) - 100};
@@ -111,7 +111,7 @@ TEST_P(Moments, AreRoundedByTheKeysOfTheirSlices) {
   }
 }
 
-// A step changes each moment by at most a thousandth. Rounding to nearest would keep the first values forever.
+// A step changes each moment by at most 0.001. Rounding to nearest would keep the first values forever.
 TEST_P(Moments, SmallChangesAddUp) {
   constexpr int64_t n = 4096, steps = 300;
   const Tensor main = filled({n}, 1), none = filled({n}, 0), one = filled({n}, 1);
@@ -124,7 +124,7 @@ TEST_P(Moments, SmallChangesAddUp) {
     k.optimizer.adamw(stream, slices, {.lr = 0, .beta1 = 0.999, .beta2 = 0.999, .eps = 1e-8, .step = t}, {});
   }
   const double left = std::pow(0.999, steps);
-  constexpr double allowed = 0.005;  // about seven standard deviations of the mean of n random walks
+  constexpr double allowed = 0.005;  // more than ten standard deviations of the mean of n random walks
   EXPECT_NEAR(mean(falling_m), left, allowed);
   EXPECT_NEAR(mean(falling_v), left, allowed);
   EXPECT_NEAR(mean(rising_m), 1 - 0.25 * left, allowed);

@@ -56,7 +56,7 @@ std::vector<Case> rms_norm_cases() {
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const RmsOperands o(r);
-         if (d == 1) return;  // y = sign(x), so the gradient is a rounding error
+         if (d == 1) return;  // y hardly depends on |x|, so the gradient is a rounding error
          const auto to = [&](const Tensor& dx, const Tensor& dresidual) {
            k.rms_norm.backward(r.stream, dx, {}, r.normal(dx.shape()), o.x, o.gain, o.inverse_rms, dresidual);
          };
@@ -65,7 +65,7 @@ std::vector<Case> rms_norm_cases() {
          const Tensor in_place = r.update({t, d}, r.dtype, d);
          to(in_place, in_place);
        }},
-      // Backends may choose the number of addends, but their sum must agree.
+      // Backends choose the number of partial sums. Only the totals of these sums must agree.
       {"rms_norm_gain_gradient", backward,
        [](K k, Trial& r) {
          const auto [t, d] = r.size;

@@ -9,7 +9,7 @@ using K = const KernelTable&;
 constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array both{Write::replace, Write::add};
 
-// Returns a second moment, which is never negative.
+// Returns a second moment, whose elements are 0.25.
 Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
   const Tensor v = r.update(shape, dtype);
   reference_table.pointwise.fill(r.host_stream, v, 0.25);
@@ -19,8 +19,8 @@ Tensor squares(Trial& r, const Shape& shape, Dtype dtype) {
 // Returns an undefined factor, a factor, and a factor that skips the step.
 std::vector<Tensor> factors(Trial& r) { return {{}, r.values<double>({0.5}, {1}), r.values<double>({-1}, {1})}; }
 
-// Returns slices with a copy of the main weights for the model, without one, with gradients of another dtype, and an
-// empty slice.
+// Returns slices with separate weights for the model, slices without them, slices with bf16 gradients, and an empty
+// slice.
 std::vector<AdamwSlice> slices(Trial& r) {
   const Shape shape{r.size.rows, r.size.width}, single{1}, none{0};
   const auto slice = [&](const Shape& s, bool copy, Dtype gradient, double weight_decay) {

@@ -27,7 +27,7 @@ class Threads {
   int before_ = thread_count();
 };
 
-// Restricts this process, including its helpers, to one core, as a launcher may do.
+// Restricts the calling thread, and the threads that it starts, to one core, as a launcher may do.
 class OneCore {
  public:
   OneCore() {

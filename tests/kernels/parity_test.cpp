@@ -1,4 +1,4 @@
-// Compares every entry of the CPU table with the naive implementation, over dtypes and odd sizes.
+// Compares every entry of the CPU table with the naive implementation, for several dtypes and sizes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -75,6 +75,13 @@ TEST(Judge, DetectsAnUnwrittenElement) {
   filled(expected, 2);
   actual.output({3, 5});
   EXPECT_NE(difference(expected, actual).find("nan (tolerance"), std::string::npos) << difference(expected, actual);
+}
+
+TEST(Judge, DetectsAnUnwrittenInteger) {
+  Trial expected(seed, {3, 5}, Dtype::f32), actual(seed, {3, 5}, Dtype::f32);
+  reference_table.pointwise.fill(expected.stream, expected.output({3, 5}, Dtype::i32), -1);
+  actual.output({3, 5}, Dtype::i32);
+  EXPECT_NE(difference(expected, actual).find("expected -1, got"), std::string::npos) << difference(expected, actual);
 }
 
 TEST(Judge, DetectsAWriteIntoTheGuardBand) {

@@ -1,4 +1,4 @@
-// Rounded numbers of rows that share one choice of kernel, and the cache of plans.
+// Rounding of numbers of rows, so that similar numbers share a choice of kernel, and the cache of plans.
 #include "framework/kernels/cuda/products/plan_cache.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(RoundedRows, AreAtMostAnEighthLarger) {
 TEST(RoundedRows, AreFewAndDoNotChangeUsualNumbers) {
   std::set<int64_t> distinct;
   for (int64_t rows = 1; rows <= 65536; ++rows) distinct.insert(rounded_rows(rows));
-  EXPECT_EQ(distinct.size(), 16u + 8 * 12);  // 12 powers of two from 16 to 65536
+  EXPECT_EQ(distinct.size(), 16u + 8 * 12);  // 1 to 16, then 8 for each of 12 doublings from 16 to 65536
   for (const int64_t rows : {1, 7, 16, 4096, 12288, 16384, 65536}) EXPECT_EQ(rounded_rows(rows), rows);
 }
 

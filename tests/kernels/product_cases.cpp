@@ -26,7 +26,7 @@ std::vector<int64_t> offsets_for(int64_t rows) {
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};
 }
 
-// Calls f(offsets) with offsets that are known to the host, to the device, and to both.
+// Calls f(offsets) with offsets that are known only to the host, only to the device, and to both.
 template <class F>
 void for_each_side(Trial& r, const F& f) {
   const std::vector<int64_t> offsets = offsets_for(r.size.rows);

@@ -1,4 +1,4 @@
-// Common parts of tests of products: operands, sizes at the edges of blocks, the expected result.
+// Common parts of tests of products: operands, sizes around those of blocks, and expected results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using base::with_dtype;
 
 using tests::Guarded;
 
-/// Elements of a matrix, read once: the loops below use each of them hundreds of times.
+/// Elements of a matrix as double. They are read once, because loops may use each of them hundreds of times.
 class Values {
  public:
   explicit Values(const Tensor& t) : columns_(t.dim(1)) {
@@ -39,7 +39,8 @@ class Values {
   std::vector<double> values_;
 };
 
-/// Function that returns element (i, j) of an operand.
+/// Function that returns an element of a factor. plain(t)(i, j) is element (i, j) of t, and transposed(t)(i, j) is
+/// element (j, i).
 using Factor = std::function<double(int64_t, int64_t)>;
 inline Factor plain(const Tensor& t) { return Values(t); }
 inline Factor transposed(const Tensor& t) {
@@ -58,7 +59,7 @@ inline void copy(const Tensor& to, const Tensor& from) {
     for (int64_t j = 0; j < to.dim(1); ++j) set(to, i, j, values(i, j));
 }
 
-/// Random operands of one dtype, and results compared with double loops.
+/// Fixture with random operands of one dtype. Compares results with double loops.
 class ProductTest : public testing::TestWithParam<Dtype> {
  protected:
   Dtype dtype() const { return GetParam(); }
@@ -102,8 +103,8 @@ class ProductTest : public testing::TestWithParam<Dtype> {
 struct Sizes {
   int64_t rows, outputs, inputs;
 };
-/// Sizes below, at and above the register blocks (14 x 32, 6 x 16) and the blocks of k (512, 256), of rows (84), of
-/// columns (512).
+/// Sizes below and above the register blocks (14 x 32, 6 x 16) and the blocks of k (512, 256), of rows (84), of columns
+/// (512). Some sizes are exactly 14 x 32, and 256 terms.
 inline constexpr Sizes sizes[] = {{1, 1, 1},    {1, 65, 7},    {7, 1, 65},      {14, 32, 16},
                                   {15, 33, 17}, {65, 7, 256},  {13, 131, 257},  {169, 61, 31},
                                   {3, 521, 64}, {29, 67, 613}, {127, 515, 259}, {64, 64, 64}};

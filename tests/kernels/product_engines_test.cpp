@@ -1,4 +1,4 @@
-// Engines of products on the CPU: loops for each instruction set, units for pairs of bf16.
+// Engines of products on the CPU: loops for each instruction set, and units that multiply pairs of bf16.
 #include <cmath>
 
 #include "framework/kernels/cpu/parallel.h"
@@ -44,13 +44,13 @@ class OwnKernels : public ProductTest {};
 INSTANTIATE_TEST_SUITE_P(Dtypes, OwnKernels, testing::Values(Dtype::f32, Dtype::bf16, Dtype::f64),
                          [](const auto& p) { return std::string(name_of(p.param)); });
 
-TEST_P(OwnKernels, AreBitwiseIdenticalForAnyCutThreadsAndInstructionSet) {
+TEST_P(OwnKernels, AreBitwiseIdenticalForAnyCutAndInstructionSet) {
   const int64_t rows = 200, outputs = 700, inputs = 600;
   const Tensor x = random(rows, inputs), w = random(outputs, inputs),
                want = Tensor::empty({rows, outputs}, dtype(), context_);
   const auto memory = Tensor::empty({gemm_scratch + 64}, Dtype::u8, context_);
   void* scratch = memory.data<uint8_t>() + (64 - reinterpret_cast<uintptr_t>(memory.raw()) % 64) % 64;
-  // A bf16 sum over several blocks of k is kept for at most gemm_sums elements, which is far more than 200 x 700.
+  // A tile of a bf16 result with several blocks of k has at most gemm_sums elements, which is more than 200 x 700.
   v3::gemm_tile(forward_tile(want, x, w), nullptr, scratch);
   for (const int64_t some : {int64_t{1}, int64_t{5}, int64_t{64}, rows}) {
     const Tensor out = Tensor::empty({some, outputs}, dtype(), context_);
@@ -89,8 +89,9 @@ class PairUnits : public ProductTest {
 INSTANTIATE_TEST_SUITE_P(Dtypes, PairUnits, testing::Values(Dtype::bf16), [](const auto&) { return "bf16"; });
 
 TEST_P(PairUnits, MatchDoubleLoopsInEveryLayoutBeyondTheirBlocks) {
-  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together, or twice as many columns if a
-  // is packed, too. Strips of 1 to 32 rows are included, because units compute 3, 6, 10 or 11 rows together.
+  // A unit processes 1024 terms, 64 or 128 packed rows, and 128 or 256 columns together, or twice as many columns if
+  // the left operand is packed, too. The last strips of rows have many heights from 1 to 32, because AVX-512 BF16
+  // computes 3, 6, 10 or 11 rows together.
   std::vector<Sizes> all(std::begin(sizes), std::end(sizes));
   for (const Sizes& s :
        {Sizes{270, 67, 1030}, {33, 300, 1024}, {1056, 40, 1100}, {35, 33, 2048}, {3, 1, 64}, {43, 31, 65}, {22, 5, 96}})

@@ -50,7 +50,8 @@ TEST_P(Products, WeightGradientReplacesOrAdds) {
   }
 }
 
-// Results have more elements than the buffer of sums for a bf16 result. Their rows are not adjacent.
+// One result has more elements than the buffer for products that are added to bf16 tensors. Rows of results are not
+// adjacent.
 TEST_P(Products, EveryResultMayBeAddedTo) {
   for (const auto& [rows, outputs, inputs] : {Sizes{15, 33, 17}, {29, 67, 613}, {1100, 1000, 3}}) {
     const Tensor x = random(rows, inputs), w = random(outputs, inputs), dy = random(rows, outputs);
@@ -153,7 +154,7 @@ TEST_P(Products, GroupedWeightGradientOfAnEmptyExpertIsZeroOrUntouched) {
   }
 }
 
-// Tests the choices of schedule.moe.gemms. Row counts from 1 to 300 are below and above the block sizes.
+// Tests the choices of schedule.moe.gemms. Experts have from 0 to 300 rows, below and above the block sizes.
 TEST_P(Products, DenseCallsOfExpertsEqualTheGroupedCallBitwise) {
   const Offsets rows_of[] = {{0, 7, 20, 33, 65}, {0, 0, 1, 1, 65}, {0, 300, 301, 400, 400}, {0, 0, 0, 0, 0}};
   const int64_t outputs = 131, inputs = 259;
@@ -208,7 +209,7 @@ TEST_P(Products, ErrorsNameTheTensorAndTheExpectation) {
   const Offsets wrong{0, 2, 1, 3}, few{0, 3};
   const Tensor stack = random(15, 4).reshape({3, 5, 4}), y = random(3, 5);
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(wrong), Write::replace); }),
-            "[grouped matmul] offsets do not ascend within 0 .. 3");
+            "[grouped matmul] offset 2 is 1; expected 2 .. 3");
   EXPECT_EQ(message_of([&] { grouped_matmul_forward(stream_, y, x, stack, on_host(few), Write::replace); }),
             "[grouped matmul] 2 offsets for 3 experts; expected 4");
 }
@@ -225,11 +226,12 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   };
   EXPECT_EQ(message(given({0, 1, 3}, 2)), "nothing thrown");
   EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
-  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offsets do not ascend within 0 .. 3");
-  EXPECT_EQ(message({.groups = 2}), "[grouped matmul] neither host nor device has the offsets");
+  EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected 0 .. 3");
+  EXPECT_EQ(message({.groups = 2}),
+            "[grouped matmul] neither host nor device has the offsets of 2 groups; expected one of them to have them");
 }
 
-// The result equals that of widened operands, although no widened copies are made.
+// The kernels make no widened copy of the bf16 operand.
 TEST(ProductsOfMixedDtypes, EqualProductsOfWidenedOperandsBitwise) {
   device::DeviceContext context;
   Stream& stream = context.compute();
@@ -270,17 +272,26 @@ TEST(ProductsOfMixedDtypes, AreRefused) {
   const Tensor x = zeros({3, 4}, Dtype::f32), w = zeros({5, 4}, Dtype::f32), narrow = zeros({5, 4}, Dtype::bf16);
   const Tensor out = zeros({3, 5}, Dtype::f32);
   EXPECT_EQ(message_of([&] { matmul_forward(stream, out, x, narrow, Write::replace); }),
-            "[matmul] operands are f32 and bf16; expected one dtype");
+            "[matmul] w is bf16, but x is f32; expected f32");
   EXPECT_EQ(message_of([&] {
               matmul_forward(stream, zeros({3, 5}, Dtype::f64), x, w, Write::replace);
             }),
-            "[matmul] the result of f32 operands is f64; expected f32");
+            "[matmul] out is f64, but w is f32; expected f32");
   EXPECT_EQ(message_of([&] {
               matmul_forward(stream, zeros({3, 5}, Dtype::bf16), zeros({3, 4}, Dtype::bf16), w, Write::replace);
             }),
-            "[matmul] the result of f32 operands is bf16; expected f32");
+            "[matmul] out is bf16, but w is f32; expected f32");
   EXPECT_EQ(message_of([&] { matmul_input_gradient(stream, x, out, narrow, Write::replace); }),
-            "[matmul gradient] operands are f32 and bf16; expected one dtype");
+            "[matmul gradient] w is bf16, but dy is f32; expected f32");
+  EXPECT_EQ(message_of([&] {
+              matmul_input_gradient(stream, zeros({3, 4}, Dtype::f64), out, w, Write::replace);
+            }),
+            "[matmul gradient] dx is f64, but w is f32; expected bf16 or f32");
+  EXPECT_EQ(
+      message_of([&] {
+        matmul_weight_gradient(stream, zeros({5, 4}, Dtype::f64), out, zeros({3, 4}, Dtype::bf16), Write::replace);
+      }),
+      "[matmul weight gradient] dw is f64, but x is bf16; expected bf16 or f32");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// AdamW with main weights that are stored as rests. All results equal those with f32 main weights.
+// AdamW with main weights that are stored as rests (framework/base/main_weight.h). All results equal those with f32
+// main weights.
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -14,8 +15,8 @@ namespace {
 
 constexpr AdamwStep step_of(double lr) { return {.lr = lr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .step = 3}; }
 
-/// Main weights. Every fourth weight is exactly between two bf16 numbers, and half of these weights are rounded up. The
-/// other weights are of all kinds.
+/// Returns main weights. Every fourth weight is exactly between two bf16 numbers, and about half of these weights are
+/// rounded up. The lower halves of the other weights take many values.
 Floats mains(int64_t n) {
   Floats out;
   for (int64_t i = 0; i < n; ++i) {
@@ -28,7 +29,7 @@ Floats mains(int64_t n) {
 
 class Rests : public EdgeTest {
  protected:
-  // Each tensor of the slice begins at element `skipped` of its memory.
+  // Returns `values` in a tensor that begins at element `skipped` of its memory.
   Tensor flat(const Floats& values, Dtype dtype, int64_t skipped) {
     const auto n = static_cast<int64_t>(values.size());
     Floats all(skipped);
@@ -72,7 +73,8 @@ class Rests : public EdgeTest {
     for (const bf16 x : t.to_vector<bf16>()) out.push_back(static_cast<float>(x));
     return out;
   }
-  // Expects both slices to have bitwise the same main weights, weights and moments. Returns the number of marks.
+  // Expects both slices to have bitwise the same main weights, weights and moments. Returns the number of second
+  // moments whose sign is a mark (framework/base/main_weight.h).
   int64_t expect_same(const AdamwSlice& plain, const AdamwSlice& rests) {
     const Floats main = values(plain.main), v = values(plain.v), signed_v = values(rests.v);
     const auto lower = rests.main.to_vector<bf16>(), weights = rests.weights.to_vector<bf16>();
@@ -115,7 +117,8 @@ TEST_P(Rests, GiveBitwiseTheUpdatesOfF32MainWeights) {
           }
 }
 
-// Ties that round to zero, to a normal number and to infinity. Their moments contain only the mark.
+// The weights include ties that round to zero, to a normal number and to infinity. All moments are zero, so the second
+// moments contain only the marks.
 TEST_P(Rests, KeepExtremeMainWeightsWithZeroMoments) {
   Floats main;
   for (const uint32_t bits : {0x00000000u, 0x00000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007f8000u, 0x007fffffu,
@@ -164,7 +167,7 @@ TEST_P(Rests, OfManySlicesAreUpdatedTogether) {
 }
 
 TEST_P(Rests, AreRefusedIfTheyAreStrided) {
-  if (GetParam().name == "reference") GTEST_SKIP() << "the reference does not check its operands";
+  if (GetParam().name == "reference") GTEST_SKIP() << "the reference accepts strided rests";
   AdamwSlice slice = with_rests(mains(3), Dtype::f32, Dtype::f32, 0);
   slice.main = empty({3, 2}, Dtype::bf16).slice(1, 0, 1);
   EXPECT_THROW(k.optimizer.adamw(stream, {&slice, 1}, step_of(1), {}), std::logic_error);

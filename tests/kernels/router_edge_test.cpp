@@ -30,7 +30,7 @@ TEST_P(RouterEdge, TiesGoToTheLowerIndex) {
   EXPECT_EQ(route({5, 5, 5, 5, 5, 5}, {.top_k = 2, .groups = 3, .top_groups = 1}).ids, (Ids{0, 1}));
 }
 
-TEST_P(RouterEdge, WithNanLogitsNeverLeavesTheRange) {  // the ids remain in range
+TEST_P(RouterEdge, WithNanOrInfiniteLogitsChoosesIdsInRange) {
   EXPECT_EQ(route({nan, nan, nan}, {.top_k = 2}).ids, (Ids{0, 1}));
   EXPECT_EQ(route({1, nan, 2}, {.top_k = 2}).ids, (Ids{0, 1}));  // with softmax, the whole row is NaN
   EXPECT_EQ(route({-inf, -inf}, {.top_k = 1}).ids, (Ids{0}));
@@ -44,7 +44,7 @@ TEST_P(RouterEdge, ChoosesNanLast) {
   EXPECT_EQ(route({nan, nan, -9, -8}, groups).ids, (Ids{3, 2}));
 }
 
-TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {  // only the choice depends on the bias
+TEST_P(RouterEdge, BiasSelectsButDoesNotWeigh) {
   const Routed r = route({0, 0, 1}, {.score = RouterScore::sigmoid, .top_k = 1, .normalize = false}, {0, 9, 0});
   EXPECT_EQ(r.ids, (Ids{1}));
   EXPECT_FLOAT_EQ(r.weights[0], 0.5f);

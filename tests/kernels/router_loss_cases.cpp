@@ -25,8 +25,8 @@ Tensor updated(Trial& r, const Tensor& x) {
   return t;
 }
 
-// Operands with size.width experts. If there are several tokens, all scores of the first token have
-// underflowed.
+// Operands with size.width experts. If there are more than two tokens, all scores of the first token are zero, as after
+// an underflow.
 struct Operands {
   int64_t tokens, experts;
   Tensor scores, fractions, coefficients;
@@ -89,7 +89,8 @@ std::vector<Case> router_loss_cases() {
       {"router_balance_backward", e(&L::balance_backward),
        [](K k, Trial& r) {
          const Operands o(r);
-         if (o.experts == 1) return r.expect_zeros();  // its share is one, so the gradient is a rounding error
+         // The share of a single expert is always one, so the gradient is a rounding error.
+         if (o.experts == 1) return r.expect_zeros();
          for (const Tensor& segment : segments(r))
            for (const Tensor& coefficients : {o.coefficients, Tensor{}})
              k.router_loss.balance_backward(r.stream, r.output({o.tokens, o.experts}, r.acc(), o.experts),

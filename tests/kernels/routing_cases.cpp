@@ -33,8 +33,8 @@ const std::vector<NamedRule>& rules() {
   return all;
 }
 
-// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped, and two rows are
-// unused.
+// Permutation of rows for t tokens of two slots. The first slot of every fifth token is dropped. The rows of dropped
+// slots and two further rows are unused.
 struct Plan {
   static constexpr int64_t slots = 2;
   Tensor rows, tokens;
@@ -142,7 +142,7 @@ std::vector<Case> routing_cases() {
   for (const int64_t slots : {1, 2, 3}) {
     constexpr int64_t experts = 9;
     constexpr double tolerance = 0.7;
-    // Each token's experts are consecutive, so the first one is seldom the best one.
+    // The experts of a token are consecutive and do not depend on the logits, so the first is often not the best.
     const auto ids_of = [slots](Trial& r) {
       std::vector<int32_t> ids;
       for (int64_t i = 0; i < r.size.rows * slots; ++i)

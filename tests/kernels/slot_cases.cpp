@@ -26,13 +26,14 @@ void sort(K k, Trial& r) {
       for (int64_t dropped : {0, 3, 7})
         k.slots.sort(r.stream, r.output({tokens * slots}, Dtype::i64), r.output({tokens, slots}, Dtype::i64),
                      r.output({experts + 1}, Dtype::i64), ids_for(r, slots, experts, dropped));
-  // Numbers of experts above the limits of a card: of its scans, of its warps' counters, and of its blocks.
+  // On a card, these are more experts than it scans at a time (512), more than eight warps have counters for (1024),
+  // and numbers at and above the limit of a block's counters (8192).
   for (int64_t experts : {600, 3000, 8192, 8193, 40000})
     k.slots.sort(r.stream, r.output({tokens * 2}, Dtype::i64), r.output({tokens, 2}, Dtype::i64),
                  r.output({experts + 1}, Dtype::i64), ids_for(r, 2, experts, 1));
 }
 
-// Returns whole numbers around zero, of `type`.
+// Returns whole numbers from -3 to 97, of `type`.
 Tensor numbers_for(Trial& r, Dtype type) {
   const Tensor x = r.scratch({r.size.rows, r.size.width}, type);
   reference::Array a = reference::zeros(x);
@@ -68,7 +69,7 @@ void keys(K k, Trial& r) {
   for (int64_t chunks : {1, 3}) {
     std::vector<int32_t> chunk_of;
     for (int64_t e = 0; e < experts; ++e) chunk_of.push_back(static_cast<int32_t>(e * 5 % chunks));
-    // Some ids are dropped, and 6, 7 and -2 name no expert.
+    // Ids of -1 are dropped, and 6, 7 and -2 name no expert.
     std::vector<int32_t> ids;
     for (int64_t i = 0; i < 2 * r.size.rows; ++i) ids.push_back(static_cast<int32_t>(i * 7 % 10) - 2);
     for (const Tensor& of : {Tensor{}, r.values<int32_t>(chunk_of, {experts})}) {
@@ -81,7 +82,7 @@ void keys(K k, Trial& r) {
   }
 }
 
-// Returns each of 0 .. n - 1 once, in a repeatable order. With `some_missing`, some are replaced by -1.
+// Returns n - 1, n - 2, ..., 0. With `some_missing`, every fifth number is replaced by -1.
 Tensor places_for(Trial& r, int64_t n, bool some_missing) {
   std::vector<int64_t> at;
   for (int64_t i = 0; i < n; ++i) at.push_back(some_missing && i % 5 == 2 ? -1 : n - 1 - i);
@@ -90,7 +91,7 @@ Tensor places_for(Trial& r, int64_t n, bool some_missing) {
 
 void shift_parts(K k, Trial& r) {
   const int64_t n = r.size.rows;
-  // The first table has several parts, one of them empty; the second has a single part.
+  // The first table has several parts, at least one of them empty. The second has a single part.
   const std::vector<std::vector<int64_t>> ways{{n / 3, n / 3, n / 2, n, 10, 20, -30, 40}, {n, 5}};
   for (const auto& parts : ways) {
     const Tensor x = places_for(r, n, true), in_place = r.output({n}, Dtype::i64);
@@ -103,8 +104,8 @@ void shift_parts(K k, Trial& r) {
 
 void iota_parts(K k, Trial& r) {
   const int64_t n = r.size.rows * std::min<int64_t>(r.size.width, 65);
-  // Covers empty parts at the start, between others and at the end; a single part; and more parts than small sizes have
-  // elements.
+  // The first table has empty parts at the start, between others and at the end. The second has a single part. The
+  // third has more parts than small sizes have elements.
   std::vector<std::vector<int64_t>> ways{{0, n / 3, n / 3, n / 2, n, n, 9, 10, 20, -30, 40, 50}, {n, 5}, {}};
   constexpr int64_t many = 300;
   for (int64_t p = 0; p < many; ++p) ways.back().push_back(n * (p + 1) / many);
@@ -133,10 +134,19 @@ void inverse(K k, Trial& r) {
   }
 }
 
-// Drops slots by scores with many ties, some NaN and -infinity, with rows in order and in reverse order.
+// Returns scores with many ties, some NaN and -infinity.
+Tensor tied_scores(Trial& r, int64_t tokens, int64_t experts) {
+  const Tensor scores = r.scratch({tokens, experts}, r.acc());
+  reference::Array a = reference::zeros(scores);
+  for (int64_t i = 0; i < a.size(); ++i)
+    a[i] = i % 13 == 4 ? std::nan("") : i % 17 == 2 ? -INFINITY : static_cast<double>(i * 7 % 9) / 8 - 0.25;
+  reference::store(scores, a);
+  return scores;
+}
+
+// Drops slots by tied scores and by position, with rows in order and in reverse order.
 void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
   const int64_t experts = 5, top_k = 2;
-  const Dtype acc = r.dtype == Dtype::f64 ? Dtype::f64 : Dtype::f32;
   std::vector<int32_t> ids;
   std::vector<int64_t> backwards;
   for (int64_t t = 0; t < tokens; ++t) {
@@ -144,11 +154,7 @@ void drop_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens) {
     ids.push_back(t % 7 == 3 ? -1 : first), ids.push_back(t % 11 == 5 ? 9 : (first + 2) % experts);
     backwards.push_back(tokens - 1 - t);
   }
-  const Tensor scores = r.scratch({tokens, experts}, acc);
-  reference::Array a = reference::zeros(scores);
-  for (int64_t i = 0; i < a.size(); ++i)
-    a[i] = i % 13 == 4 ? std::nan("") : i % 17 == 2 ? -INFINITY : static_cast<double>(i * 7 % 9) / 8 - 0.25;
-  reference::store(scores, a);
+  const Tensor scores = tied_scores(r, tokens, experts);
   for (DropRule rule : {DropRule::probability, DropRule::position})
     for (double factor : {0.0, 0.6, 1e18})
       for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})}) {
@@ -164,6 +170,34 @@ void drop(K k, Trial& r) {
   if (r.size.rows == 1) drop_of(k, r, 1501, 1500);
 }
 
+// Lets experts choose tokens by tied scores, with rows in order, and in reverse order with padding.
+void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens, const std::vector<int64_t>& slots_of_token) {
+  const int64_t experts = 5;
+  std::vector<int64_t> backwards;
+  for (int64_t t = 0; t < tokens; ++t) backwards.push_back(t % 7 == 3 ? -1 : tokens - 1 - t);
+  const Tensor scores = tied_scores(r, tokens, experts);
+  for (const int64_t slots : slots_of_token)
+    for (double factor : {0.0, 0.6, 1e18})
+      for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})})
+        k.expert_choice.choose(r.stream, r.output({tokens, slots}, Dtype::i32), scores, rows, scope_tokens, factor);
+}
+
+void choose(K k, Trial& r) {
+  choose_of(k, r, r.size.rows, r.size.rows / 2 + 1, {1, 2, 5});
+  // There are more tokens than a block of a card has threads, and the last scope has one token.
+  if (r.size.rows == 1) choose_of(k, r, 1501, 1500, {2});
+}
+
+constexpr int64_t choosing_experts = 6;
+
+// Returns ids of `slots` experts for each token. Some ids are -1.
+Tensor chosen_for(Trial& r, int64_t slots) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < slots * r.size.rows; ++i)
+    ids.push_back(i % 7 == 3 ? -1 : static_cast<int32_t>((i / slots * 4 + i % slots) % choosing_experts));
+  return r.values<int32_t>(ids, {r.size.rows, slots});
+}
+
 }  // namespace
 
 std::vector<Case> slot_cases() {
@@ -177,6 +211,20 @@ std::vector<Case> slot_cases() {
          }
        }},
       {"slots_sort", entry(&KernelTable::slots, &S::sort), sort},
+      {"expert_choice_choose", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::choose), choose},
+      {"expert_choice_forward", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::forward),
+       [](K k, Trial& r) {
+         for (int64_t slots : {1, 3})
+           k.expert_choice.forward(r.stream, r.output({r.size.rows, slots}, r.acc()),
+                                   r.normal({r.size.rows, choosing_experts}, r.acc()), chosen_for(r, slots));
+       }},
+      {"expert_choice_backward", entry(&KernelTable::expert_choice, &ExpertChoiceKernels::backward),
+       [](K k, Trial& r) {
+         for (int64_t slots : {1, 3})
+           k.expert_choice.backward(r.stream, r.output({r.size.rows, choosing_experts}, r.acc()),
+                                    r.normal({r.size.rows, slots}, r.acc()), chosen_for(r, slots));
+         r.expect_zeros();  // only chosen experts have a gradient
+       }},
       {"capacity_drop", entry(&KernelTable::capacity, &CapacityKernels::drop), drop},
       {"slots_keys", entry(&KernelTable::slots, &S::keys), keys},
       {"slots_iota", entry(&KernelTable::slots, &S::iota),

@@ -1,4 +1,4 @@
-// Results of a row are bitwise identical for any number of threads, and for any other rows in the same call.
+// Numbers of threads, which change no bit of a result, and shares of a device for computation.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -57,7 +57,7 @@ TEST(ComputeShare, AppliesToThisThreadDuringItsLifetime) {
   EXPECT_EQ(kernels::compute_share(), 1);
 }
 
-// EPS-MoE's table 6 has eighths of an H100's 132 multiprocessors.
+// An H100 has 132 multiprocessors. EPS-MoE's table 6 divides them into eighths.
 TEST(ComputeShare, IsAnEvenNumberOfMultiprocessors) {
   EXPECT_EQ(kernels::capped_multiprocessors(132, 1), 132);
   EXPECT_EQ(kernels::capped_multiprocessors(132, 0.5), 66);

@@ -31,8 +31,9 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
-// Sets every float to NaN and every integer to -1.
-void poison(const Tensor& t) { t.fill_bytes(0xff, t.device().context().compute()); }
+// Sets every float to NaN and every byte of an integer to 0x7f. No kernel computes such an integer, but many compute
+// -1.
+void poison(const Tensor& t) { t.fill_bytes(is_floating(t.dtype()) ? 0xff : 0x7f, t.device().context().compute()); }
 
 // Copies the elements of `t` between two images of the bytes of `whole`.
 void copy_members(std::byte* to, const std::byte* from, const Tensor& t, const Tensor& whole) {
@@ -170,7 +171,7 @@ std::string difference(const Trial& expected, const Trial& actual) {
                  got[first], " (tolerance ", allowed, " of ", scale(first), ")");
     if (is_floating(tensor.dtype()) && want.size() > 4 && 2 * zeros > want.size() && !expected.zeros_expected())
       return cat("output ", o, " ", tensor.shape(), " is mistrusted: ", zeros, " of ", want.size(),
-                 " elements are zero");
+                 " elements are zero; expected at most half, or a call of expect_zeros()");
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Operands of one kernel call in a test: repeatable inputs, and outputs that start as NaN between guard bands.
+// Operands of the kernel calls in a test: repeatable inputs, and outputs between guard bands.
 #pragma once
 
 #include <memory>
@@ -22,23 +22,26 @@ struct Size {
   int64_t rows, width;
 };
 
-/// Layout of rows. `aligned_rows` are strided rows of a multiple of 8 elements that begin on multiples of 16 bytes.
+/// Layout of rows. `aligned_rows` are strided rows that begin on multiples of 16 bytes if their width is a multiple of
+/// 8 elements.
 enum class Layout : uint8_t { contiguous, strided_rows, aligned_rows };
 
-/// Unit of the error of an element that is small because of cancellation.
+/// Smallest unit of the error of an element, for elements that are small because of cancellation. In tensors of fewer
+/// than 16 elements, it is at least one.
 ///   - tensor: the root mean square of the tensor
 ///   - row: the root mean square of the tensor or that of the element's row (the whole last dimension), whichever is
 ///     larger; for rows whose sums have addends of different sizes
 enum class Yardstick : uint8_t { tensor, row };
 
-/// Inputs and outputs of one call. Two Trials with the same seed give equal inputs in the same order of calls.
-/// Therefore, a test body can run on two tables, on one device or on two.
+/// Inputs and outputs of the kernel calls in a test body. Two trials with the same seed, size and dtype give equal
+/// inputs if their functions are called in the same order. Therefore, a test body can run on two tables, on one device
+/// or on two.
 class Trial {
  public:
   /// Makes a trial on the host.
   Trial(uint64_t seed, Size size_, Dtype dtype_)
       : Trial(seed, size_, dtype_, std::make_unique<device::DeviceContext>()) {}
-  /// Makes a trial on `device`, whose context outlives it.
+  /// Makes a trial on `device`, whose context must outlive the trial.
   Trial(uint64_t seed, Size size_, Dtype dtype_, Device device)
       : size(size_), dtype(dtype_), stream(device.context().compute()), device_(device), seed_(seed) {}
 
@@ -52,19 +55,20 @@ class Trial {
     return Tensor::from<T>(v, shape, device_);
   }
 
-  /// Returns an output that starts poisoned and is compared after the call. `terms` is the length of the longest sum in
-  /// an element, for the tolerance.
+  /// Returns an output that starts poisoned (see poison() in trial.cpp) and is compared after the body. `terms` is the
+  /// length of the longest sum in an element, for the tolerance.
   Tensor output(Shape shape, Dtype type, int64_t terms = 1, Layout layout = Layout::contiguous,
                 Yardstick yardstick = Yardstick::tensor);
   Tensor output(Shape shape, int64_t terms = 1, Layout layout = Layout::contiguous) {
     return output(shape, dtype, terms, layout);
   }
-  /// Returns an output that starts as normal values and is compared after the call, for kernels that add or work in
+  /// Returns an output that starts as normal values and is compared after the body, for kernels that add or work in
   /// place.
   Tensor update(Shape shape, Dtype type, int64_t terms = 1);
-  /// Returns scratch memory that is not compared: values that a forward pass keeps for backward.
+  /// Returns uninitialised memory that is not compared, such as for values that a forward pass keeps for backward.
   Tensor scratch(Shape shape, Dtype type) { return Tensor::empty(shape, type, device_); }
-  /// Accepts outputs that are all zeros, which otherwise fail the test.
+  /// Accepts floating outputs in which more than half of the elements are zero. Otherwise, difference() reports them if
+  /// they have more than four elements.
   void expect_zeros() { zeros_expected_ = true; }
 
   Dtype acc() const { return accumulator_dtype(dtype); }
@@ -78,12 +82,12 @@ class Trial {
     Tensor tensor;
     int64_t terms;
     Tensor whole;                   // the tensor with its guard bands
-    std::vector<std::byte> before;  // bytes of `whole` before the call
+    std::vector<std::byte> before;  // bytes of `whole` when the output was made
     Yardstick yardstick;
   };
   const std::vector<Output>& outputs() const { return outputs_; }
   bool zeros_expected() const { return zeros_expected_; }
-  /// Returns the name of the first element outside the outputs that was written; empty if there is none.
+  /// Returns a description of the first element outside the outputs that has changed; empty if there is none.
   std::string written_outside() const;
 
  private:
@@ -104,9 +108,10 @@ class Trial {
   std::vector<Output> outputs_;
 };
 
-/// Returns the first output that differs, where, and by how much; empty if all outputs agree.
+/// Returns a description of the first fault of `actual`; empty if there is none. Faults are a write outside the
+/// outputs, an element that differs by more than the tolerance, and an output of mostly zeros.
 std::string difference(const Trial& expected, const Trial& actual);
-/// Like difference(), but compares bits.
+/// Returns the first byte that differs in the outputs or their guard bands; empty if all bytes are equal.
 std::string bitwise_difference(const Trial& expected, const Trial& actual);
 
 }  // namespace hexad::tests

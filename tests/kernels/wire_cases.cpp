@@ -12,7 +12,7 @@ Tensor row_weights_of(Trial& r, int64_t rows, int64_t row_weights) {
   return row_weights ? r.normal({rows, row_weights}, r.acc()) : Tensor();
 }
 
-// Packs rows. Bytes are compared one by one: codes, scale, row_weights and the zeros between them.
+// Packs rows. All bytes of the rows are compared: values or codes, scale, row weights and padding.
 void pack(K k, Trial& r, WireFormat format) {
   const auto [t, d] = r.size;
   for (int64_t row_weights : {0, 1, 2, 3})

@@ -1,5 +1,5 @@
-// Rows in the wire format: layout, error bounds, and invalid rows, which must remain recognisable. Tested for both
-// tables.
+// Rows in the wire format: layout, error bounds, and invalid rows, which must remain recognisable. Except for errors,
+// kernels of the CPU's table and of the reference are tested.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -75,14 +75,15 @@ TEST_P(Wire, Fp8RowIsCodesScaleAndRowWeights) {
   EXPECT_EQ(bytes, (Bytes{0x7e, 0xb0, 0x28, 0x00, 0x76, 0, 0, 0, 0, 0, 0, 0x40, 0, 0, 0xc0, 0x3f}));
 }
 
-TEST_P(Wire, LargestElementOfARowIsNotRounded) {
+TEST_P(Wire, LargestElementOfARowKeepsItsF32Precision) {
   for (float largest : {1.0f, 3.14159f, -7e-5f, 1e30f, -std::numeric_limits<float>::max()}) {
     const float back = there_and_back({largest, largest / 100})[0];
     EXPECT_NEAR(back / largest, 1, tolerance(Dtype::f32, 1)) << largest;
   }
 }
 
-// Rows have 64 magnitudes over 40 binades each. The largest is between the least subnormal float and 2^127.
+// Rows have 64 magnitudes over 40 binades each. The top binade of a row runs from that of the least subnormal float to
+// that of the largest float.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;
@@ -200,7 +201,7 @@ TEST_P(Wire, AcceptsZeroRows) {
 INSTANTIATE_TEST_SUITE_P(Kernels, Wire, ::testing::Values(&cpu_table, &reference_table),
                          [](const auto& p) { return p.param == &cpu_table ? "cpu" : "reference"; });
 
-// Errors that only the fast table of the CPU reports.
+// Messages of errors that the fast table of the CPU reports.
 class WireErrors : public Wire {
  protected:
   template <class F>

@@ -26,7 +26,7 @@ const Registry& registry() {
 
 using Layer = std::function<Value(Tape&, const Value&, const ForwardContext&)>;
 
-// Parameters of the block's layers, under the same names and therefore with the same initial values.
+// Layers of the block. Their parameters have the same names as in the block, and therefore the same initial values.
 struct Parts {
   Norm attention_norm, mlp_norm;
   Attention attention;

@@ -1,4 +1,5 @@
-// Compares delta nets with their formula, computed token by token in double, and gated attention with its formula.
+// Compares delta nets with their formula, computed token by token in double, and gated attention with attention without
+// a gate.
 #include "layers/dense/delta_net.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ ModelConfig model_with(const Overrides& more) {
   return small_recipe(all).model;
 }
 
-// A layer and its input.
+// A layer and its batch.
 struct Case {
   Lab lab;
   mesh::Mesh ranks{self, {.dp = 1}};
@@ -90,7 +91,7 @@ Numbers convolved(const Case& n, const Numbers& x, const Numbers& filter) {
   return y;
 }
 
-// Returns the row divided by its norm.
+// Returns the row of `size` elements from x[begin] on, divided by its norm.
 Numbers unit(const Numbers& x, int64_t begin, int64_t size) {
   Numbers row(x.begin() + begin, x.begin() + begin + size);
   double squares = 1e-6;
@@ -99,8 +100,8 @@ Numbers unit(const Numbers& x, int64_t begin, int64_t size) {
   return row;
 }
 
-// The gated delta rule, eq. 10 of Yang et al. 2024, with the convolutions, gates and norm of Qwen3-Next. The gain of
-// the norm is one.
+// Computes the gated delta rule, eq. 10 of Yang et al. 2024, with the convolutions, gates and norm of Qwen3-Next. The
+// gain of the norm is one.
 Numbers naive(Case& n, const Numbers& x) {
   const DeltaNetConfig& d = n.c.delta_net;
   const int64_t size = d.key_size, values = d.value_size, keys = d.number_of_key_heads(), hidden = n.c.hidden;
@@ -155,7 +156,7 @@ TEST_P(DeltaNetOf, EqualsItsFormula) {
 
 TEST_P(DeltaNetOf, GradientsMatchFiniteDifferences) {
   Overrides overrides = GetParam();
-  overrides.emplace_back("model.delta_net.norm_eps=0.5");  // smaller ones bend the function too much for differences
+  overrides.emplace_back("model.delta_net.norm_eps=0.5");  // with a smaller one, finite differences are not accurate
   for (const bool documents : {false, true}) {
     Case n(model_with(overrides));
     if (documents) n.divide();
@@ -177,7 +178,7 @@ Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
   return y;
 }
 
-TEST_P(DeltaNetOf, EqualsItsFormulaTokenByTokenWithAState) {
+TEST_P(DeltaNetOf, EqualsItsFormulaInSeveralPassesWithAState) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const Tensor expected = n.lab.values(naive(n, values_of(x)), x.shape());
@@ -209,7 +210,7 @@ TEST(DeltaNet, CacheDoesNotGrowWithTheContext) {
   EXPECT_EQ(n.c.cached_states(1), 4 * 3 * 5);
 }
 
-TEST(DeltaNet, OccursInAllBlocksButEveryNth) {
+TEST(DeltaNet, OccursInThreeOfFourLayersAndNotInPredictionBlocks) {
   const ModelConfig c = model_with({"model.layers=8", "model.full_attention_every=4", "model.prediction_blocks=1"});
   std::vector<int64_t> delta;
   for (int64_t l = 0; l < c.blocks(); ++l)
@@ -218,7 +219,7 @@ TEST(DeltaNet, OccursInAllBlocksButEveryNth) {
   EXPECT_EQ(c.attention_period(), 4);
 }
 
-// With weights of zero, every gate is the sigmoid of zero.
+// With weights of zero, every gate is the sigmoid of zero, which is one half.
 TEST(GatedAttention, IsMultipliedByTheSigmoidOfTheGate) {
   const ModelConfig gated = small_recipe({"model.attention_gate=true"}).model, plain = small_recipe().model;
   const auto output = [&](const ModelConfig& c) {

@@ -1,5 +1,5 @@
-// Repeats a PyTorch trajectory (tests/golden/README.md): logits, losses, every gradient and the norm at step 0, then
-// ten losses under AdamW.
+// Compares with results of PyTorch (tests/golden/README.md): logits, losses, every gradient and the gradient norm of
+// the first step. For the decoder, also compares the losses and norms of ten steps of AdamW.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -32,7 +32,7 @@ struct Golden {
         facts(nlohmann::json::parse(std::ifstream(HEXAD_SOURCE_DIR "/tests/golden/" + name + ".json"))) {}
 
   std::vector<int32_t> integers(const std::string& name) { return tensors.read(name, memory).to_vector<int32_t>(); }
-  // Returns all tensors whose name begins with `prefix`, with this prefix removed.
+  // Returns all tensors whose name begins with `prefix`, by the names without this prefix.
   TensorMap all(const std::string& prefix) {
     TensorMap out;
     for (const auto& info : tensors.tensors())
@@ -163,7 +163,8 @@ void expect_gradients(Golden& g, GoldenRun& run, double allowed) {
 }
 
 void expect_near(double expected, double actual, double allowed, std::string_view what) {
-  EXPECT_LE(std::abs(expected - actual), allowed * std::abs(expected)) << what << ": " << expected << ", " << actual;
+  EXPECT_LE(std::abs(expected - actual), allowed * std::abs(expected))
+      << what << " is " << actual << "; expected " << expected;
 }
 
 double mean_over_layers(const StepResult& r, double RouterStatistics::*loss, int64_t micro_batches) {
@@ -234,7 +235,7 @@ class GoldenEncoder : public testing::TestWithParam<std::string> {
   static Dtype dtype() { return dtype_from_name(GetParam()); }
   static double allowed(const Golden& g) {
     if (dtype() == Dtype::f64) return f64_tolerance;
-    // bf16 rounds every activation; f32 adds almost no error.
+    // Every activation is rounded to the dtype. In bf16, the sums in f32 add almost no error.
     return 8 * static_cast<double>(g.size("layers")) * tolerance(dtype(), g.size("mlp_hidden"));
   }
 };

@@ -29,7 +29,7 @@ ModelConfig model_with(const Overrides& more) {
   return small_recipe(all).model;
 }
 
-// A layer and its input.
+// A layer and its batch.
 struct Case {
   Lab lab;
   mesh::Mesh ranks{self, {.dp = 1}};
@@ -89,7 +89,8 @@ void turn(std::vector<double>& x, int64_t at, int64_t position, int64_t size, co
   }
 }
 
-// The formula of DeepSeek-V2, section 2.1. The gains of new norms are one.
+// Computes the formula of DeepSeek-V2, section 2.1, with sinks and a window if the model has them. The gains of new
+// norms are one.
 std::vector<double> naive(Case& n, const std::vector<double>& x) {
   const ModelConfig& c = n.c;
   const auto& [q_rank, kv_rank, nope, rope, size, eps] = c.latent;
@@ -186,7 +187,7 @@ Tensor pass_over(Case& n, const Tensor& x, KeyValueCache& cache) {
 }
 
 // A pass over one token attends to the rows of the cache. A longer pass computes keys and values.
-TEST_P(EqualsFormula, TokenByTokenWithACache) {
+TEST_P(EqualsFormula, InSeveralPassesWithACache) {
   Case n(model_with(GetParam()));
   const Tensor x = n.lab.randn({sequences * length, n.c.hidden});
   const Tensor expected = n.lab.values(naive(n, values_of(x)), x.shape());

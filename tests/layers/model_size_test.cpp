@@ -1,4 +1,4 @@
-// Parameters and operations counted on a meta device, compared with published numbers and counts by hand.
+// Compares parameters and operations counted on a meta device with published numbers and counts by hand.
 #include "layers/model_size.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ TEST(ModelSize, M1_DbrxHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/dbrx.yaml").parameters, 131'596'523'520);
 }
 
-// Counts that a model's authors published, in billions, with the published number of digits. `outside` is the number of
-// parameters that the authors do not count.
+// Counts that a model's authors published, in billions. `digit` is the allowed difference, except that totals above 100
+// may differ by 2. `outside` is the number of active parameters that the authors do not count.
 struct Published {
   std::string recipe;
   double total, active, digit;
@@ -111,7 +111,8 @@ TEST(ModelSize, FlopsOfAPredictionBlockEqualTheHandCount) {
     return model_size(small_recipe({std::string("model.prediction_blocks=") + blocks}).model, Registry())
         .flops_per_token;
   };
-  // A block is as in the test above; its projection has 16 x 32 weights, and the head is used once more.
+  // A prediction block has a layer as in M1_FlopsOfATokenOfASmallModelEqualTheHandCount, and a projection of 16 x 32
+  // weights. It uses the head once more.
   const double layer = 2 * 256 + 2 * 128 + 64 + 2 * 3 * 16 * 12;
   EXPECT_DOUBLE_EQ(flops("2") - flops("0"), 2 * (6 * (layer + 16 * 32 + 16 * 31) + 12 * 16 * 4.0));
 }
@@ -121,7 +122,7 @@ TEST(ModelSize, M1_GptOssHasThePublishedParameters) {
   EXPECT_EQ(size_of_recipe("models/gpt-oss-120b.yaml").parameters, 116'829'156'672);
 }
 
-// The published count is 80 billion, rounded; the active ones include embedding and head.
+// The published count is 80 billion, rounded. The count of active parameters includes the embedding and the head.
 TEST(ModelSize, ParametersOfQwen3NextEqualTheHandCount) {
   const ModelSize s = size_of_recipe("models/qwen3-next-80b-a3b.yaml");
   // A delta net has q and k of 2048 columns; v, gate and output of 4096; decay and write of 32; filters of 4 taps; two
@@ -189,6 +190,21 @@ TEST(ModelSize, GateOfSharedExpertsCountsAsProductOfOneColumn) {
   EXPECT_EQ(gated.parameters - plain.parameters, 2 * 16) << "the gates of 2 layers have 16 elements each";
   EXPECT_EQ(gated.active_parameters - plain.active_parameters, 2 * 16);
   EXPECT_DOUBLE_EQ(gated.flops_per_token - plain.flops_per_token, 6.0 * 2 * 16);
+}
+
+TEST(ModelSize, CountsTheExpertsThatChooseAToken) {
+  const auto size = [](const char* factor) {
+    return model_size(
+        small_recipe({"model.kind=encoder", "model.moe.router=expert_choice", "model.moe.aux_loss.coefficient=0",
+                      std::string("model.moe.capacity_factor=") + factor})
+            .model,
+        Registry());
+  };
+  const ModelSize half = size("0.5"), whole = size("1");
+  // With a factor of 0.5, a token has one expert of 3 x 16 x 12 weights instead of two in each of 2 layers.
+  EXPECT_EQ(whole.active_parameters - half.active_parameters, 2 * 3 * 16 * 12);
+  EXPECT_DOUBLE_EQ(whole.flops_per_token - half.flops_per_token, 6.0 * 2 * 3 * 16 * 12);
+  EXPECT_EQ(whole.parameters, half.parameters);
 }
 
 // Compares the count without memory with the parameters that the layers make.

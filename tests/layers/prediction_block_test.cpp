@@ -25,8 +25,8 @@ ModelConfig model() {
       .model;
 }
 
-// A layer whose parameters have the names of those of prediction block 0. Layers of this kind have equal initial
-// values.
+// A layer with the name of prediction block 0. Two such layers have equal initial values in parameters with equal
+// names.
 template <class L>
 struct Case {
   Lab lab;
@@ -64,7 +64,7 @@ TEST(PredictionBlock, EqualsTheFormula) {
 
   const auto left = normed(values_of(token), size, n.c.norm_eps), right = normed(values_of(hidden), size, n.c.norm_eps);
   const auto w = values_of(n.lab.parameters.find("prediction.0.projection.weight").local());
-  std::vector<double> projected(static_cast<size_t>(rows * size));
+  std::vector<double> projected(rows * size);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t o = 0; o < size; ++o)
       for (int64_t i = 0; i < size; ++i)

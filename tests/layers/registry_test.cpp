@@ -1,4 +1,4 @@
-// Layers that a recipe chooses by name.
+// Layers and issue orders that a recipe chooses by name.
 #include <gtest/gtest.h>
 
 #include "layers/dense/linear.h"
@@ -69,7 +69,7 @@ TEST(Registry, OptionsComeFromTheRecipe) {
   EXPECT_THROW(spec.option("third", 1), std::logic_error);
 }
 
-// Checks read only the recipe and make no layer.
+// The checks of options read only the recipe and make no layer.
 TEST(Registry, RefusesUndeclaredOptions) {
   const auto refusal = [](const std::string& layer, const std::string& options) {
     return message_of(ExitCode::usage, [&] { scaled_recipe({"model.mlp=" + layer, "model.mlp_options=" + options}); });
@@ -95,7 +95,7 @@ TEST(Registry, RefusesADuplicateName) {
   EXPECT_THROW(registry.add_moe_order({"returns_last", {}}), std::logic_error);
 }
 
-// Returns an order that issues one chunk at a time, the last one first.
+// Returns an order that issues one chunk at a time, the last chunk first, and then all weight gradients.
 std::vector<moe::IssueStep> backwards(size_t chunks) {
   std::vector<moe::IssueStep> steps;
   for (size_t c = chunks; c-- > 0;)
@@ -105,7 +105,7 @@ std::vector<moe::IssueStep> backwards(size_t chunks) {
   return steps;
 }
 
-TEST(Registry, RegisteredOrderTrainsToIdenticalBits) {
+TEST(Registry, RegisteredOrderGivesIdenticalLosses) {
   Registry registry;
   registry.add_moe_order({"backwards", backwards});
   EXPECT_EQ(registry.moe_order_names(),

@@ -1,4 +1,5 @@
-// Visibility of tokens to each other, and gradients of whole models of odd sizes.
+// Visibility of tokens to each other, positions, norms and limits of queries and keys, and gradients of whole models of
+// odd sizes.
 #include "layers/transformer.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 const comm::SelfGroup self;
-// If another token changes its expert, rows of grouped products may be computed in another order. Therefore, only dense
-// models are compared bitwise.
+// With experts, a changed token may change which rows are computed together, and on some devices this changes bits.
+// Therefore, only dense models are compared bitwise.
 const Overrides dense{"model.moe.experts=0", "model.mlp_hidden=20"};
 
 Overrides dense_with(const Overrides& more) {
@@ -204,7 +205,9 @@ TEST(QkvClip, BoundsQueriesKeysAndValues) {
 
 TEST(TiedEmbedding, IsOneParameter) {
   const ModelInstance instance(small_recipe({"model.tied_embedding=true"}), Registry(), self);
+  const ModelInstance untied(small_recipe(), Registry(), self);
   for (const auto& p : instance.parameters) EXPECT_NE(p->name(), "head.weight");
+  EXPECT_EQ(instance.parameters.size() + 1, untied.parameters.size());
 }
 
 // Models whose sizes are not multiples of a tile or a vector, for tests of the whole loss.
@@ -265,6 +268,12 @@ INSTANTIATE_TEST_SUITE_P(
             {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=5",
              "model.moe.expert_hidden=5", "model.init_std=0.5", "model.head_bias=true", "model.moe.router=sparse_mixer",
              "model.moe.mixer_jitter=2"}},
+        // All experts choose all tokens, so that no finite difference changes the choice.
+        Odd{"ExpertsChooseTokens",
+            {"model.hidden=7", "model.heads=3", "model.kv_heads=1", "model.head_size=2", "model.moe.experts=3",
+             "model.moe.top_k=3", "model.moe.expert_hidden=5", "model.init_std=0.5", "model.kind=encoder",
+             "model.moe.router=expert_choice", "model.moe.routing=model", "model.moe.capacity_factor=1",
+             "model.moe.aux_loss.coefficient=0"}},
         Odd{"Llama4",
             {"model.hidden=7",
              "model.heads=3",

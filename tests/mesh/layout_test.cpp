@@ -14,7 +14,7 @@ namespace {
 constexpr Axis axes[] = {Axis::pp, Axis::dp, Axis::cp, Axis::tp, Axis::edp, Axis::ep, Axis::etp};
 const Placement dense{.view = MeshView::dense}, expert{.view = MeshView::expert};
 
-// Calls f for every legal layout of `world` ranks.
+// Calls f for the layout of every legal combination of axis sizes of `world` ranks.
 template <class F>
 void for_each_layout(int world, F f) {
   for (int pp = 1; pp <= world; ++pp)
@@ -32,7 +32,7 @@ void for_each_layout(int world, F f) {
 constexpr const char* orders[] = {"tp-cp-ep-dp-pp", "tp-cp-dp-ep-pp", "cp-ep-tp-dp-pp", "ep-tp-dp-cp-pp",
                                   "pp-dp-ep-cp-tp", "dp-cp-pp-tp-ep", "tp-pp-dp-ep-cp", "ep-cp-tp-pp-dp"};
 
-// Calls f for every layout of for_each_layout(), each with every legal order of axes.
+// Calls f for every layout of for_each_layout(), without an order of axes and with each legal order of `orders`.
 template <class F>
 void for_each_ordered_layout(int world, F f) {
   for_each_layout(world, [&](const Layout& m) {
@@ -65,7 +65,8 @@ TEST(Layout, EveryRankIsInExactlyOneGroupOfEachAxis) {
           ASSERT_EQ(group[m.coordinate(axis, r)], r) << m.to_string();
           groups.insert(group);
         }
-        // Each group has its size, and no two groups share a rank. Therefore, together they are a partition.
+        // Each rank is in its group, and the sizes of the different groups add up to the number of ranks. Therefore, no
+        // two groups share a rank.
         ASSERT_EQ(static_cast<int>(groups.size()) * m.size(axis), world) << m.to_string() << ", " << name_of(axis);
       }
     });
@@ -76,7 +77,7 @@ class Scan {
  public:
   explicit Scan(const Layout& m) : m_(m), at_(static_cast<size_t>(m.world())) {
     for (int r = 0; r < m.world(); ++r)
-      for (Axis axis : axes) at_[static_cast<size_t>(r)][base::ordinal(axis)] = m.coordinate(axis, r);
+      for (Axis axis : axes) at_[r][base::ordinal(axis)] = m.coordinate(axis, r);
   }
 
   std::vector<int> members(Axis axis, int rank) const {
@@ -119,7 +120,7 @@ class Scan {
   }
 
  private:
-  int at(Axis axis, int rank) const { return at_[static_cast<size_t>(rank)][base::ordinal(axis)]; }
+  int at(Axis axis, int rank) const { return at_[rank][base::ordinal(axis)]; }
   bool same(Axis axis, int a, int b) const { return at(axis, a) == at(axis, b); }
   template <class F>
   std::vector<int> where(F f) const {
@@ -170,7 +171,7 @@ void expect_like_scan(const Layout& m, int rank, const Scan& scan) {
   }
 }
 
-TEST(Layout, GroupsMatchAScanOfAllRanksUnderEveryOrder) {
+TEST(Layout, GroupsMatchAScanOfAllRanksUnderSeveralOrders) {
   for (int world : {1, 2, 4, 6, 8, 12})
     for_each_ordered_layout(world, [&](const Layout& m) {
       const Scan scan(m);
@@ -215,8 +216,8 @@ TEST(Layout, EtpGroupsInsideTpGroupsAreRecognised) {
     });
 }
 
-// A scan of the world for each query would read 10^9 coordinates.
-TEST(Layout, QueriesTakeTimeLinearInTheirAnswers) {
+// If each query scanned all ranks, this test would be slow: it would read more than 10^9 coordinates.
+TEST(Layout, QueriesOf65536RanksGiveGroupsOfTheRightSizes) {
   const int world = 65536;
   for (const char* order : {"", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp"}) {
     const Layout m({.pp = 8, .cp = 4, .tp = 8, .ep = 64, .etp = 2, .order = order}, world);
@@ -226,7 +227,7 @@ TEST(Layout, QueriesTakeTimeLinearInTheirAnswers) {
       for (Axis axis : axes) {
         const auto ranks = m.members(axis, rank);
         ASSERT_EQ(static_cast<int>(ranks.size()), m.size(axis));
-        ASSERT_EQ(ranks[static_cast<size_t>(m.coordinate(axis, rank))], rank);
+        ASSERT_EQ(ranks[m.coordinate(axis, rank)], rank);
       }
       ASSERT_EQ(m.token_sharers(rank).size(), 4u * 8);
       ASSERT_EQ(m.expert_sharers(rank).size(), 64u * 2);
@@ -354,7 +355,7 @@ TEST(Layout, TensorRanksAreNeighbours) {
   for (int r = 0; r < 8; ++r) EXPECT_EQ(m.coordinate(Axis::tp, r), r % 2);
 }
 
-TEST(Layout, HorizontalExpansionPutsExpertsAlongDataAcrossContexts) {
+TEST(Layout, HorizontalExpansionPutsExpertsAlongData) {
   const Layout m({.dp = 4, .cp = 2, .ep = 4, .expansion = Expansion::horizontal}, 8);
   for (int r = 0; r < 8; ++r)
     for (int peer : m.members(Axis::ep, r)) EXPECT_EQ(m.coordinate(Axis::cp, peer), m.coordinate(Axis::cp, r));
@@ -367,13 +368,13 @@ TEST(Layout, VerticalExpansionPutsExpertsAlongContexts) {
   for (int r = 0; r < 8; ++r) EXPECT_EQ(m.members(Axis::ep, r), m.members(Axis::cp, r));
 }
 
-TEST(Layout, AutomaticExpansionIsVerticalIfThereAreMoreContextsThanExperts) {
+TEST(Layout, AutomaticExpansionIsVerticalIfCpIsAtLeastEpOrEpDoesNotFitAlongDp) {
   const auto chosen = [](int dp, int cp, int ep) {
     return Layout({.dp = dp, .cp = cp, .ep = ep}, dp * cp).expansion();
   };
   EXPECT_EQ(chosen(2, 4, 4), Expansion::vertical);
   EXPECT_EQ(chosen(4, 2, 4), Expansion::horizontal);
-  EXPECT_EQ(chosen(2, 2, 4), Expansion::vertical);  // ep does not fit along dp
+  EXPECT_EQ(chosen(2, 2, 4), Expansion::vertical);  // ep 4 does not fit along dp 2
 }
 
 TEST(Layout, DataAndExpertParallelismShareTheRanks) {
@@ -384,7 +385,7 @@ TEST(Layout, DataAndExpertParallelismShareTheRanks) {
   EXPECT_EQ(m.members(Axis::dp, 3), (std::vector{0, 1, 2, 3}));
 }
 
-// Returns the groups of an axis, sorted.
+// Returns the groups of an axis, sorted by their lowest ranks.
 std::vector<std::vector<int>> groups(const Layout& m, Axis axis) {
   std::vector<std::vector<int>> all;
   for_each_group(
@@ -471,6 +472,8 @@ TEST(Layout, RefusalsShowTheArithmeticAndTheNearestLegalValues) {
       "parallel.cp_expansion (horizontal) needs ep x etp = inner x tp with inner a divisor of dp: 4 x 1 = inner x 1 "
       "with dp 2; use vertical or auto");
   EXPECT_EQ(refusal({.tp = 0}, 4), "parallel.tp (0) must be at least 1");
+  EXPECT_EQ(refusal({.dp = -1}, 4), "parallel.dp (-1) must be at least 1, or 0 (computed from the number of ranks)");
+  EXPECT_EQ(refusal({.etp = -1}, 4), "parallel.etp (-1) must be at least 1, or 0 (equal to tp)");
   EXPECT_EQ(refusal({.pp = 65536, .cp = 65536}, 4),
             "parallel has pp 65536 x cp 65536 x tp 1 = 4294967296 ranks, which must divide the number of ranks (4); "
             "nearest: 4294967296 "

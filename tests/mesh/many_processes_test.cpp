@@ -1,4 +1,4 @@
-// Start and mesh of many processes. Run by mpirun.
+// Tests run by mpirun: many processes start and make a mesh.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

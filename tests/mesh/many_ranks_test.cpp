@@ -1,4 +1,5 @@
-// Meshes of many ranks. Their groups are so large that ranks do not send small tensors to every other rank.
+// Meshes of many ranks. In their groups of more than BlockSizes::direct_ranks engines, ranks do not send small tensors
+// to every other rank.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/engine_ranks.h"

@@ -77,7 +77,8 @@ TEST(Mesh, NamesTheFirstGroupThatCannotBeDividedIntoTwoLevels) {
   const auto uneven = unfit({0, 0, 1, 1, 2, 2, 2, 3});
   ASSERT_TRUE(uneven);
   EXPECT_EQ(uneven->ranks, (std::vector{4, 5, 6, 7}));
-  EXPECT_TRUE(uneven->unlike_others) << "uneven groups have one level";
+  EXPECT_TRUE(uneven->unlike_others) << "the first group has two levels, and this group has one, because its nodes "
+                                        "have different numbers of its ranks";
   const auto first = unfit({0, 0, 0, 1, 2, 2, 3, 3});
   ASSERT_TRUE(first);
   EXPECT_EQ(first->ranks, (std::vector{0, 1, 2, 3}));

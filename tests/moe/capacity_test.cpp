@@ -17,7 +17,7 @@ namespace {
 
 using kernels::DropRule;
 
-// Six tokens and two experts, with one slot each. All tokens choose expert 0 with these scores.
+// Scores of six tokens for two experts. In the tests with all_to_one, each token has one slot, which chooses expert 0.
 const std::vector<double> scores{0.3, 0, 0.9, 0, 0.5, 0, 0.9, 0, 0.1, 0, 0.5, 0};
 const std::vector<int32_t> all_to_one{0, 0, 0, 0, 0, 0};
 
@@ -67,7 +67,7 @@ TEST(Capacity, IsRoundedUp) {
 }
 
 TEST(Capacity, R1_IsAtMostTheNumberOfTokens) {
-  for (double factor : {1e18, 1e300}) {  // the second factor exceeds every integer
+  for (double factor : {1e18, 1e300}) {  // the second factor exceeds every 64-bit integer
     const auto [ids, count] = drop(all_to_one, 1, 6, factor, DropRule::probability);
     EXPECT_EQ(ids, all_to_one);
     EXPECT_EQ(count, 0);

@@ -92,7 +92,7 @@ TEST(LocalWeights, BeforeTheLastProductEqualWeightsOfTheResults) {
   for (size_t i = 0; i < expected.size(); ++i) expect_close(expected[i], actual[i], allowed, Zeros::expected);
 }
 
-TEST(LocalWeights, NeedExpertsWithoutBiasesAndUnchangedRowsOnTheRank) {
+TEST(LocalWeights, NeedSwigluWithoutBiasesAndUnchangedRowsOnTheRank) {
   const SmallExperts plain, biased(ExpertKind::swiglu, true), gelu(ExpertKind::gelu);
   const auto weight = [&](const SmallExperts& t, const ep::ExpertGroups& groups, ep::RowOf row_of = ep::RowOf::slot,
                           WireFormat wire = WireFormat::model) {
@@ -165,7 +165,7 @@ TEST(LocalWeights, HaveAPartForEachComputation) {
   EXPECT_FALSE(moe::part_of_computation(t.routes, {}, 1).defined());
 }
 
-// Returns the bytes that a layer keeps for backward.
+// Returns the bytes of activations in use after the forward pass of a layer.
 int64_t kept_bytes(int64_t top_k, int64_t tokens) {
   MoeLab lab({cat("model.moe.top_k=", top_k)});
   const Tensor x = lab.randn({tokens, lab.config.hidden});
@@ -179,7 +179,7 @@ TEST(LocalWeights, KeepInputsAndPreActivationsOfASlotForBackward) {
   constexpr int64_t tokens = 256, hidden = 16, width = 12, element = 8;
   const int64_t of_slot = (kept_bytes(3, tokens) - kept_bytes(2, tokens)) / tokens;
   EXPECT_GE(of_slot, element * (hidden + 2 * width));
-  // In addition, each slot has a routing weight and the values that the router keeps.
+  // In addition, each slot has a routing weight and the numbers that routing keeps for it.
   EXPECT_LT(of_slot, element * (hidden + 2 * width + 8));
 }
 

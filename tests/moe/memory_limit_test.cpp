@@ -1,4 +1,4 @@
-// schedule.moe.memory_limit: the buffers of a pass remain below the limit for every choice of experts.
+// schedule.moe.memory_limit: the buffers of a pass remain within the limit for balanced and for skewed routing.
 #include "layers/moe/schedule/memory_limit.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
-// Runs passes and records the memory that they add to the memory held before.
+// Runs passes. Records the largest amount of memory that a pass adds, and its largest number of chunks.
 class PassMeter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {
@@ -59,7 +59,7 @@ class ChunkWaits final : public schedule::GraphRunner {
       for (int chunk = 1; chunk < 16; ++chunk)
         if (task.spec.name == cat(waiting, "[", chunk, "]"))
           found += std::ranges::count_if(task.after, [&](schedule::TaskId before) {
-            return tasks[static_cast<size_t>(before)].spec.name == cat(awaited, "[", chunk - 1, "]");
+            return tasks[before].spec.name == cat(awaited, "[", chunk - 1, "]");
           });
     return found;
   }
@@ -77,7 +77,7 @@ int64_t least_limit(const Words& changes) {
   return std::stoll(message.substr(at + before.size()));
 }
 
-// MPMoE's memory equation 5 has one buffer for T_M.
+// MPMoE's memory equation 5 has one buffer for T_M, the activations.
 TEST(MemoryReuse, ChunksTakeTurnsInOneBufferOfActivations) {
   for (const auto& [strategy, waits] : {std::pair{"s1", 3}, {"s2", 3}, {"s3", 0}, {"s4", 0}})
     on_ranks(2, [&, strategy = strategy, waits = waits](const comm::ProcessGroup& world) {
@@ -101,7 +101,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class MemoryLimit : public testing::TestWithParam<Case> {};
 
-TEST_P(MemoryLimit, HoldsUnderEveryRouting) {
+TEST_P(MemoryLimit, HoldsUnderBalancedAndSkewedRouting) {
   const Scratch scratch;
   std::ofstream(scratch / "routes") << "5 4\n";
   const int64_t least = least_limit(joined(GetParam().schedule, GetParam().model));
@@ -151,7 +151,7 @@ TEST(MemoryLimitChunks, IncreaseWithTheLoadOfTheRouting) {
       PassMeter meter;
       layer.layer.run_passes_by(&meter);
       layer.run(sequences, length);
-      if (world.rank() == 0) chunks = meter.chunks;  // includes ranks without a row
+      if (world.rank() == 0) chunks = meter.chunks;  // all ranks have as many, also those without a row
     });
     return chunks;
   };
@@ -196,7 +196,7 @@ TEST(MemoryLimitChunks, MayDifferOnRanksThatHoldTheSameTokens) {
         PassMeter meter;
         layer.layer.run_passes_by(&meter);
         const auto result = layer.run(sequences, length);
-        chunks[static_cast<size_t>(world.rank())] = meter.chunks;
+        chunks[world.rank()] = meter.chunks;
         const double rounding = tolerance(Dtype::f64, 4096);
         expect_close(plain.y, result.y, rounding);
         expect_close(plain.dx, result.dx, rounding);

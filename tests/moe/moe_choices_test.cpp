@@ -18,7 +18,7 @@ TEST(MoeChoices, MatchTheKeysOfTheSectionInOrder) {
   EXPECT_EQ(written, keys + "trial_share redecide_every ");
 }
 
-TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
+TEST(MoeChoices, ReferenceNamesValuesWithTheirGlosses) {
   const std::string reference = config::reference<MoeScheduleConfig>();
   const auto expect_words = [&](auto e) {
     for (const auto& word : words(e)) {
@@ -32,7 +32,7 @@ TEST(MoeChoices, ReferenceNamesEveryValueWithItsPaper) {
             std::string::npos);
 }
 
-// Returns a recipe's section with one key of schedule.moe set.
+// Returns the section schedule.moe of a recipe that sets only one of its keys.
 MoeScheduleConfig with(const std::string& key, const std::string& value) {
   config::Problems problems;
   auto c = config::read<MoeScheduleConfig>(config::parse(key + ": " + value, "test"), problems);
@@ -86,7 +86,7 @@ TEST(MoeChoices, OpenKeysAreListedAndSettled) {
   EXPECT_FALSE(c.open());
   EXPECT_EQ(c.settled(), MoeSchedule{});
   c.chunk_by.reset(), c.order.reset();
-  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks, there is no order to choose
+  EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunk_by"}));  // without chunks, no order is chosen
   c.chunk_by = ChunkBy::tokens;
   EXPECT_EQ(c.open_keys(), (std::vector<std::string_view>{"chunks", "order"}));
   EXPECT_EQ(c.settled().chunks, 2);
@@ -118,7 +118,7 @@ TEST(MoeChoices, CombinationsOmitEquivalentSchedules) {
   MoeScheduleConfig c;
   c.duplicates.reset(), c.chunk_by.reset(), c.rows.reset();
   c.chunks = 1;
-  EXPECT_EQ(combinations(c, {}).size(), 3u);  // chunked by nodes, of which there is one
+  EXPECT_EQ(combinations(c, {}).size(), 3u);  // with one ep rank, chunk_by: nodes is left out
   EXPECT_EQ(combinations(c, {.ep = 2}).size(), 4u * 2);
   EXPECT_EQ(combinations(c, {.tp = 2, .ep = 2}).size(), 5u * 4 * 2);
   c.duplicates = Duplicates::drop;
@@ -206,7 +206,7 @@ TEST(MoeChoices, MemoryReuseIsRefusedWithAReason) {
             std::string::npos);
 }
 
-TEST(MoeChoices, ShadowsRefuseWhatDoesNotCountThem) {
+TEST(MoeChoices, ShadowsRefuseTokenRowsAndMemoryLimits) {
   MoeSchedule s;
   s.hot_load = 2;
   ASSERT_EQ(refusals({}, s).size(), 1u);

@@ -20,7 +20,8 @@ using layers::Registry;
 using layers::RouterStatistics;
 using layers::StateSet;
 
-/// MoE layer of small_recipe() with overrides, without the other layers: 16 features, 4 experts of width 12, top-2.
+/// MoE layer of small_recipe() with overrides, without the other layers. By default, it has 16 features, 4 experts of
+/// width 12, and top-2 routing.
 class MoeLab : public Lab {
  public:
   MoeLab(const std::vector<std::string>& overrides, const comm::ProcessGroup& world, int ep = 1,
@@ -38,7 +39,8 @@ class MoeLab : public Lab {
   }
   explicit MoeLab(const std::vector<std::string>& overrides = {}) : MoeLab(overrides, alone()) {}
 
-  /// Returns `sequences` sequences of `length` tokens. Tokens from `valid` on are padding.
+  /// Returns `sequences` sequences of `length` tokens. Tokens from `valid` on are padding; if it is negative, there is
+  /// none.
   MicroBatch batch(int64_t sequences, int64_t length, int64_t valid = -1) {
     MicroBatch b;
     b.sequences = sequences, b.length = length;

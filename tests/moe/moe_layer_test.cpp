@@ -1,4 +1,5 @@
-// Compares the MoE layer with its formulas, written as loops over tokens in double.
+// Compares the MoE layer with its formulas, written as loops over tokens in double. Also tests its gradients, its
+// statistics and edge cases of its inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +24,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 using Row = std::vector<double>;
 
-// Weights of a parameter, indexed by nested loops.
+// Weights of a parameter, and its product with a vector by nested loops.
 struct Weights {
   std::vector<double> values;
   int64_t rows, columns;
@@ -118,7 +119,7 @@ class Naive {
     order.resize(c_.top_k);
     return order;
   }
-  // True if fewer than `capacity` tokens of the scope precede token t at expert e.
+  // True if fewer tokens of the scope precede token t at expert e than the expert's capacity.
   bool kept(int64_t t, int64_t e, const std::vector<Row>& scores, const std::vector<std::vector<int64_t>>& chosen,
             const MicroBatch& batch, int64_t valid) const {
     if (!c_.capacity_factor) return true;

@@ -19,7 +19,7 @@ using moe::Overlap;
 
 // Pass that sends rows of slots in the order of the plan. Its experts return the rows that they receive.
 struct EchoPass : PlainPass {
-  std::function<void()> computing = [] {};  // called at every computation of experts
+  std::function<void()> computing = [] {};  // called whenever experts compute results or weight gradients
 
   EchoPass(moe::Routes r, const Tensor& of_slots) : PlainPass(std::move(r), of_slots) {
     rows = [this](Stream&, size_t c) { return routes.sent_slots(c, like); };
@@ -35,7 +35,7 @@ struct EchoPass : PlainPass {
   const Tensor& returned() const { return slot_rows().values; }
 };
 
-// Two tokens with two slots each on one rank.
+// Two tokens with two slots each on one ep rank.
 struct EchoOnOneRank {
   MoeLab lab;
   comm::SelfGroup self;
@@ -121,7 +121,8 @@ TEST(MoePass, CostsHaveTheShareOfTheThreads) {
     t.pass.shared = {.compute = [] {}, .products = {1, 0, 0}};
     int capped = 0;
     for (const schedule::Task& task : t.pass.graph().tasks()) capped += task.spec.cost.share == 0.5 ? 1 : 0;
-    EXPECT_EQ(capped, chunked ? 5 : 1) << "shared experts, and the experts and weight gradients of two chunks";
+    EXPECT_EQ(capped, chunked ? 5 : 1)
+        << "shared experts and, with two chunks, the experts and weight gradients of each chunk";
   }
 }
 
@@ -218,8 +219,8 @@ TEST(MoePass, GathersReturnedRowsOfAllRanksByChunk) {
   });
 }
 
-// Four ranks on two nodes. Each of them sends one row to each rank, but three rows to rank 3. The experts return the
-// rows that they receive.
+// Four ranks on two nodes. Each of them sends one row to each of the ranks 0, 1 and 2, and three rows to rank 3. The
+// experts return the rows that they receive.
 struct EchoInTwoSteps {
   MoeLab lab;
   comm::SelfGroup self;
@@ -296,8 +297,8 @@ TEST(MoePass, CountsTheBytesOfBothStepsOfAnAllToAll) {
       two_nodes);
 }
 
-// If an edge were missing, some order would read data before they exist.
-TEST(MoePass, AnyLegalExecutionOrderGivesTheSameResult) {
+// If an edge were missing, some legal orders would read data before they exist.
+TEST(MoePass, EightShuffledExecutionOrdersGiveTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     comm::with_ranks(
         4,

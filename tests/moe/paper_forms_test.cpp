@@ -56,7 +56,7 @@ Passes simulated(const Words& overrides, const Rates& rates) {
   return passes;
 }
 
-// Returns rates without latencies. Copies and links that are not added take no time.
+// Returns rates without latencies. Copies, and links that are not added, take almost no time.
 Rates machine(double flops) {
   Rates rates;
   rates.compute.fill(TimeCurve::linear(0, flops));

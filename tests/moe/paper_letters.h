@@ -1,4 +1,5 @@
-// Graphs of passes in MPMoE's letters (docs/moe-layer.md), so that a test can write a whole graph in one line.
+// Graphs of passes in single letters, so that a test can write a whole graph in one line. Most letters are those of
+// docs/moe-layer.md.
 #pragma once
 
 #include <regex>

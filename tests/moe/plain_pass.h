@@ -24,7 +24,7 @@ class PlainPass {
 
   PlainPass(moe::Routes r, Tensor rows_like) : routes(std::move(r)), like(std::move(rows_like)) {}
 
-  /// Makes a new graph, which lives as long as this object.
+  /// Makes a new graph, which lives until the next call or until this object is destroyed.
   const schedule::TaskGraph& graph() {
     graph_ = std::make_unique<moe::PassGraph>(routes, like, bounded);
     moe::PassGraph& g = *graph_;
@@ -63,7 +63,7 @@ class PlainPass {
   std::unique_ptr<moe::ExpertTasks> experts_;
 };
 
-/// Returns the settings of a layer on `groups`, whose tensor-parallel ranks hold different tokens.
+/// Returns the settings of a layer on `groups`. Its tensor-parallel ranks are those of `groups.etp`.
 inline moe::PassSettings pass_settings(const ep::ExpertGroups& groups, int64_t experts,
                                        moe::Overlap overlap = moe::Overlap::sequential) {
   moe::PassSettings settings{.schedule = {},

@@ -1,4 +1,4 @@
-// Replay of the experts of a run's tokens under another layout.
+// Log of the experts of a run's tokens, read under other row numbers.
 #include "layers/moe/router/routing_log.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ constexpr int64_t layer = 1;
 
 class RoutingLogTest : public Lab, public testing::Test {
  protected:
-  // Makes two sequences of two tokens, from global token 4 on.
+  // Makes two sequences of two tokens, from global token 4 on, and logs the experts of these tokens.
   RoutingLogTest() {
     batch.sequences = 2, batch.length = 2;
     batch.first_token = 4;

@@ -53,7 +53,7 @@ TEST(RoutingOverride, BalancedIsRoundRobin) {
   EXPECT_EQ(choose(config(moe::Routing::balanced), 0, 4), (std::vector<int32_t>{0, 1, 2, 3, 4, 5, 0, 1}));
 }
 
-TEST(RoutingOverride, DependsOnlyOnTheGlobalToken) {
+TEST(RoutingOverride, DoesNotDependOnTheFirstTokenOfTheBatch) {
   for (const auto routing : {moe::Routing::balanced, moe::Routing::zipf}) {
     const auto all = choose(config(routing), 0, 20);
     const auto tail = choose(config(routing), 7, 13);

@@ -29,7 +29,7 @@ inline Words joined(const Words& a, const Words& b) {
   return all;
 }
 
-// MoE layer of 16 features and 8 experts on one rank of a mesh.
+// MoE layer of 8 experts on one rank of a mesh, with 16 features by default.
 class ScheduledLayer : public Lab {
  public:
   ScheduledLayer(const comm::ProcessGroup& world, const Words& overrides, Dtype layer_dtype = Dtype::f64)
@@ -56,7 +56,8 @@ class ScheduledLayer : public Lab {
     Tensor dy;
     std::vector<Tensor> addends, daddends;
   };
-  // Runs forward and backward, with a number of addends. Ranks of one dp coordinate hold the same tokens and addends.
+  // Runs forward and backward, with a number of addends. Ranks of one dp coordinate draw the same tokens and addends.
+  // Under sequence parallelism, each tp rank takes its share of them.
   Result run(int64_t sequences = 3, int64_t length = 4, int addends = 0) {
     MicroBatch batch;
     batch.sequences = sequences, batch.length = length;

@@ -1,6 +1,6 @@
-// Every schedule gives the plain schedule's results, under random delays. They are bitwise identical if no computation
-// changes its order; otherwise they agree up to rounding. The gradients of router and experts are sums of the same
-// numbers, added by chunk.
+// Every listed schedule gives the plain schedule's results, under random delays. Outputs and input gradients are
+// bitwise identical if no computation changes its order; otherwise they agree up to rounding. The gradients of weights
+// agree up to rounding, because they are sums of the same numbers, added by chunk.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -214,7 +214,7 @@ const Load loads[] = {{"Routed", {}},
                       {"Zipf", {"model.moe.routing=zipf", "model.moe.zipf_exponent=2"}}};
 INSTANTIATE_TEST_SUITE_P(, EverySchedule, testing::ValuesIn(loads), [](const auto& i) { return i.param.name; });
 
-// Experts 1 to 7 get no row, so three of the four ranks get none.
+// Experts 1 to 7 get no row. Ranks without expert 0 get none.
 TEST(Schedules, F26_EqualThePlainScheduleIfEveryTokenChoosesOneExpert) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0\n";
@@ -241,8 +241,8 @@ TEST(Schedules, WithDenseGemmsEqualThoseWithGroupedGemmsBitwise) {
   });
 }
 
-// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, for any
-// division into groups.
+// EPS-MoE's LocalReduce over expert groups: a rank adds up a token's results in the order of the token's slots, also if
+// the experts are in groups.
 TEST(Schedules, OfTokenRowsInExpertGroupsEqualThoseInOneGroupBitwise) {
   const Words of_tokens{"schedule.moe.rows=token"}, groups{"schedule.moe.chunk_by=experts", "schedule.moe.chunks=2"};
   for (const Mesh4& m : meshes) {
@@ -313,7 +313,7 @@ TEST(Schedules, ByLoadUseDenseGemmsFromAMeanRowCountPerActiveExpert) {
   EXPECT_TRUE(is_dense(Gemms::dense, {}, {0, 0, 1}));
 }
 
-// The layer decides for each call separately.
+// The layer decides for each chunk separately.
 TEST(Schedules, ChooseDenseOrGroupedForEachChunk) {
   moe::Routes routes{};
   routes.plan.counts.chunks.resize(2), routes.plan.indices.chunks.resize(2);
@@ -451,7 +451,7 @@ TEST(Schedules, InTwoStepsAreRefusedIfOnlySomeGroupsHaveTwoLevels) {
             "in the same way, but the group of rank 4 has two levels and another group has one; legal here: direct");
 }
 
-// Gradients of weights are also bitwise identical, because every order adds them by chunk.
+// Gradients of weights are also bitwise identical, because every order adds them in the order of the chunks.
 TEST(Schedules, GiveTheSameBitsInEveryOrder) {
   const Words chunks{"parallel.ep=4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {

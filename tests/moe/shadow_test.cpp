@@ -192,12 +192,14 @@ TEST(HotExpertsOfALayer, ArePricedByLinksThatAProfileMeasures) {
   rates.other_links.reset();
   for (const TaskKind kind : {TaskKind::all_to_all, TaskKind::all_gather, TaskKind::all_reduce})
     rates.links.push_back({kind, "ep", 4, false, schedule::TimeCurve::linear(0, 1e6)});
-  for (const LayerRun& run : runs_under(joined(skewed, shadow)))
+  for (const LayerRun& run : runs_under(joined(skewed, shadow))) {
+    ASSERT_EQ(run.graphs.size(), 2u);
     for (const TaskGraph& g : run.graphs) {
       EXPECT_TRUE(schedule::unmeasured_links(g, rates).empty());
       EXPECT_GT(rates.seconds(g.tasks()[0].spec), 0);
       EXPECT_GT(schedule::simulate(g, rates).total(), 0);
     }
+  }
 }
 
 TEST(HotExpertsOfALayer, AreCountedInTheStatistics) {

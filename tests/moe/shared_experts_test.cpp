@@ -1,5 +1,5 @@
 // Shared experts give bitwise identical results whether they compute during or after the transfer of rows. Their
-// result and other addends are added once to each token, under every schedule.
+// result and other addends are added once to each token, under many schedules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -108,7 +108,7 @@ void expect_addends_added(const comm::ProcessGroup& world, const Words& override
     expect_bitwise(without.gradients[i], with.gradients[i], Zeros::expected);
 }
 
-TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
+TEST(Addends, AreAddedOnceToEachTokenUnderManySchedules) {
   for (const Layout& l : layouts)
     for (const Choice& c : choices) {
       if (c.alike && l.sequence) continue;
@@ -124,7 +124,7 @@ TEST(Addends, AreAddedOnceToEachTokenUnderEverySchedule) {
 // Schedules sum at different times: for the share of a rank, for the tokens of a chunk, or for all tokens after the
 // pass. The bits of an expert's result do not depend on the rows that are computed with it
 // (kernels/cpu/products/gemm.h). A token's slots and addends are summed in one order, in f32.
-TEST(Addends, GiveTheSameBitsInBf16UnderEverySchedule) {
+TEST(Addends, GiveTheSameBitsInBf16UnderFourSchedules) {
   comm::with_ranks(2, [&](const comm::ProcessGroup& world) {
     const auto under = [&](const std::string& choice) {
       const auto layout = std::ranges::find(layouts, "Tp2", &Layout::name);
@@ -153,7 +153,8 @@ void PrintTo(const Run& r, std::ostream* out) { *out << r.name; }
 
 class SharedExpertsOfRuns : public testing::TestWithParam<Run> {};
 
-// Tests runs with recomputation, offloading or delays.
+// Tests whole runs, for example with recomputation, offloading, delayed weight gradients, chunks, memory reuse, ZeRO-3,
+// tensor ranks or gates.
 TEST_P(SharedExpertsOfRuns, BesideTheAllToAllEqualThoseAfterIt) {
   const Words common =
       joined(joined(shared, {"model.layers=2", "parallel.ep=2", "schedule.worker_lanes=true"}), GetParam().overrides);
@@ -186,7 +187,8 @@ const Run runs[] = {
     {"Zero3S4", joined({"parallel.zero=3", "schedule.moe.memory_reuse=s4"}, chunks)}};
 INSTANTIATE_TEST_SUITE_P(, SharedExpertsOfRuns, testing::ValuesIn(runs), [](const auto& i) { return i.param.name; });
 
-// The dense MLP of dense_residual is a member of the block, and computes with the shared experts.
+// The dense MLP of dense_residual is a member of the block, not of the MoE layer. It computes in the task of the shared
+// experts.
 TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
   const Words dense{"model.moe.dense_residual=true", "model.mlp_hidden=20"};
   const bool gated = GetParam().name.starts_with("Gated");  // a gate needs shared experts
@@ -203,7 +205,7 @@ TEST_P(SharedExpertsOfRuns, DenseMlpBesideTheAllToAllEqualsThatAfterIt) {
   }
 }
 
-// Records the state of the shared experts before and after each pass, and the cost of their task.
+// Records whether a weight of the shared experts has a gradient before and after each pass, and the cost of their task.
 class Witness final : public schedule::GraphRunner {
  public:
   explicit Witness(Parameter& down) : down_(down) {}
@@ -248,7 +250,7 @@ TEST(SharedExperts, BesideTheAllToAllHaveATaskInBothPasses) {
       EXPECT_FALSE(backward.had_gradient) << "the gradient was computed before the pass";
       EXPECT_TRUE(backward.has_gradient) << "the pass did not compute the gradient";
 
-      // 12 tokens of 16 features, and 2 experts of 8 features split over the tp ranks. With gates, there are 3
+      // The tp ranks split 2 experts of 8 features, and each rank computes 12 tokens of 16 features. SwiGLU has 3
       // products.
       const double product = 2.0 * 12 * 16 * 16 / layer.mesh.size(Axis::tp);
       EXPECT_EQ(forward.cost->flops, 3 * product);
@@ -258,7 +260,8 @@ TEST(SharedExperts, BesideTheAllToAllHaveATaskInBothPasses) {
     });
 }
 
-// Counts the held weights of routed experts. Records the largest count while weights of shared experts are held.
+// Counts the held weights of routed experts. Records the largest count at the times when weights of shared experts are
+// gathered.
 class Holders final : public autograd::ParameterStorage {
  public:
   autograd::GatheredWeights gather_weights(Parameter& p, Stream&) override {

@@ -122,7 +122,8 @@ class FactorPass {
     return out;
   }
 
-  // Returns the sums, over a token's kept slots, of `f(factor over all etp ranks, weight)` times the token.
+  // Returns the sums, over a token's kept slots, of `f(factor, weight)` times the token. `factor` is the sum of the
+  // expert's factors on all etp ranks.
   template <class F>
   Tensor expected(const F& f) {
     const auto id = ids.to_vector<int32_t>();
@@ -168,7 +169,8 @@ std::vector<Way> ways(int ep_ranks) {
 
 class TokenRows : public testing::TestWithParam<Load> {
  protected:
-  // Calls f(world, etp size, esp_exchange, way) under every mesh of up to four ranks.
+  // Calls f(world, etp size, esp_exchange, way) for one, two and four ranks, and for every legal combination of etp
+  // sizes 1 and 2 with an exchange.
   template <class F>
   void on_every_mesh(const F& f) {
     for (int ranks : {1, 2, 4})
@@ -257,7 +259,7 @@ TEST(TokenRowsGraph, NeedsExpertGroupsInTurn) {
   });
 }
 
-TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
+TEST(TokenRowsGraph, EightShuffledExecutionOrdersGiveTheSameResult) {
   for (uint64_t seed = 0; seed < 8; ++seed)
     for (const Way& way : ways(1))
       comm::with_ranks(1, [&](const comm::ProcessGroup& world) {
@@ -267,8 +269,9 @@ TEST(TokenRowsGraph, AnyLegalExecutionOrderGivesTheSameResult) {
       });
 }
 
-// Section 4.2: P is the activations of the tokens of all D devices. Each token visits g devices, all equally likely. A
-// device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g. Both also hold for experts in groups.
+// EPS-MoE, section 4.2: P is the size of the activations of the tokens of all D devices. Each token visits g devices,
+// all equally likely. A device sends g P (D - 1) / D^2. Without LocalReduce, k replaces g. Both also hold for experts
+// in groups.
 TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
   constexpr int64_t devices = 4, tokens = 8, k = 4, g = 2, local = experts / devices;
   comm::with_ranks(devices, [&](const comm::ProcessGroup& world) {
@@ -296,7 +299,7 @@ TEST(TokenRowsGraph, SendsTheVolumeOfEpsMoesFormula) {
       t.ep_group->take(comm::TrafficClass::ep);
       schedule::execute(graph, t.lab.context);
 
-      // A row is sent with one weight for each expert of the device.
+      // The row of a token is sent with one weight for each expert of the device.
       const int64_t back = width * size_of(Dtype::f64);
       const int64_t there = row_of == RowOf::token ? back + local * size_of(Dtype::f64) : back;
       using plan::eps::Mode;

@@ -1,4 +1,4 @@
-// Muon compared with a naive twin in double.
+// Compares Muon with a naive twin in double.
 #include "optim/muon.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Matrix transposed(const Matrix& a) {
   return out;
 }
 
-// Jordan et al. 2024: x = a x + b (x x^T) x + c (x x^T)^2 x, for matrices of any shape.
+// Orthogonalises x as in Jordan et al. 2024, by x = a x + b (x x^T) x + c (x x^T)^2 x. The matrix may have any shape.
 Matrix twin_of_orthogonalised(Matrix x, int iterations) {
   double squares = 0;
   for (const auto& row : x)
@@ -144,7 +144,8 @@ TEST_P(MuonEquals, ItsTwinForWideTallAndStackedMatrices) {
 INSTANTIATE_TEST_SUITE_P(, MuonEquals, testing::Values(Dtype::f64, Dtype::f32, Dtype::bf16),
                          [](const auto& i) { return std::string(name_of(i.param)); });
 
-// The singular values of a diagonal matrix are its elements. Each follows the polynomial independently of the others.
+// Up to signs, the singular values of a diagonal matrix are its elements. Each follows the polynomial independently of
+// the others.
 TEST(Orthogonalised, MapsEverySingularValueByThePolynomial) {
   Lab lab;
   const std::vector<double> diagonal{3, 1, -0.5};

@@ -1,4 +1,4 @@
-// AdamW and SGD compared with formulas written in double.
+// Compares AdamW and SGD with formulas written in double, and tests moments in bf16 and main weights stored as rests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 using optim::OptimConfig;
 using optim::Optimizer;
 
-// Loshchilov & Hutter 2019, algorithm 2, for one element.
+// AdamW for one element: Loshchilov & Hutter 2019, algorithm 2.
 struct Adamw {
   double w, m = 0, v = 0;
   void step(const OptimConfig& c, double lr, double gradient, double decay, int64_t t) {
@@ -108,7 +108,7 @@ TEST(Optimizer, KeepsMainWeightsOnlyIfTheModelIsRounded) {
   EXPECT_EQ(state(optimizer, exact, "main").storage(), exact.local().storage());
 }
 
-// Learning rates that are too small for bf16 still add up in the main weights.
+// Updates that are too small for bf16 weights still add up in the main weights.
 TEST(Optimizer, SmallStepsAreNotLostInBf16) {
   Lab lab;
   Parameter& p = add(lab, "p", Dtype::bf16, false);
@@ -160,12 +160,13 @@ OptimConfig with_bf16_moments() {
   return config;
 }
 
-// Trains a parameter "p" of shape [6, 8] for three steps, always with the same weights and gradients. `placement` and
-// `share` determine which part of it this rank owns. Returns the part's main weights and moments.
+// Main weights and moments of a rank's part of a parameter.
 struct Trained {
   std::vector<double> main, m, v;
   bool operator==(const Trained&) const = default;
 };
+// Trains a parameter "p" of shape [6, 8] for three steps. Every call uses the same initial weights and gradients.
+// `placement` and `share` determine which part of the parameter this rank owns. Returns the results of this part.
 Trained trained(const OptimConfig& config, const Placement& placement = {}, FlatRange share = {}) {
   Lab lab;
   const Shape whole{6, 8};
@@ -196,7 +197,7 @@ Trained trained(const OptimConfig& config, const Placement& placement = {}, Flat
 TEST(Bf16Moments, EqualF32MomentsUpToRounding) {
   const Trained exact = trained({}), rounded = trained(with_bf16_moments());
   EXPECT_NE(rounded, exact);
-  constexpr double step = 0x1p-7;  // relative spacing of bf16 numbers
+  constexpr double step = 0x1p-7;  // largest relative distance of neighbouring bf16 numbers
   const auto near = [&](const std::vector<double>& want, const std::vector<double>& got, double allowed) {
     double largest = 0;
     for (const double w : want) largest = std::max(largest, std::abs(w));

@@ -1,4 +1,4 @@
-// Update rules registered by a program, on slices of every kind.
+// Update rules registered by a program.
 #include "optim/update_rule.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 using namespace optim;
 
-// Rule with two states. Exchanging the states changes the results.
+// Rule with two states. If the states were exchanged, the results would change.
 class Averaged final : public UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"sum", "steps"}; }

@@ -53,15 +53,18 @@ TEST(AdviceVerdicts, CompareEveryAdviserWithThePrediction) {
                  });
 }
 
-TEST(AdviceVerdicts, AreOmittedIfTheRecipeSetsAnotherValue) {
+TEST(AdviceVerdicts, AreNoneIfTheRecipeSetsAnotherValue) {
   compare_choice({"schedule.moe.duplicates=baseline", "schedule.moe.chunk_by=auto"},
                  [](const telemetry::ChoiceMetrics& all) {
+                   int compared = 0;
                    for (const telemetry::AdviceMetrics& a : all.advice) {
                      if (a.adviser != "MoNTA" && a.adviser != "Parm") continue;
+                     ++compared;
                      EXPECT_EQ(a.verdict, "none") << plan::to_string(a);
                      EXPECT_FALSE(a.reason.empty());
                      EXPECT_TRUE(a.schedule.empty());
                    }
+                   EXPECT_EQ(compared, 2);
                  });
 }
 

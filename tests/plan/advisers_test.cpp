@@ -25,7 +25,7 @@ TimeCurve sampled(double latency, double per_second) {
   return curve;
 }
 
-// A layer on 4 ep groups of 2 tensor-parallel ranks, whose experts are whole.
+// Returns a layer with groups of 4 ep ranks and of 2 tp ranks. Its experts are not split.
 AdvisedLayer layer() {
   return {.sequences = 4,
           .tokens = 1024,
@@ -39,7 +39,7 @@ AdvisedLayer layer() {
           .ep_etp = {"experts", 4, true}};
 }
 
-// Returns rates with links between nodes for ep and experts, a link inside a node for tp, and products.
+// Returns rates of products and copies, of links between nodes for ep and experts, and of a link inside a node for tp.
 Rates rates(const TimeCurve& between_nodes, const TimeCurve& inside, double flops = 1e11) {
   Rates r;
   r.compute.fill(sampled(1e-6, flops));
@@ -98,7 +98,7 @@ TEST(Advisers, MontaChoosesTheChunksOfItsOwnAlgorithm) {
 }
 
 TEST(Advisers, ParmChoosesByTheGatheredVolume) {
-  // S1 gathers a token once, S2 each of its top_k results, but beside the all-to-all.
+  // S1 gathers a token once. S2 gathers each of its top_k results, but concurrently with the all-to-all.
   const MoeSchedule fast_gather = advised(layer(), rates(sampled(1e-5, 1e8), sampled(1e-6, 1e11)), "Parm");
   const MoeSchedule slow_gather = advised(layer(), rates(sampled(1e-6, 1e11), sampled(1e-5, 1e8)), "Parm");
   EXPECT_EQ(slow_gather.duplicates, Duplicates::pause_before_gate);
@@ -146,7 +146,7 @@ TEST(Advice, AgreesIfTheKeysOfItsPaperAreEqual) {
   Advice advice{.adviser = "Parm", .keys = {"duplicates"}, .schedule = MoeSchedule{}};
   MoeSchedule chosen;
   chosen.chunk_by = ChunkBy::tokens, chosen.chunks = 4;
-  EXPECT_TRUE(advice.agrees_with(chosen)) << "Parm's algorithm does not decide chunks";
+  EXPECT_TRUE(advice.agrees_with(chosen)) << "the advice decides only duplicates";
   chosen.duplicates = Duplicates::drop;
   EXPECT_FALSE(advice.agrees_with(chosen));
   advice.schedule.reset();

@@ -43,7 +43,7 @@ Cluster load_text(const std::string& yaml) {
   return load_cluster((folder / "c.yaml").string());
 }
 
-// Returns the error message for `text` with `was` replaced by `is`. The folder is removed from the message.
+// Returns the error message for `text` with `was` replaced by `is`, without the folder; "accepted" without an error.
 std::string refusal(const std::string& was, const std::string& is) {
   std::string changed = text;
   const size_t at = changed.find(was);
@@ -97,7 +97,7 @@ TEST(Cluster, BadFilesAreRefusedWithTheLine) {
             "c.yaml:14: copies.1.knd is not a key; did you mean kind?; keys of copies.1: kind, points");
 }
 
-// Returns the text of the cluster with four threads per rank, and `fewer` as its fewer_threads.
+// Returns the text of the cluster with four threads per rank, `fewer` as its fewer_threads, and a capped slowdown.
 std::string with_threads(const std::string& fewer) {
   std::string changed = text;
   const std::string ranks = "ranks_per_node: 4";
@@ -118,6 +118,37 @@ TEST(Cluster, HasSpeedsOnFewerThreads) {
       << "without measurements, the speed is proportional to the threads";
   for (const char* bad : {"[{threads: 4, speed: 0.9}]", "[{threads: 2, speed: 0.5}, {threads: 2, speed: 0.6}]"})
     EXPECT_THROW(load_text(with_threads(bad)), base::Error) << bad;
+}
+
+TEST(Cluster, HasTheCoresThatRanksShare) {
+  EXPECT_FALSE(rates_of(load_text(text), {.groups = {}}).cores) << "nothing is known of the cores";
+  std::string changed = text;
+  const std::string ranks = "ranks_per_node: 4";
+  changed.insert(changed.find(ranks) + ranks.size(), ", threads: 2, node_cores: 3, by: one_rank, waiting: 0.25");
+  const Cluster cluster = load_text(changed);
+  const std::string written = to_yaml(cluster);
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+  const auto cores = rates_of(cluster, {.groups = {}}).cores;
+  ASSERT_TRUE(cores);
+  EXPECT_EQ(cores->cores, 3);
+  EXPECT_EQ(cores->ranks, 4);
+  EXPECT_EQ(cores->measured_ranks, 4);
+  EXPECT_EQ(cores->threads, 2);
+  EXPECT_EQ(cores->waiting, 0.25);
+  EXPECT_EQ(cores->by, schedule::MeasuredBy::one_rank);
+  EXPECT_EQ(rates_of(cluster, {.groups = {}, .ranks_per_node = 2}).cores->ranks, 2);
+  EXPECT_EQ(rates_of(cluster, {.groups = {}, .ranks_per_node = 2}).cores->measured_ranks, 4);
+}
+
+TEST(Cluster, BadCoresAreRefused) {
+  const std::string ranks = "ranks_per_node: 4";
+  EXPECT_EQ(refusal(ranks, ranks + ", waiting: 0.5"),
+            "c.yaml:1: measured.waiting (0.5) must be 0 unless measured.node_cores is set");
+  EXPECT_EQ(refusal(ranks, ranks + ", by: one_rank"),
+            "c.yaml:1: measured.by (one_rank) must be all_ranks unless measured.node_cores is set");
+  EXPECT_EQ(refusal(ranks, ranks + ", node_cores: 0"), "c.yaml:1: measured.node_cores (0) must be at least 1");
+  EXPECT_EQ(refusal(ranks, ranks + ", node_cores: 2, by: nobody"),
+            "c.yaml:1: measured.by (nobody) must be one of all_ranks, one_rank");
 }
 
 TEST(NearestLink, MatchesTheKindBeforeTheSize) {
@@ -165,7 +196,8 @@ TEST(Rates, ComeFromLinksProductsCopiesAndSlowdowns) {
   const auto* tp = rates.find(TaskKind::all_gather, "tp", 4, false);
   ASSERT_TRUE(tp);
   EXPECT_EQ(tp->curve.seconds(8192), 0.0025);
-  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time depends on the size of the weight.
+  // Two rows of one of the 8 experts (10 x 40) take 1600 FLOPs. Their time is that of the measured 10 x 50 weights,
+  // scaled by the size.
   const auto seconds = [&](GemmPass pass) { return rates.compute[base::ordinal(pass)].seconds(1600); };
   EXPECT_DOUBLE_EQ(seconds(GemmPass::forward), 1e-5 / 8 * 40 / 50);
   EXPECT_DOUBLE_EQ(seconds(GemmPass::weight_gradient), 3e-5 / 8 * 40 / 50);

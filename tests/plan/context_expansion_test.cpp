@@ -1,4 +1,4 @@
-// Lengths of a path, and the placement of experts relative to context parallelism.
+// Context lengths of a path, and the placement of experts relative to context parallelism.
 #include "tools/plan/context_expansion.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ using Kind = ContextExpansion::Kind;
 using mesh::Layout;
 using Nodes = std::vector<std::vector<int>>;
 
-// Expects every rank 8 n + t of 64 to be in a group of the ranks 8 m + t, for each m that `nodes` lists together with
-// n.
+// Expects each of 64 ranks, 8 n + t, to be in the group of the ranks 8 m + t, for all m in the list of `nodes` that
+// contains n.
 void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
   int ranks = 0;
   for (const std::vector<int>& group : nodes)
@@ -29,7 +29,7 @@ void expect_groups(const Layout& layout, Axis axis, const Nodes& nodes) {
 }
 
 // MoNTA, Fig. 12, as its text describes it. The order is [TP/SP, EP, CP, PP, DP], and tp 8 is inside nodes of 8 GPUs.
-// Experts are split over the node. EP groups are the GPUs of one tensor position.
+// Each expert is split over a node. An EP group has the GPUs with one position in their nodes.
 TEST(ContextExpansion, HorizontalGroupsOf64RanksMatchMontaFig12a) {
   const Layout layout({.cp = 2, .tp = 8, .ep = 4}, 64);
   expect_groups(layout, Axis::ep, {{0, 1, 2, 3}, {4, 5, 6, 7}});
@@ -78,7 +78,7 @@ TEST(ContextExpansion, ExpertsFoldedOverTensorRanksNeedFewerRanks) {
   expect_expansion(Layout({.cp = 2, .tp = 4, .ep = 8, .etp = 1}, 32), Kind::horizontal, 4, 16, 2);
 }
 
-// A job can grow by the smallest step and keep the sizes of its groups. Growth by less is illegal.
+// A job can grow by the smallest step and keep the sizes of its groups. A job of fewer ranks than the step is illegal.
 TEST(ContextExpansion, SmallestStepIsTheLeastLegalNumberOfRanks) {
   for (const mesh::Sizes& sizes : {mesh::Sizes{.cp = 2, .tp = 2, .ep = 4}, mesh::Sizes{.cp = 4, .tp = 2, .ep = 4},
                                    mesh::Sizes{.pp = 2, .cp = 4, .ep = 2}, mesh::Sizes{.tp = 2, .ep = 4, .etp = 1}}) {

@@ -42,7 +42,7 @@ TEST(ExpansionPath, DoublesRanksIfALengthDoesNotFit) {
   }
 }
 
-TEST(ExpansionPath, UsesAllRanksOfAClusterOfAnySize) {
+TEST(ExpansionPath, UsesAllRanksOfAClusterOf24Ranks) {
   Searches searches;
   EXPECT_EQ(path_of(searches, {100'000}, 16, 24).front().ranks, 24);
 }

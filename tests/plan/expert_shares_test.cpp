@@ -65,6 +65,13 @@ TEST(ExpertShares, ComeFromTheLastStepOfMetrics) {
   }
 }
 
+TEST(ExpertShares, DoNotDependOnRowsOfDenseLayers) {
+  const std::vector<double> first{0.25, 0.25, 0.25, 0.25}, second{0.5, 0.25, 0.125, 0.125};
+  const ExpertShares of_older_program = shares_of(metrics_line(1, {first, second}));
+  EXPECT_EQ(shares_of(metrics_line(1, {{}, first, second})), of_older_program);
+  EXPECT_EQ(of_older_program, (ExpertShares{first, second}));
+}
+
 TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused("1 1 1 1\n1 1 one 1\n", 2, "'one' is not a number");
   expect_refused("1 1 1 1\n1 1 1\n", 2, "3 loads; expected 4");

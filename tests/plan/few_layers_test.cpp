@@ -59,9 +59,9 @@ double simulated_seconds(const Recipe& r) {
 TEST(FewLayers, HaveTheSimulatedStepOfARecordedLength) {
   for (Recipe r : recipes("cuda")) {
     r.model.context = 1024;
-    const FewLayersStep step = few_layers(r, {896, 1024}).step(1, 1024);
-    EXPECT_GT(step.micro_batch, 0);
-    EXPECT_DOUBLE_EQ(2 * step.micro_batch + step.rest, simulated_seconds(r));
+    const FewLayersTimes times = few_layers(r, {896, 1024}).times(1, 1024);
+    EXPECT_GT(times.micro_batch, 0);
+    EXPECT_DOUBLE_EQ(2 * times.micro_batch + times.rest, simulated_seconds(r));
   }
 }
 
@@ -69,29 +69,30 @@ TEST(FewLayers, AreExtrapolatedToDistantLengths) {
   size_t i = 0;
   for (const Recipe& r : recipes("cuda")) {
     SCOPED_TRACE(i++);
-    const FewLayersStep near = few_layers(r, {896, 1024}).step(1, 4096);
-    const FewLayersStep far = few_layers(r, {3968, 4096}).step(1, 4096);
-    EXPECT_NEAR(near.micro_batch, far.micro_batch, 0.03 * far.micro_batch);
-    EXPECT_NEAR(near.rest, far.rest, 0.03 * (far.rest + far.micro_batch));
-    EXPECT_NEAR(near.dp_traffic, far.dp_traffic, 0.01 * far.dp_traffic);
-    EXPECT_NEAR(near.activations, far.activations, 0.03 * far.activations);
-    EXPECT_NEAR(near.weights, far.weights, 1e-9 * far.weights);  // includes rotary tables of all positions
+    FewLayers near = few_layers(r, {896, 1024}), far = few_layers(r, {3968, 4096});
+    const FewLayersTimes near_times = near.times(1, 4096), far_times = far.times(1, 4096);
+    EXPECT_NEAR(near_times.micro_batch, far_times.micro_batch, 0.03 * far_times.micro_batch);
+    EXPECT_NEAR(near_times.rest, far_times.rest, 0.03 * (far_times.rest + far_times.micro_batch));
+    EXPECT_NEAR(near_times.dp_traffic, far_times.dp_traffic, 0.01 * far_times.dp_traffic);
+    const FewLayersMemory near_memory = near.memory(1, 4096), far_memory = far.memory(1, 4096);
+    EXPECT_NEAR(near_memory.activations, far_memory.activations, 0.03 * far_memory.activations);
+    // Weights include rotary tables of all positions.
+    EXPECT_NEAR(near_memory.weights, far_memory.weights, 1e-9 * far_memory.weights);
   }
 }
 
 TEST(FewLayers, HaveShorterAttentionInShorterSequences) {
   FewLayers layers = few_layers(recipes("cuda").front(), {896, 1024});
-  const FewLayersStep one = layers.step(1, 8192), eight = layers.step(8, 1024);
-  EXPECT_LT(eight.micro_batch, one.micro_batch);
-  EXPECT_EQ(eight.activations, one.activations);
+  EXPECT_LT(layers.times(8, 1024).micro_batch, layers.times(1, 8192).micro_batch);
+  EXPECT_EQ(layers.memory(8, 1024).activations, layers.memory(1, 8192).activations);
 }
 
 // On a CPU, the loss is computed in chunks of 256 rows: one for the shorter sequence, four for the longer one.
 TEST(FewLayers, AreProportionalToTokensIfOperationsDiffer) {
   FewLayers layers = few_layers(recipes("cpu").back(), {256, 1024});
-  const FewLayersStep recorded = layers.step(1, 1024), longer = layers.step(3, 1024);
+  const FewLayersTimes recorded = layers.times(1, 1024), longer = layers.times(3, 1024);
   EXPECT_DOUBLE_EQ(longer.micro_batch, 3 * recorded.micro_batch);
-  EXPECT_DOUBLE_EQ(longer.activations, 3 * recorded.activations);
+  EXPECT_DOUBLE_EQ(layers.memory(3, 1024).activations, 3 * layers.memory(1, 1024).activations);
   EXPECT_EQ(longer.rest, recorded.rest);
   EXPECT_EQ(longer.dp_traffic, recorded.dp_traffic);
 }

@@ -37,7 +37,7 @@ TEST(SearchUnimodal, FindsTheMinimumAtAnyPosition) {
     }
 }
 
-TEST(SearchUnimodal, ProposesUnknownTimes) {
+TEST(SearchUnimodal, IsNotSettledIfTimesAreUnknown) {
   const Trial trial = search_unimodal(1, 8, [](int64_t) -> std::optional<double> { return {}; });
   EXPECT_FALSE(trial.settled);
   EXPECT_TRUE(search_unimodal(5, 5, [](int64_t) -> std::optional<double> { return {}; }).settled);
@@ -71,8 +71,8 @@ TEST(GranularitySearch, BatchInAKnownRangeIsNotMeasured) {
 }
 
 TEST(GranularitySearch, WidensTheRangeOfTheFoundN) {
-  // As printed in the paper, line 22 widens a range with bounds that lines 8 and 14 took from a neighbour. Then 3000
-  // would be in the range of another n.
+  // As printed, line 22 of MPMoE's Algorithm 1 widens a range with bounds that lines 8 and 14 took from a neighbour.
+  // Then 3000 would be in the range of another n.
   GranularitySearch search(1, 8);
   const auto measure = [](int64_t b, int64_t n) { return model_seconds(b, n); };
   for (const int64_t batch : {1000, 20000, 3000, 3100}) search.best(batch, measure);
@@ -174,7 +174,7 @@ TEST(GranularitySearch, EndsWithoutNumbersThatLackSamples) {
   EXPECT_EQ(none.conclude(100, 4), 4) << "no number of parts has all samples";
 }
 
-// EPS-MoE divides 20 experts of a rank into 5 or 20 groups.
+// The numbers are divisors of 20, like the numbers of groups into which EPS-MoE divides 20 experts.
 TEST(GranularitySearch, ProposesOnlyItsNumbers) {
   const std::vector<int64_t> divisors{2, 4, 5, 10, 20};
   for (const int64_t least : divisors) {
@@ -190,7 +190,7 @@ TEST(GranularitySearch, ProposesOnlyItsNumbers) {
 TEST(GranularitySearch, UsesMeasurementsOutsideOfItsProposals) {
   const auto seconds = [](int64_t, int64_t n) { return n == 7 ? 0.5 : std::abs(static_cast<double>(n) - 3) + 1; };
   GranularitySearch alone(2, 16), knowing(2, 16);
-  EXPECT_EQ(alone.best(100, seconds), 3) << "7 parts contradict the hypothesis, so they are not proposed";
+  EXPECT_EQ(alone.best(100, seconds), 3) << "7 parts contradict a single minimum, so they are not proposed";
   knowing.record(100, 7, seconds(100, 7));
   EXPECT_EQ(knowing.best(100, seconds), 7);
 }

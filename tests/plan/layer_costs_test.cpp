@@ -62,7 +62,20 @@ TEST(LayerCosts, ComposeStepsNearSimulatedSteps) {
   EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.1);
 }
 
-TEST(LayerCosts, ComposeStepsOnNodesOfAnySize) {
+TEST(LayerCosts, HaveTheMemoryOfTheStepBeforeItsTimeIsKnown) {
+  const train::Extensions extensions;
+  const Cluster cluster = two_nodes();
+  const PlanCandidate c{recipe_of(yaml, {"parallel.ep=8", "batch.micro=2"}, ranks)};
+  const double memory = LayerCosts(extensions, cluster, ranks).memory(c),
+               seconds = LayerCosts(extensions, cluster, ranks).seconds(c);
+  const ComposedStep step = LayerCosts(extensions, cluster, ranks).step(c);
+  EXPECT_EQ(step.memory, memory);
+  EXPECT_EQ(step.seconds, seconds);
+  EXPECT_GT(memory, 0);
+  EXPECT_GT(seconds, 0);
+}
+
+TEST(LayerCosts, ComposeStepsOnNodesOfSixRanks) {
   Cluster cluster = two_nodes();
   cluster.machine->ranks_per_node = 6;
   const train::Extensions extensions;

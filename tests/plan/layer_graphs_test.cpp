@@ -36,7 +36,7 @@ std::vector<TaskGraph> graphs_of_layer(const Recipe& recipe, int ranks, int rank
   return LayerOnMeta(recipe, {}, layout_of(recipe, ranks), rank, nodes).graphs(recipe.schedule.moe.settled());
 }
 
-std::vector<int> one_node(int ranks) { return std::vector<int>(static_cast<size_t>(ranks), 0); }
+std::vector<int> one_node(int ranks) { return std::vector<int>(ranks, 0); }
 
 // Returns the first recorded pass of a kind in the first layer; an empty graph if there is none.
 TaskGraph first_pass(const std::vector<PassRecorder::Recording>& passes, const std::string& kind) {
@@ -121,12 +121,16 @@ TEST(LayerGraphs, KnowTheNodesOfAPipelineStage) {
   const std::vector<int> nodes{0, 0, 0, 1};
   const LayerGraphs all(recipe, {}, layout_of(recipe, 4), nodes);
   EXPECT_EQ(all.class_of_rank(), (std::vector<size_t>{0, 0, 1, 1}));
-  for (const int rank : {0, 1, 2, 3})
+  for (const int rank : {0, 1, 2, 3}) {
+    int exchanges = 0;
     for (const TaskGraph& graph : graphs_of_layer(recipe, 4, rank, nodes))
       for (const Task& task : graph.tasks())
         if (task.spec.kind == schedule::TaskKind::all_to_all) {
+          ++exchanges;
           EXPECT_EQ(task.spec.cost.crosses_nodes, rank >= 2);
         }
+    EXPECT_GT(exchanges, 0) << "rank " << rank;
+  }
 }
 
 TEST(LayerGraphs, AreSharedByRanksOfAClass) {
@@ -139,7 +143,8 @@ TEST(LayerGraphs, AreSharedByRanksOfAClass) {
   EXPECT_EQ(classes({0, 0, 0, 1}), (std::vector<size_t>{0, 0, 1, 1}));
 }
 
-// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share.
+// The ranks' shares of the slots are 0.1, 0.2, 0.6 and 0.1. Rank 3 has the median share, and stands for all ranks but
+// rank 2.
 TEST(LayerGraphs, SeparateTheBusiestRankOfAGivenLoad) {
   const Recipe recipe = recipe_with({"parallel.ep=4"});
   LayerGraphs all(recipe, {}, layout_of(recipe, 4), one_node(4), RoutingLoad(ExpertShares{{0.1, 0.2, 0.6, 0.1}}));
@@ -173,6 +178,7 @@ TEST(LayerGraphs, CanBeSimulatedTogether) {
   const auto of_class = all.graphs(recipe.schedule.moe.settled());
   std::vector<const TaskGraph*> forward;
   for (const size_t c : all.class_of_rank()) forward.push_back(of_class[c].data());
+  ASSERT_EQ(forward.size(), 8u);
   for (const auto& timeline : simulate(forward, schedule::Rates::defaults(), rank_groups(layout, one_node(8))))
     EXPECT_GT(timeline.total(), 0);
 }

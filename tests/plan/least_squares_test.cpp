@@ -25,13 +25,14 @@ std::string error_of(const std::function<void()>& f) {
 }
 
 TEST(LeastSquares, FindsTheCoefficientsOfASum) {
-  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades. The lengths of the columns differ by a factor of 1e12.
+  // Values of 3 - 2 x + 0.5 x^2 at sizes that span six decades. The lengths of the columns differ by a factor of up to
+  // 1e12.
   std::vector<double> x, square, y;
   for (double v = 1; v <= 1e6; v *= 10) x.push_back(v), square.push_back(v * v), y.push_back(3 - 2 * v + 0.5 * v * v);
   const FitTerm terms[] = {{"one", std::vector<double>(x.size(), 1)}, {"x", x}, {"x^2", square}};
   const TermsFit fit = least_squares(terms, y);
   const double rounding = base::tolerance(base::Dtype::f64, 8);
-  EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // the other terms are 1e12 times as large
+  EXPECT_NEAR(fit.coefficients[0], 3, 3 * 1e12 * rounding);  // the other terms are up to 1e12 times as large
   EXPECT_NEAR(fit.coefficients[1], -2, 2 * 1e6 * rounding);
   EXPECT_NEAR(fit.coefficients[2], 0.5, 0.5 * rounding);
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(fit.residuals[i], 0, y.back() * rounding);
@@ -100,13 +101,13 @@ TEST(FitAlphaBeta, FindsTheLineThroughTheSamples) {
   Points samples;
   for (double x = 1e3; x <= 1e8; x *= 10) samples.push_back({x, line(x)});
   const Fit fit = fit_alpha_beta(samples);
-  const double rounding = 1e4 * base::tolerance(base::Dtype::f64, 8);  // the largest sample is 700 times alpha
+  const double rounding = 1e4 * base::tolerance(base::Dtype::f64, 8);  // the largest sample is about 660 times alpha
   EXPECT_NEAR(fit.line.alpha, line.alpha, rounding * line.alpha);
   EXPECT_NEAR(fit.line.beta, line.beta, rounding * line.beta);
   EXPECT_LT(fit.worst_relative_error, rounding);
 }
 
-TEST(FitAlphaBeta, NoOtherLineIsNearer) {
+TEST(FitAlphaBeta, NeighbouringLinesAreFartherFromTheSamples) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> noise(-0.1, 0.1);
   Points samples;

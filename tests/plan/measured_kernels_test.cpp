@@ -16,7 +16,7 @@ namespace {
 using base::Dtype;
 using telemetry::TemporaryFolder;
 
-// Attention of 8 heads of 64 and of one head of 128. 512 x 128^2 x 2 FLOPs in 1 ms are 16.8 GFLOP/s.
+// Attention of 8 heads and of one head of 64, and of 8 heads of 128. 512 x 128^2 x 2 FLOPs in 1 ms are 16.8 GFLOP/s.
 const std::string text = R"(measured: {nodes: 1, ranks_per_node: 2}
 products:
   - {element: f32, pass: forward, experts: 1, inputs: 20, outputs: 50, points: [[16, 1e-4], [32, 2e-4]]}
@@ -73,7 +73,7 @@ TEST(AttentionCurves, GiveTheMeasuredTimes) {
   EXPECT_DOUBLE_EQ(prices.attention(a), 0.01);
 }
 
-TEST(AttentionCurves, HaveALinearRateBetweenPointsAndAConstantOneBeyond) {
+TEST(AttentionCurves, HaveALinearRateUpToTheLastPointAndAConstantOneBeyond) {
   const Prices prices(load_text(text));
   const double rate = flops_of(8, 64, 128) / 0.001;  // at 128 positions; twice as high at 256
   Attention a{.dtype = Dtype::f32, .flops = 1e6, .sequence = 192, .head_dim = 64, .heads = 8};
@@ -102,7 +102,7 @@ TEST(AttentionCurves, AreChosenByHeadSizeThenPassThenHeads) {
 }
 
 TEST(AttentionCurves, AreUsedForTheirElementOnly) {
-  // Products of 1000 elements of 16 rows in 1e-4 s; attention has half their rate.
+  // A product of 16 rows with 1000 weights takes 1e-4 s. Attention has half its rate.
   EXPECT_DOUBLE_EQ(Prices(load_text(text)).attention({.dtype = Dtype::bf16, .flops = 32000}), 2e-4);
 }
 

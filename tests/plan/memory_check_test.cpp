@@ -154,7 +154,7 @@ TEST_F(MemoryCheck, AlwaysFitsWithoutALimit) {
   EXPECT_EQ(memory_fit_on_this_machine(recipe, extensions_, 1).verdict, Verdict::fits);
 }
 
-TEST_F(MemoryCheck, LeavesTheChoiceOfMemoryReuseToExplicitLimits) {
+TEST_F(MemoryCheck, CountsOpenMemoryReuseAsNone) {
   const Recipe open = small_recipe({"schedule.moe.memory_reuse=auto"});
   const Recipe kept = small_recipe({"schedule.moe.memory_reuse=none"});
   const double need = needed(kept, 1);

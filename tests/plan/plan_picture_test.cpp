@@ -1,4 +1,4 @@
-// Pictures of plans, whose text is XML.
+// Pictures of plans: well-formed XML with the nodes, ranks and traffic of a layout.
 #include "tools/plan/plan_picture.h"
 
 #include <gtest/gtest.h>

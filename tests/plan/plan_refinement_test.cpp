@@ -1,4 +1,4 @@
-// Third stage of a plan: other schedules, orders of axes and offload of the best layouts.
+// Third stage of a plan's search: other schedules, orders of axes and offload of the best layouts.
 #include "tools/plan/plan_refinement.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ config::Document document_of(const std::string& yaml, const std::vector<std::str
   return config::parse(yaml, "plan.yaml", overrides);
 }
 
-// Layout of a recipe, and its refined form.
+// A recipe's layout before and after its refinement.
 class Refined {
  public:
   Refined(const std::string& yaml, const std::vector<std::string>& overrides, const Cluster& cluster,
@@ -134,7 +134,7 @@ TEST(PlanRefinement, FindsAnOrderWithDataParallelRanksOnANode) {
 TEST(PlanRefinement, KeepsTheOrderOnRequest) {
   const Refined r(dense, {"parallel.pp=2"}, slow_network(), {.world = ranks, .orders = false});
   EXPECT_FALSE(r.recipe().parallel.order);
-  EXPECT_EQ(r.changes(), 0) << "a dense model without stages that overlap has nothing else to change";
+  EXPECT_EQ(r.changes(), 0) << "nothing but the order of this dense model can be changed";
 }
 
 TEST(PlanRefinement, TriesNoOrderForLessMemory) {
@@ -194,7 +194,7 @@ TEST(PlanRefinement, RemovesAnUnneededOffload) {
   EXPECT_FALSE(r.recipe().offload.any());
 }
 
-// Memory of a rank with which no layout of `small` on one rank fits unless it is offloaded.
+// Returns a cluster whose ranks have too little memory for any layout of `small` on one rank without offload.
 Cluster too_small_without_offload() {
   const auto bytes = [](const std::vector<std::string>& overrides) {
     return estimate_memory(recipe_of(small, overrides, 1), {}, 1).total;

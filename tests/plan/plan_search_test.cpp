@@ -1,4 +1,4 @@
-// The layouts that a plan compares, and the order in which it returns them.
+// The layouts that a plan compares, the order in which it returns them, and the figures that it gives for them.
 #include "tools/plan/plan_search.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(PlanCandidates, CountEveryRefusalByItsKey) {
   EXPECT_EQ(all.tried, refused + std::ssize(all.legal));
 }
 
-TEST(PlanCandidates, HaveMicroBatchesWhoseStepsArePredicted) {
+TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   std::string longer = yaml;
   longer.replace(longer.find("context: 512"), 12, "context: 1048576");
   const PlanCandidates all = plan_candidates(config::parse(longer, "plan.yaml"), recipe_of(longer), {},
@@ -191,7 +191,7 @@ TEST(Plan, HasAFirstLayoutNearTheBestOfAll) {
   const config::Document document = config::parse(dense, "plan.yaml");
   const Plan plan = search_plan(document, recipe_of(dense), {}, two_nodes(), {.world = world});
   ASSERT_FALSE(plan.best.empty());
-  ASSERT_LT(plan.simulated, plan.legal / 3) << "the search simulates only a few of the legal layouts";
+  ASSERT_LT(plan.simulated, plan.legal / 3) << "the search must simulate fewer than a third of the legal layouts";
   const StepPrices prices(two_nodes(), world);
   double best = std::numeric_limits<double>::infinity();
   for (const PlanCandidate& c :
@@ -246,6 +246,7 @@ TEST(RoutedMemory, IsEvenIfARankHasAllExperts) {
 TEST(Plan, GivesTheMemoryOfAnEvenLoadEvenIfPlannedForTheWorst) {
   const Plan plan = search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(),
                                 {.world = ranks, .load = RoutingLoad::one_rank, .wanted = 2, .details = true});
+  ASSERT_FALSE(plan.best.empty());
   for (const PlannedLayout& l : plan.best) {
     EXPECT_EQ(l.routed.worst.bytes, l.memory.total) << l.candidate.to_string(ranks);
     EXPECT_EQ(l.routed.even, estimate_memory(l.candidate.recipe, {}, ranks).total) << l.candidate.to_string(ranks);

@@ -12,7 +12,7 @@ namespace {
 
 using namespace plan;
 
-// Returns the percentage in the first group of each line that matches `pattern`, as a share.
+// Returns the percentages in the first group of all lines that match `pattern`, as shares.
 std::vector<double> errors_in(const std::string& report, const std::string& pattern) {
   std::ifstream in(HEXAD_SOURCE_DIR "/" + report);
   EXPECT_TRUE(in) << report;

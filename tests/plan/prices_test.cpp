@@ -54,9 +54,11 @@ void expect_rising(const std::string& what, const std::function<double(double)>&
 }
 
 TEST(Prices, IncreaseWithSizeOnEveryDescribedCluster) {
+  int described = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HEXAD_SOURCE_DIR "/recipes/clusters")) {
     const Cluster cluster = load_cluster(entry.path().string());
     if (!cluster.machine) continue;  // measured times are noisy
+    ++described;
     const Prices prices(cluster);
     const std::string name = entry.path().filename().string();
     for (const auto& [pass, word] : enum_names(GemmPass{}))
@@ -82,6 +84,7 @@ TEST(Prices, IncreaseWithSizeOnEveryDescribedCluster) {
           expect_rising(name + " " + std::string(word),
                         [&, operation = operation](double n) { return prices.collective(operation, place, n); });
   }
+  EXPECT_GT(described, 0);
 }
 
 TEST(Prices, AreZeroForNoWork) {
@@ -102,8 +105,8 @@ TEST(PricesOfH100, DenseProductsRunNearTheirMeasuredRate) {
   EXPECT_EQ(rate, tflops(Prices(shipped("one-h100")), {.rows = 8192, .inputs = 8192, .outputs = 8192}));
 }
 
-// Rates of products in one kernel, from docs/reports/gpu-h100.md and other measurements of that H100, times
-// `sustained`.
+// Compares the prices with 0.93 of the measured rates of grouped products in one kernel. The rates are from
+// docs/reports/gpu-h100.md and other measurements of that H100.
 TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   const Prices prices(shipped("h100-dgx"));
   struct Case {
@@ -121,9 +124,9 @@ TEST(PricesOfH100, GroupedProductsRunNearTheirMeasuredRates) {
   }
 }
 
-// The products alone must be slightly faster than the whole layer, which also gathers, weights and combines rows. The
-// TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
-TEST(PricesOfH100, ProductsOfALayerAreSlightlyFasterThanSonicMoe) {
+// The products alone must be faster than the whole layer, which also gathers, weights and combines rows, but by less
+// than half. The TFLOP/s of forward and backward are from SonicMoE, arXiv 2512.14080, Fig. 14.
+TEST(PricesOfH100, ProductsOfALayerAreLessThanHalfFasterThanSonicMoe) {
   const Prices prices(shipped("h100-dgx"));
   struct Layer {
     double tokens, hidden, width, experts, top_k, measured;
@@ -170,8 +173,9 @@ TEST(PricesOfH100, ExtraBytesAddTheirTime) {
   EXPECT_NEAR(prices.product(p) - plain, 1e9 / (3.35e12 * 0.87), 1e-9);
 }
 
-// Seconds of dispatch by all-to-all for 4096 tokens of 7168 in bf16 with 8 experts each (arXiv 2603.07685, Table 7).
-TEST(PricesOfH100, AllToAllsAgreeWithHybridEpsTable) {
+// The measured seconds are those of a dispatch by all-to-all: 4096 tokens of 7168 in bf16 with 8 experts each (arXiv
+// 2603.07685, Table 7).
+TEST(PricesOfH100, AllToAllsAreWithin40PercentOfHybridEpsTable) {
   const Prices prices(shipped("h100-dgx"));
   for (const auto& [ranks, measured] : {std::pair{8, 1265e-6}, {16, 5774e-6}, {32, 8059e-6}, {64, 9164e-6}}) {
     const double sent = 4096.0 * 8 * 7168 * 2 * (ranks - 1) / ranks;
@@ -229,7 +233,7 @@ TEST(PricesOfLinks, AllReduceIsAReduceScatterAndAnAllGather) {
   EXPECT_GT(sum, 0.9 * both);
 }
 
-TEST(PricesOfLinks, LeaveALeafSwitchAtTheOversubscribedRate) {
+TEST(PricesOfLinks, AreOversubscribedBeyondALeafSwitch) {
   Cluster cluster = shipped("h100-dgx");
   cluster.machine->topology.oversubscription = 2;
   const Prices prices(cluster);
@@ -257,6 +261,18 @@ TEST(SpeedOfShare, IsThatOfTheThreadsOrMultiprocessors) {
   EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 1) << "a single thread cannot be shared";
   cluster.measured.threads = 4, cluster.fewer_threads = {{2, 0.6}};
   EXPECT_DOUBLE_EQ(Prices(cluster).speed_of_share(0.5, Dtype::f32), 0.6);
+}
+
+TEST(Cores, AreThoseThatTheClusterStates) {
+  EXPECT_FALSE(Prices(shipped("h100-dgx")).cores());
+  Cluster cluster = default_cluster(1, 4);
+  EXPECT_FALSE(Prices(cluster).cores());
+  cluster.measured.node_cores = 2, cluster.measured.waiting = 0.5;
+  const auto cores = Prices(cluster).cores();
+  ASSERT_TRUE(cores);
+  EXPECT_EQ(cores->cores, 2);
+  EXPECT_EQ(cores->ranks, 4);
+  EXPECT_EQ(cores->waiting, 0.5);
 }
 
 // Profile of 2 nodes with 2 ranks each, with numbers that are easy to divide.
@@ -287,7 +303,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(product(GemmPass::input_gradient, 16, 50, 8), 8e-5)
       << "an unmeasured pass takes the time of another pass";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 50, 1), 0.5e-4)
-      << "a dense product is priced as one expert of twice the weight";
+      << "a dense product has the rate of the product measured with one expert, of twice the weight";
   EXPECT_DOUBLE_EQ(product(GemmPass::forward, 16, 25, 8), 4e-5) << "half the weight takes half the time";
   EXPECT_DOUBLE_EQ(prices.memory_bound(131072), 1e-5) << "a copy reads and writes its bytes";
   EXPECT_DOUBLE_EQ(prices.copy(CopyKind::copy, 65536), 1e-5);
@@ -295,7 +311,7 @@ TEST(PricesOfMeasurements, FollowTheMeasuredCurves) {
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {2, 1, 2}, 4096), 0.001);
   EXPECT_DOUBLE_EQ(prices.collective(Collective::all_to_all, {4, 2, 2}, 8192), 0.0045);
   EXPECT_DOUBLE_EQ(prices.slowdown(Lane::compute, {Lane::inter}), 0.75);
-  // The largest product: 2 x 16 x 1000 FLOP in 1e-4 s. Attention has half its rate.
+  // The largest product takes 1e-4 s for 2 x 16 x 1000 FLOP. Attention has half its rate.
   EXPECT_DOUBLE_EQ(prices.attention({.dtype = Dtype::f32, .flops = 32000}), 2e-4);
   EXPECT_EQ(prices.nodes(), 2);
   EXPECT_EQ(prices.ranks_per_node(), 2);

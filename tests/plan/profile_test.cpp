@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
+#include "tools/plan/profile/parts.h"
 #include "tools/plan/profile/rank_groups.h"
 #include "tools/plan/profile/repeated_collective.h"
 
@@ -40,8 +43,10 @@ TEST(MeasuredGroups, NodesInterleavedByTheLauncherAreFound) {
   comm::with_ranks(
       4,
       [](const ProcessGroup& world) {
-        for (const MeasuredGroup& g : measured_groups(world))
-          EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
+        const auto groups = measured_groups(world);
+        for (const GroupKind kind : {GroupKind::intra, GroupKind::inter})
+          EXPECT_GT(std::ranges::count(groups, kind, &MeasuredGroup::kind), 0);
+        for (const MeasuredGroup& g : groups) EXPECT_EQ(g.group->crosses_nodes(), g.kind != GroupKind::intra);
       },
       nodes);
 }
@@ -81,8 +86,8 @@ TEST(Exchange, SendsTheReportedBytes) {
     });
 }
 
-// Profiles every part on two nodes of two ranks, each a thread. The measured values depend on the machine, but their
-// form does not.
+// Profiles every part on two nodes of two ranks. The ranks are threads. The measured values depend on the machine, but
+// their form does not.
 TEST(Measure, FillsEveryPartAndAllRanksAgree) {
   comm::ThreadOptions nodes;
   nodes.node_of_rank = {0, 0, 1, 1};
@@ -132,12 +137,70 @@ TEST(Measure, FillsEveryPartAndAllRanksAgree) {
     EXPECT_NE(table.find(part), table.npos) << part << " is not in\n" << table;
 }
 
+TEST(WaitingCores, FollowFromTheSpeedOfRanksBesideWaitingOnes) {
+  Origin four_on_a_core;
+  four_on_a_core.ranks_per_node = 4, four_on_a_core.node_cores = 1;
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 1), 0) << "one rank is four times as fast as four";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 4), 1) << "ranks that wait use as much as ranks that compute";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 2), 1.0 / 3);
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 0.5), 0) << "noise";
+  EXPECT_DOUBLE_EQ(waiting_cores(four_on_a_core, 1, 4, 9), 1) << "noise";
+  Origin threads;
+  threads.ranks_per_node = 3, threads.threads = 2, threads.node_cores = 4;
+  EXPECT_DOUBLE_EQ(waiting_cores(threads, 2, 6, 4.5), 0.5) << "two ranks need 4 cores, the waiting rank half a core";
+}
+
+TEST(Measure, RanksThatShareCoresMeasureHowMuchAWaitingRankUses) {
+  for (const int64_t node_cores : {1, 2}) {
+    Cluster cluster;
+    comm::with_ranks(2, [&](const ProcessGroup& world) {
+      ProfileOptions options = quick_profile();
+      options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32, options.longest_sequence = 64;
+      options.node_cores = node_cores + world.rank();  // the smallest number counts
+      const Cluster mine = measure(world, options, [](const std::string&) {});
+      if (world.rank() == 0) cluster = mine;
+    });
+    EXPECT_EQ(cluster.measured.node_cores, node_cores);
+    EXPECT_EQ(cluster.measured.by, schedule::MeasuredBy::all_ranks);
+    const auto cores = rates_of(cluster, {.groups = {{"ep", 2, 1}}}).cores;
+    ASSERT_TRUE(cores);
+    EXPECT_EQ(cores->shared(1), node_cores == 1);
+    const bool listed = profile_table(cluster).find("the ranks of a node share 1 core;") != std::string::npos;
+    EXPECT_EQ(listed, node_cores == 1);
+    if (node_cores == 2) {
+      EXPECT_EQ(cluster.measured.waiting, 0) << "ranks with a core each are not measured";
+    }
+  }
+}
+
+TEST(Timer, MeasuresASizeAgainThatIsSlowerForEachByte) {
+  comm::with_ranks(1, [](const ProcessGroup& world) {
+    device::DeviceContext context;
+    const Timer timer(world, context);
+    // The first measurement of the second size has four runs, because one run takes longer than all the time: one to
+    // estimate the time, and three that count. All other runs take no time, so that the result does not depend on the
+    // load of the machine.
+    static constexpr double disturbance = 0.04;  // seconds
+    int runs = 0;
+    const auto prepare = [&](int64_t size) -> Timer::Work {
+      return {static_cast<double>(size), [&runs, size] {
+                if (size == 2000 && runs++ < 4) std::this_thread::sleep_for(std::chrono::duration<double>(disturbance));
+              }};
+    };
+    const std::vector<int64_t> sizes{1000, 2000};
+    const Curve curve = timer.curve(sizes, 1e-3, prepare);
+    ASSERT_EQ(curve.points.size(), 2u);
+    EXPECT_GT(runs, 4);
+    EXPECT_LT(curve.points[1].y, disturbance);
+  });
+}
+
 TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {
   Cluster cluster;
   comm::with_ranks(2, [&](const ProcessGroup& world) {
     ProfileOptions options = quick_profile();
     options.seconds = 0.5, options.largest_bytes = 64 << 10, options.largest_rows = 32, options.longest_sequence = 64;
-    options.threads = 3;
+    options.threads = 3, options.node_cores = 4;
     const Cluster mine = measure(world, options, [](const std::string&) {});
     if (world.rank() == 0) cluster = mine;
   });
@@ -146,6 +209,7 @@ TEST(Measure, RanksWithSeveralThreadsMeasureFewerThreads) {
   EXPECT_EQ(cluster.fewer_threads[1].threads, 2);
   EXPECT_EQ(cluster.slowdowns.size(), 3u * 2u + 3u) << "all-gathers, copies and products";
   EXPECT_EQ(cluster.capped_slowdowns.size(), 2u * 2u + 3u) << "products with each other lane, and with both";
+  EXPECT_EQ(cluster.measured.waiting, 0) << "a rank that waits leaves enough cores to the other rank";
   EXPECT_NO_THROW(rates_of(cluster, {.groups = {{"ep", 2, 1}}}));
   const std::string table = profile_table(cluster);
   for (const char* part : {"products on 1 of 3 threads", "products on 2 of 3 threads", "one thread left"})

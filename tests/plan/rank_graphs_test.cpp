@@ -1,4 +1,4 @@
-// Graphs of other ranks are received with their costs and edges.
+// Graphs that ranks send to each other, and the groups in which ranks communicate.
 #include "tools/plan/rank_graphs.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using schedule::Lane;
 using schedule::TaskGraph;
 using schedule::TaskKind;
 
-// Returns a graph with as many tasks as the rank's number. All fields of all tasks differ.
+// Returns a graph with as many tasks as the rank's number. All numbers in the costs of all tasks differ.
 TaskGraph graph_of(int rank) {
   TaskGraph graph;
   for (int i = 0; i < rank; ++i) {
@@ -89,6 +89,12 @@ TEST(RankGroups, NumberAGroupByItsFirstRank) {
   EXPECT_EQ(groups.at("experts_across"), (std::vector{0, 1, 0, 1}));
   for (const char* name : {"ep_inside", "ep_across"})
     EXPECT_EQ(groups.at(name), (std::vector{0, 1, 2, 3})) << "an ep group has one rank on each node";
+  EXPECT_EQ(groups.at(schedule::node_group), (std::vector{0, 0, 1, 1}));
+}
+
+TEST(RankGroups, TheFullestNodeGivesTheRanksOfANode) {
+  EXPECT_EQ(most_ranks_of_node(std::vector{0, 1, 1, 0, 1}), 3);
+  EXPECT_EQ(most_ranks_of_node(std::vector{0}), 1);
 }
 
 // Returns the meeting of rank 0 in a layout of `ranks` ranks. Checks the meetings of all ranks.

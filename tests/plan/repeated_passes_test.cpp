@@ -37,8 +37,8 @@ void expect_equal(const StepRecord& expected, const StepRecord& actual) {
   }
 }
 
-// Returns the record of a step, after a step that all runs begin with and an equal step, whose gathers of weights the
-// recorded step hides under ZeRO-1.
+// Returns the record of a step that runs all micro-batches. Runs two steps before it: one of one micro-batch, and one
+// like the recorded step. Under ZeRO-1, the recorded step hides the gathers of weights of the step before it.
 StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);
@@ -48,6 +48,7 @@ StepRecord run_all(const Recipe& r, int world, int rank, const RoutingLoad& load
   return record_step(run, micro_batches, rank);
 }
 
+// Returns the record of a step whose middle micro-batches are repeated.
 StepRecord run_few(const Recipe& r, int world, int rank, const RoutingLoad& load) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, mesh::Layout(r.parallel.sizes(), world), rank, load, RunOnMeta::Record::issues);

@@ -59,7 +59,8 @@ TEST(RoutingModel, EvenLoadSpreadsATokensExpertsOverRanks) {
 TEST(RoutingModel, P99IsTheQuantileOfABrokenStick) {
   // For one expert, P(share > x) is (1 - x)^(E - 1).
   EXPECT_NEAR(share_of_rank(RoutingLoad::p99, 1, {1, 64}), 1 - std::pow(0.01, 1.0 / 63), 1e-9);
-  // Beta(2, 2) gives x^2 (3 - 2 x) = 0.99, but at most half of a token's slots can be on the rank here.
+  // Beta(2, 2) gives x^2 (3 - 2 x) = 0.99. With top-4, at most half of a token's slots can be on a rank with two
+  // experts.
   const double x = share_of_rank(RoutingLoad::p99, 2, {2, 4});
   EXPECT_NEAR(x * x * (3 - 2 * x), 0.99, 1e-9);
   EXPECT_EQ(share_of_rank(RoutingLoad::p99, 2, {4, 4}), 0.5);
@@ -104,14 +105,14 @@ TEST(RoutingModel, TokenChoosesOnlyExpertsOfItsGroups) {
 }
 
 TEST(RoutingModel, TokensGroupsBoundTheShareOfARank) {
-  // Groups have two experts. Four of the rank's experts are in a token's two groups.
+  // Groups have two experts. A token chooses from two groups, but from one group in the last case.
   const Choice choice{.top_k = 4, .experts = 16, .groups = 8, .top_groups = 2};
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 4, choice), 1);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 2, choice), 0.5);
   EXPECT_EQ(share_of_rank(RoutingLoad::one_rank, 8, {.top_k = 4, .experts = 16, .groups = 8}), 0.5);
 }
 
-TEST(RoutingModel, EvenLoadKeepsGivenChoices) {
+TEST(RoutingModel, OnlyAnEvenLoadKeepsGivenChoices) {
   const Choice given{.top_k = 2, .experts = 8, .given = true};
   std::vector<int32_t> ids{6, 7};
   choose_experts(RoutingLoad::even, 0, 4)(ids, given);

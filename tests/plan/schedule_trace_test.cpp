@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -143,13 +146,45 @@ TEST(ScheduleTrace, DrawsTheFirstLayerForwardAndBackward) {
   EXPECT_NE(trace.pictures[1].find("layers.0.moe backward, rank 0"), std::string::npos);
 }
 
-TEST(ScheduleTrace, RanksOfSeveralNodesShareOneClock) {
+TEST(ScheduleTrace, HasRanksOfSeveralNodesAndAssumedLinksBetweenThem) {
   const ScheduleTrace trace = trace_of_two(traced_recipe(), {.node_of_rank = {0, 1}});
   std::set<int> ranks;
   for (const auto& e : trace.events) ranks.insert(e.rank);
   EXPECT_EQ(ranks, (std::set<int>{0, 1}));
   ASSERT_FALSE(trace.assumed_links.empty());
   EXPECT_NE(trace.assumed_links[0].find("between nodes"), std::string::npos) << trace.assumed_links[0];
+}
+
+// All passes of rank 1 are moved to a time after those of rank 0. The trace must show them at that time.
+TEST(ScheduleTrace, TimesOfSeveralNodesHaveOneZero) {
+  constexpr double later = 1000;  // seconds, many times the error of a comparison of clocks
+  const Recipe recipe = traced_recipe();
+  std::array<double, 2> first{};  // by rank: begin of the first pass, in seconds
+  std::map<int, double> shown;    // by rank: begin of the first measured task in the trace, in microseconds
+  comm::with_ranks(2,
+                   [&](const comm::ProcessGroup& world) {
+                     kernels::cpu::set_thread_count(1);
+                     TrainingRun run(recipe, world);
+                     Passes passes = recorded_step(run);
+                     double& begin = first[world.rank()];
+                     begin = std::numeric_limits<double>::infinity();
+                     for (PassRecorder::Recording& pass : passes) {
+                       for (schedule::TaskTime& time : pass.times)
+                         time.begin += later * world.rank(), time.end += later * world.rank();
+                       begin = std::min(begin, pass.begin());
+                     }
+                     const auto trace =
+                         gather_trace(passes, Predictor(recipe, run.instance.mesh), world, run.instance.context);
+                     if (!trace) return;
+                     for (const auto& e : trace->events) {
+                       if (e.lane.ends_with(" (predicted)")) continue;
+                       double& earliest = shown.try_emplace(e.rank, e.start_us).first->second;
+                       earliest = std::min(earliest, e.start_us);
+                     }
+                   },
+                   {.node_of_rank = {0, 1}});
+  ASSERT_EQ(shown.size(), 2u);
+  EXPECT_NEAR(1e-6 * (shown[1] - shown[0]), first[1] - first[0], later / 100);
 }
 
 TEST(ScheduleTrace, ProfileReplacesAssumptionsAboutLinks) {

@@ -22,8 +22,8 @@ const std::string yaml =
     "train: {steps: 10, precision: bf16}\n"
     "data: {synthetic: true}\n";
 
-// Bytes a rank would need for main weights of the routers, which are stored in f32 and have none: layers x experts x
-// hidden x 4 bytes, divided over all ranks.
+// Bytes that a rank would need for main weights of the routers, which are stored in f32 and have none:
+// layers x experts x hidden x 4 bytes, divided over all ranks.
 constexpr double main_weights_of_routers = 8. * 8 * 512 * 4 / ranks;
 
 Cluster without_offload() {
@@ -36,7 +36,7 @@ StateBound bound_of(const Recipe& r, const Cluster& cluster) {
   return {r, layers::parameter_counts(r.model, train::Extensions{}), cluster};
 }
 
-TEST(StateBound, IsBelowTheMemoryOfEveryLayout) {
+TEST(StateBound, IsAtMostTheMemoryOfLayouts) {
   for (const std::vector<std::string>& overrides : {std::vector<std::string>{"parallel.ep=8"},
                                                     {"parallel={ep: 4, zero: 1}"},
                                                     {"parallel={tp: 2, sp: true, ep: 2, zero: 1}"},

@@ -97,7 +97,7 @@ TEST(StepRecord, ProductsOfChunksHaveTheShareOfTheThreads) {
   EXPECT_GT(capped("0.5"), 0);
 }
 
-// Returns the number of additions with a separate launch in the forward pass of a micro-batch.
+// Returns the number of additions with a separate launch in the forward pass of the first micro-batch.
 int64_t additions_of(std::vector<std::string> overrides) {
   overrides.insert(overrides.end(), {"model.moe.aux_loss.coefficient=0", "model.layers=2"});
   const StepRecord record = record_of(recipe_with(overrides), 1);
@@ -112,7 +112,7 @@ TEST(StepRecord, IncludesAdditionsInNormsAndCombines) {
   for (const char* shared : {"after", "beside"})
     EXPECT_EQ(additions_of({"model.moe.shared_experts=1", std::string("schedule.moe.shared=") + shared}), 0) << shared;
   EXPECT_EQ(additions_of({"model.moe.dense_residual=true", "model.mlp_hidden=20"}), 0);
-  // Each block has one addition: after a dense MLP, and before a LayerNorm, which has no kernel that includes an
+  // Each block has one separate addition after a dense MLP, or before a LayerNorm, which has no kernel that includes an
   // addition.
   EXPECT_EQ(additions_of({"model.moe.experts=0", "model.mlp_hidden=96"}), 2);
   EXPECT_EQ(additions_of({"model.norm=layer_norm"}), 2);
@@ -213,7 +213,7 @@ TEST(StepRecord, ContainsTheGradientNormAndTheGatherOfWeights) {
     EXPECT_GT(found[name], 0) << name << " is not among " << testing::PrintToString(found);
 }
 
-// The step before has left the gathers in flight, and this step leaves its own ones to the next step.
+// The step before has left the gathers in flight, and this step leaves its own gathers to the next step.
 TEST(StepRecord, BeginsWithTheGathersThatItHides) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2"})
     for (const device::DeviceKind kind : {device::DeviceKind::cpu, device::DeviceKind::emulated}) {
@@ -262,7 +262,7 @@ TEST(StepRecord, ContainsTheCopiesOfOffloadedStates) {
   EXPECT_EQ(bytes.at("restore"), states);
 }
 
-// Rule that reads its tensors itself, so it cannot run without memory.
+// Rule that accesses its tensors itself, so it cannot run without memory.
 class Direct final : public optim::UpdateRule {
  public:
   std::vector<std::string> states() const override { return {"velocity"}; }
@@ -281,13 +281,13 @@ TEST(StepRecord, ContainsAnAssumedUpdateOfOtherRules) {
       << "main and velocity are read and written, and the gradient is read";
 }
 
-// On a device, the copies and exchanges of a chunked pass run concurrently with its kernels.
-TEST(StepRecord, SeparatesTheLanesOfADevice) {
+// On a device, the exchanges of a chunked pass run concurrently with its kernels, so kernels must wait for them.
+TEST(StepRecord, HasTheWaitsForCommunicationOnADevice) {
   const std::vector<std::string> chunks{"parallel.ep=2", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"};
   Recipe recipe = recipe_with(chunks);
   recipe.device = device::DeviceKind::emulated;
   const StepRecord record = record_of(recipe, 2);
-  const auto awaited = [&](size_t compute) {  // communication of other chunks that a kernel does not wait for
+  const auto awaited = [&](size_t compute) {  // true if the operation waits for communication
     return std::ranges::any_of(record.issues[compute].after,
                                [&](int32_t i) { return record.issues[i].communicates(); });
   };

@@ -90,6 +90,37 @@ TEST(StepSimulation, DividesTheTimeOfConcurrentOperations) {
   EXPECT_DOUBLE_EQ(step.ranks[0].times[2].end, 6);
 }
 
+TEST(StepSimulation, StagesOfANodeShareItsCores) {
+  Step first(0), second(1);
+  first.kernel(2);
+  second.kernel(3);
+  const auto ends = [&](const std::vector<int>& nodes, const schedule::SharedCores& cores) {
+    const SimulatedStep step = simulated({first, second}, nodes, {.cores = cores});
+    return std::vector{step.ranks[0].times[0].end, step.ranks[1].times[0].end};
+  };
+  schedule::SharedCores cores{.cores = 1, .ranks = 2, .measured_ranks = 2};
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 2.5})) << "the second stage has the core alone for its last second";
+  EXPECT_EQ(ends({0, 1}, cores), (std::vector{2.0, 3.0})) << "the other ranks of a node do the same";
+  cores.by = schedule::MeasuredBy::one_rank;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{4.0, 5.0}));
+  cores.waiting = 1;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{4.0, 6.0}));
+  cores.cores = 2;
+  EXPECT_EQ(ends({0, 0}, cores), (std::vector{2.0, 3.0})) << "a core for each rank";
+}
+
+TEST(StepSimulation, CopiesNeedOneCoreBesideTheThreadsOfKernels) {
+  Step s(0);
+  s.kernel(4);
+  s.kernel(4, {}, Lane::copy);
+  schedule::SharedCores cores{
+      .cores = 3, .ranks = 2, .measured_ranks = 2, .threads = 2, .by = schedule::MeasuredBy::one_rank};
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 8) << "two ranks need 6 cores, one rank needs 3";
+  cores.cores = 4;
+  EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.cores = cores}).seconds, 6)
+      << "a core for each thread leaves none to copies";
+}
+
 TEST(StepSimulation, SlowsKernelsDuringCommunication) {
   Step s(0);
   const int ep = s.group("ep", TrafficClass::ep, {0, 1});
@@ -169,7 +200,7 @@ TEST(StepSimulation, MakesSendsWaitForReceivedMessages) {
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 1}).seconds, 4);
 }
 
-TEST(StepSimulation, ExchangesMessagesWithAnyNumberOfRanks) {
+TEST(StepSimulation, ExchangesMessagesWithSevenRanks) {
   Step s(0);
   s.group("tp", TrafficClass::tp, {0, 1, 2, 3, 4, 5, 6, 7});
   std::vector<int32_t> all;
@@ -213,11 +244,34 @@ TEST(StepSimulation, SlowsKernelsDuringCopies) {
   EXPECT_DOUBLE_EQ(simulated({s}, {0, 0}, {.compute_beside_copy = 0.5}).seconds, 6);
 }
 
-TEST(StepSimulation, NamesRanksThatNeverMeet) {
+TEST(StepSimulation, RanksThatNeverMeetAreABug) {
   std::vector<Step> ranks{Step(0), Step(1)};
   for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1});
   ranks[0].collective(0, 2);
-  EXPECT_THROW(simulated(ranks, {0, 0}), std::logic_error);
+  try {
+    simulated(ranks, {0, 0});
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(
+        e.what(),
+        "[plan] group 'ep': operation 0 of rank 0 is all_to_all, that of rank 1 is missing; expected equal operations");
+  }
+}
+
+TEST(StepSimulation, NamesRanksThatWaitForEachOther) {
+  std::vector<Step> ranks{Step(0), Step(1)};
+  for (Step& s : ranks) s.group("ep", TrafficClass::ep, {0, 1}), s.group("tp", TrafficClass::tp, {0, 1});
+  ranks[0].collective(1, 2, {ranks[0].collective(0, 2)});
+  ranks[1].collective(0, 2, {ranks[1].collective(1, 2)});
+  try {
+    simulated(ranks, {0, 0});
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.starts_with("[plan] ranks of the simulated step wait for each other forever: rank 0 at comm."))
+        << text;
+    EXPECT_NE(text.find("rank 1 at comm.all_to_all"), std::string::npos) << text;
+  }
 }
 
 }  // namespace

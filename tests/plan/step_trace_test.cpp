@@ -28,7 +28,7 @@ Issue kernel(int64_t seconds, int32_t span, std::vector<int32_t> after = {}) {
   return {"pointwise", "add", Lane::compute, MemoryWork{seconds}, span, std::move(after)};
 }
 
-// Returns a step of rank 0: kernels of 2 s and 1 s, an all-to-all of 4 s, and kernels of 2 s and 1 s that wait for it.
+// Returns a step of rank 0: kernels of 2 s and 1 s, an all-to-all of 4 s, and kernels of 2 s and 1 s after it.
 StepForecast forecast() {
   StepRecord record{.rank = 0,
                     .issues = {kernel(2, 0), kernel(1, 1),
@@ -74,7 +74,7 @@ std::vector<Part> parts_of(const Timeline& timeline, Lane lane) {
   return parts;
 }
 
-// Returns the events of a measured step, of rank 0.
+// Returns the events of a measured step: those of rank 0, and one of rank 1.
 telemetry::TraceRecords measured() {
   const auto at = [](std::string lane, std::string name, double begin, double end, int rank = 0) {
     return TraceEvent{.name = std::move(name),

@@ -31,7 +31,7 @@ std::set<moe::ReuseStrategy> strategies_of(const std::vector<moe::MoeSchedule>& 
   return all;
 }
 
-// Returns the allowed schedules of two ranks.
+// Returns the allowed schedules on two ranks.
 WithinMemory allowed(const Recipe& r) {
   const Extensions none;
   return MemoryNeeds(r, none, 2).within(legal_schedules(r, none));
@@ -57,7 +57,7 @@ TEST(AllowedSchedules, ReuseMemoryOnlyWhenKeepingExceedsTheLimit) {
 }
 
 // The limit fits evenly spread tokens, but not tokens that all choose the experts of one rank.
-TEST(AllowedSchedules, StayWithinTheLimitForAnyRouting) {
+TEST(AllowedSchedules, StayWithinTheLimitForSkewedRouting) {
   const Scratch scratch;
   const auto recipe = [&](const Overrides& more) {
     Overrides all{"parallel.ep=2",

@@ -1,4 +1,4 @@
-// Model of a dozen small matrices, split into stages. Every schedule must give the gradients of one rank.
+// Model of twelve small linear layers, split into stages. Every schedule must give the gradients of one rank.
 #pragma once
 
 #include <algorithm>
@@ -82,7 +82,7 @@ inline std::vector<std::vector<double>> reference(int micro_batches) {
   return gradients;
 }
 
-// Chain split into stages, like the parts of a model.
+// Stages of one rank. They are parts of the chain, like the stages of a model.
 struct ModelOfRank {
   ModelOfRank(const Schedule& s, int rank)
       : split(s.stages, {}, {std::vector<double>(layers, 1.0), 0.5, 1}),
@@ -117,7 +117,8 @@ struct ModelOfRank {
   TapeStages stages;
 };
 
-// Sleeps at random times, which differ between ranks.
+// Sleeps with probability 1/3 before each forward, each backward and each computation of weight gradients. The times
+// are random and differ between ranks.
 class Jittered final : public StageWork {
  public:
   Jittered(StageWork& work, int rank, uint64_t seed)

@@ -1,4 +1,4 @@
-// Wrong schedules are rejected with an error that names the position of the mistake.
+// Wrong schedules are rejected with an error that names the mistake. Peaks of activations match the papers.
 #include "parallel/pp/program_check.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ std::string verdict(const Schedule& schedule) {
   return "executable";
 }
 
-// Returns the error of 1F1B on two ranks with two micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1) and a
-// planted mistake.
+// Returns the verdict on 1F1B on two ranks with two micro-batches (rank 0: F0 F1 B0 B1, rank 1: F0 B0 F1 B1), changed
+// by `mistake`.
 template <class F>
 std::string verdict_with(F&& mistake) {
   Schedule s = one_f_one_b(2, 2);
@@ -65,9 +65,12 @@ TEST(Check, FindsPrematureActions) {
 }
 
 TEST(Check, FindsNonexistentChunksAndMicroBatches) {
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }), "[pp] rank 0 action 0 F1.0: no such chunk");
-  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }), "[pp] rank 0 action 0 F0.2: no such micro-batch");
-  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }), "[pp] the schedule has lists for 1 of 2 ranks");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].chunk = 1; }),
+            "[pp] rank 0 action 0 F1.0: no such chunk; expected 0 .. 0");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r[0][0].micro = 2; }),
+            "[pp] rank 0 action 0 F0.2: no such micro-batch; expected 0 .. 1");
+  EXPECT_EQ(verdict_with([](Ranks& r) { r.pop_back(); }),
+            "[pp] the schedule has lists for 1 of 2 ranks; expected one for each rank");
 }
 
 TEST(Check, FindsAWrongMerger) {
@@ -108,7 +111,7 @@ TEST(PeakActivations, MatchThePapers) {
   EXPECT_EQ(peaks(PipelineKind::dualpipe_v, 4, 12), all(9)) << "DualPipe-V keeps one chunk more than ZB-V";
 }
 
-TEST(PeakActivations, AreTwiceThoseOf1F1BWithPairs) {
+TEST(PeakActivations, DoubleWithPairsOf1F1B) {
   EXPECT_EQ(peak_activations(make_schedule(
                 {.kind = PipelineKind::one_f_one_b, .split = {}, .overlap = Overlap::micro_batches}, 4, 12)),
             (std::vector{8, 6, 4, 2}));

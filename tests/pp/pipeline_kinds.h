@@ -1,4 +1,4 @@
-// Every schedule of every size, for tests of general properties.
+// Schedules of all kinds in many sizes, for tests of general properties.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,8 @@ Schedule schedule_of(PipelineKind kind, int ranks, int micro_batches, int64_t ch
   return make_schedule({.kind = kind, .chunks = chunks, .split = {}}, ranks, micro_batches);
 }
 
-// Forward, input gradient and weight gradient take whole seconds, so that sums are exact.
+// Calls f(times) with one to three seconds for forward, input gradient and weight gradient each. The times are whole
+// seconds, so that sums are exact.
 template <class F>
 void for_all_times(F&& f) {
   for (int forward = 1; forward <= 3; ++forward)

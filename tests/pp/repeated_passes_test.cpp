@@ -90,7 +90,7 @@ TEST(RepeatedPasses, RunIfTheLastMicroBatchDoesNotContributeLast) {
   EXPECT_FALSE(passes.repeats(1));
 }
 
-TEST(RepeatedPasses, RunIfARecordedPassWaitsForAnotherMicroBatch) {
+TEST(RepeatedPasses, RunIfARecordedPassWaitsForAnEarlierEvent) {
   IssueLog log(IssueLog::Host::launches);
   device::MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
   RepeatedPasses passes(log);

@@ -1,5 +1,4 @@
-// Tests run by mpirun: every rank runs every test. They run the schedules of runner_test.cpp, with messages between
-// processes.
+// Tests run by mpirun: every rank runs every test. They run schedules of all kinds, with messages between processes.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/world.h"

@@ -106,7 +106,7 @@ TEST(Schedule, DropsActionsOfMissingMicroBatches) {
   EXPECT_EQ(text(PipelineKind::dualpipe_v, 2, 1), "F0.0 F1.0 I1.0 W1.0 B0.0\nF0.0 F1.0 B1.0 B0.0\n");
 }
 
-TEST(Schedule, EveryKindIsExecutableForEverySize) {
+TEST(Schedule, EveryKindIsExecutableOnUpToEightRanks) {
   for_all_schedules(8, 16, [](const Schedule& s) {
     SCOPED_TRACE(to_string(s));
     EXPECT_NO_THROW(check(s));

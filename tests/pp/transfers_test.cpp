@@ -114,12 +114,12 @@ TEST(Transfers, KeptTensorsAreBoundedByTheNumberOfRanks) {
 
 // Runs the actions of all ranks. Each action waits until all tensors that were freed before it have been received, as
 // if it reused all of their memory.
-TEST(Transfers, EveryScheduleEndsAlthoughReuseWaitsForTheReceiver) {
+TEST(Transfers, SchedulesThatKeepSentTensorsEndAlthoughReuseWaitsForTheReceiver) {
   for_all_transfers([](const Schedule& s, const Transfers& transfers) {
     if (transfers.at_once) return;
     std::vector<size_t> done(s.stages.ranks);
     std::set<Message> sends;
-    std::map<Message, size_t> posted;  // actions of the receiver before the post
+    std::map<Message, size_t> posted;  // number of actions of the receiver before it posts the receive
     for (int rank = 0; rank < s.stages.ranks; ++rank)
       for (size_t i = 0; i < s.ranks[rank].size(); ++i)
         for (const Message& m : transfers.ranks[rank][i].receives) posted[m] = i;

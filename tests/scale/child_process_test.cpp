@@ -33,7 +33,7 @@ class ScaleChild : public testing::Test {
   std::string output() const { return (folder_ / "out.txt").string(); }
   std::string lock() const { return (folder_ / "lock").string(); }
   bool lock_is_free() const { return io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true).has_value(); }
-  // Waits until the lock is free, for at most 20 s. Returns true if it is.
+  // Waits until the lock is free, for at most 20 s. Returns true if the lock is free.
   bool lock_becomes_free() const {
     for (int i = 0; i < 1000 && !lock_is_free(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return lock_is_free();
@@ -61,7 +61,7 @@ TEST_F(ScaleChild, TheTimeLimitEndsTheWholeGroup) {
   EXPECT_TRUE(lock_becomes_free());
 }
 
-TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChild) {
+TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChildsProcesses) {
   std::optional<io::FileLock> mine = io::FileLock::take(lock(), io::FileLock::Mode::exclusive, true);
   ASSERT_TRUE(mine.has_value());
   // The background process simulates a run whose experiment was killed.
@@ -81,7 +81,7 @@ TEST_F(ScaleChild, AnIgnoredSignalDoesNotEndTheChild) {
 
 TEST_F(ScaleChild, ChildrenRunAtTheSameTime) {
   Children children;
-  // The first child ends only after the second one has made the file.
+  // The first child ends only after the second child has made the file.
   const int64_t first =
       children.start({"sh", "-c", base::cat("while [ ! -e '", go(), "' ]; do sleep 0.05; done; exit 1")}, output(), 60);
   const int64_t second =
@@ -110,7 +110,7 @@ TEST_F(ScaleChild, TheTimeLimitEndsOnlyItsChild) {
 }
 
 TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
-  // The process that gets the signal is another one, because the signal ends it.
+  // A forked process starts the children and gets the signal, because the signal ends this process.
   const pid_t parent = ::fork();
   ASSERT_GE(parent, 0);
   if (parent == 0) {

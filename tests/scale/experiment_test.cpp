@@ -41,7 +41,7 @@ vary:
   EXPECT_EQ(e.beside("../a.yaml"), "recipes/a.yaml");
 }
 
-TEST(ScaleExperiment, UnreadableKeysAreListedTogether) {
+TEST(ScaleExperiment, WrongKeysAndValuesAreListedTogether) {
   const std::string text = refusal("recipe: a.yaml\ndir: runs/x\nranks: [0]\nrepeats: 0\nstep: 3\n");
   for (const char* line : {"e.yaml:3: ranks.0 (0) must be at least 1", "e.yaml:4: repeats (0) must be at least 1",
                            "e.yaml:5: step is not a key; did you mean steps?"})

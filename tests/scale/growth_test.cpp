@@ -1,4 +1,4 @@
-// The costs of one rank grow with the number of ranks as docs/communication.md states.
+// The costs of one rank grow with the number of ranks at most as docs/communication.md states.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void expect_within(const std::vector<GrowthRow>& rows, const std::vector<Bound>&
 }
 
 int64_t none(int64_t, int64_t) { return 0; }
-// Returns the memory of a few numbers for each rank of the job.
+// Returns 256 bytes for each rank of the job, plus 4 MiB.
 int64_t few_words_a_rank(int64_t world, int64_t) { return 256 * world + 4 * mib; }
 
 const std::vector<Bound> bounds{
@@ -47,7 +47,7 @@ const std::vector<Bound> bounds{
     // Eight agreements. A step of a gather may have two messages.
     {"control of a step", [](int64_t, int64_t log) { return 8 * 4 * log; }, few_words_a_rank},
     {"comparison of replicas", [](int64_t, int64_t log) { return 6 * log + 48; }, few_words_a_rank},
-    // Every rank exchanges parts with every other one, but with bounded buffers.
+    // Every rank exchanges parts with every other rank, through buffers of bounded size.
     {"sum over all ranks", [](int64_t world, int64_t) { return 16 * world; },
      [](int64_t world, int64_t) { return 512 * world + 9 * mib; }},
     {"all-to-all of all ranks", [](int64_t world, int64_t) { return 2 * world; },
@@ -71,7 +71,7 @@ TEST(Growth, AgreementsDoNotSendALongMessageToEveryRank) {
   }
 }
 
-TEST(Growth, CostsOfACheckpointAreAtMostLinearInTheRanks) {
+TEST(Growth, MemoryForACheckpointIsAtMostLinearInTheRanksUpTo16384) {
   const std::vector<Bound> of_checkpoints{
       {"merging of a manifest", none, [](int64_t world, int64_t) { return 8 * kib * world + mib; }},
       {"files of a manifest", none, [](int64_t world, int64_t) { return 8 * kib * world + 32 * mib; }},

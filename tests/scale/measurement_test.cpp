@@ -25,7 +25,7 @@ StepMetrics step_of(int64_t number, double seconds) {
 TEST(ScaleMeasurement, PartsAddUpToTheStep) {
   StepMetrics step = step_of(1, 8);
   step.ranks.emplace();
-  step.ranks->own_seconds = {.least = 4, .median = 4, .most = 6};  // of two ranks, whose mean is 5
+  step.ranks->own_seconds = {.least = 4, .median = 4, .most = 6};  // two ranks, whose mean is 5
   const StepParts parts = parts_of(step);
   EXPECT_DOUBLE_EQ(parts.work, 5);
   EXPECT_DOUBLE_EQ(parts.imbalance, 1);

@@ -20,7 +20,7 @@ optim: {lr: 0.01, warmup: 0}
 data: {synthetic: true}
 )";
 
-// One node of two ranks.
+// Returns a cluster of one node with two ranks.
 plan::Cluster one_node() {
   plan::Cluster cluster;
   plan::Machine& m = cluster.machine.emplace();
@@ -85,7 +85,7 @@ TEST_F(ScaleForecast, PointsBeyondTheMemoryAreRefusedTogether) {
 
 TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
   const std::string text = dry_run_table(experiment_, points_, {PointForecast{.trouble = "why"}, PointForecast{}}, 1);
-  // 30 min and one for the start on one node and on two
+  // Each point takes 3 x 10 min, and one for the start. The points run on one node and on two nodes: 31 + 62 min.
   for (const char* part : {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up)",
                            "at most 1.55 with the limit of 10 min per run", "no prediction of step times: why"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;

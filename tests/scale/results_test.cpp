@@ -38,7 +38,7 @@ TEST(ScaleResults, SpeedupIsRelativeToTheFewestRanksOfTheSameValues) {
   EXPECT_DOUBLE_EQ(*results.rows[1].efficiency, 0.8);
   EXPECT_DOUBLE_EQ(*results.rows[2].speedup, 4);  // twice the work in half of the time
   EXPECT_DOUBLE_EQ(*results.rows[2].efficiency, 1);
-  EXPECT_FALSE(results.rows[4].speedup.has_value());  // its first point is not measured
+  EXPECT_FALSE(results.rows[4].speedup.has_value());  // row 3, on the fewest ranks, is not measured
 }
 
 TEST(ScaleResults, LossesAddUpToTheStep) {
@@ -52,7 +52,7 @@ TEST(ScaleResults, LossesAddUpToTheStep) {
   EXPECT_DOUBLE_EQ(results.rows[2].losses->total(), 4);
 }
 
-TEST(ScaleResults, CsvHasARowOfEqualLengthForEachPoint) {
+TEST(ScaleResults, CsvHasTheStepTimesOfMeasuredPoints) {
   const std::string csv = csv_of(example());
   EXPECT_EQ(csv.substr(0, csv.find("predicted")), "point,ranks,axis_schedule,");
   const StepSecondsByPoint steps = steps_in_csv(csv, "a.csv");

@@ -43,7 +43,7 @@ TEST(ScaleRoom, PointsWithCoresOfTheirOwnAreAccepted) {
   EXPECT_EQ(places_of(point(5, 3), Room::Kind::nodes, 2), 3);
 }
 
-TEST(ScaleRoom, RunsThatWouldShareSomethingAreRefusedWithTheReason) {
+TEST(ScaleRoom, RunsThatCannotRunAtOnceAreRefusedWithTheReason) {
   Case launcher;
   launcher.config.launcher = "two_nodes.sh";
   launcher.expect_problem("cannot be more than 1 with a launcher of the experiment");

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace hexad::schedule {
 namespace {
 
@@ -35,7 +37,7 @@ TEST(Queues, MembersOfACollectiveAreDoneTogetherAndHoldTheirQueues) {
   EXPECT_EQ(span(t, 1), std::pair(7.0, 8.0));
 }
 
-// Each queue runs at half its speed while both work. A queue that waits for its collective does not run.
+// Queues 0 and 1 run at half their speed while both work. A queue that waits for its collective does not run.
 TEST(Queues, QueuesOfASetSlowEachOtherWhileBothWork) {
   const auto halved = [](int, size_t others) { return others ? 0.5 : 1.0; };
   const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 5}};
@@ -55,7 +57,22 @@ TEST(Queues, LastOf64QueuesSlowsTheFirst) {
   EXPECT_EQ(t.jobs[1].end, 1);
 }
 
-TEST(Queues, SetsOfMoreThan64AreRefused) { EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error); }
+// Each set needs a core while it works. The sets of node 0 share one core.
+TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
+  const CoreSharing sharing{.node = {0, 0, CoreSharing::no_node},
+                            .needed = [](size_t active) { return active ? 1.0 : 0.0; },
+                            .speed = [](int, size_t, double mean) { return std::min(1.0, 1 / (2 * mean)); }};
+  const std::vector<Job> jobs{{0, 2}, {1, 3}, {2, 6}};
+  const JobTimes t = run_jobs(jobs, {.sets = 3, .sharing = sharing});
+  EXPECT_EQ(t.jobs[0].end, 4);
+  EXPECT_EQ(t.jobs[1].end, 5);
+  EXPECT_EQ(t.jobs[2].end, 6) << "a set without a node keeps its speed";
+  EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
+}
+
+TEST(Queues, SetsOfMoreThan64QueuesAreRefused) {
+  EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error);
+}
 
 TEST(Queues, EndlessJobsAreReported) {
   const std::vector<Job> jobs{{0, 1, {2}}, {0, 1}, {1, 1, {1}}, {2, 1}};

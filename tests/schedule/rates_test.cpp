@@ -65,7 +65,7 @@ TEST(Rates, ProductsOnFewerThreadsTakeLonger) {
   EXPECT_NEAR(seconds(0.75), 4, rounding(4));
   EXPECT_NEAR(seconds(0.5), 6, rounding(6));
   EXPECT_NEAR(seconds(0.6), 6, rounding(6)) << "0.6 of four threads are two threads";
-  EXPECT_NEAR(seconds(0.1), 10, rounding(10)) << "one thread always computes";
+  EXPECT_NEAR(seconds(0.1), 10, rounding(10)) << "at least one thread computes";
   rates.speed_of_threads = {1};
   EXPECT_NEAR(seconds(0.5), 3, rounding(3)) << "a single thread cannot be shared";
 }
@@ -159,7 +159,7 @@ TEST(Seconds, NameTheMissingAndTheMeasuredRates) {
   EXPECT_EQ(error_of([&] {
               rates.seconds({Lane::inter, "S", {.wire_bytes = 1}});
             }),
-            "rates: task 'S' transfers bytes, but its kind is compute");
+            "rates: task 'S' transfers bytes, but its kind is compute; expected a kind of communication");
 }
 
 TEST(RatesCheck, RefusesImpossibleMeasurements) {
@@ -181,18 +181,18 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter, Lane::compute}, 0}}}.check();
             }),
-            "rates: lane copy runs at 0 of its speed during inter, compute; expected above 0 and at most 1");
+            "rates: lane copy runs at 0 of its speed during inter, compute; expected a number above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.slowdowns = {{Lane::copy, {Lane::inter}, 1.5}}}.check();
             }),
-            "rates: lane copy runs at 1.5 of its speed during inter; expected above 0 and at most 1");
+            "rates: lane copy runs at 1.5 of its speed during inter; expected a number above 0 and at most 1");
   EXPECT_EQ(error_of([&] {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
             "rates: send of pp, 2 ranks, between nodes has no measured point");
 }
 
-TEST(DefaultRates, PriceEveryTask) {
+TEST(DefaultRates, PriceExchangesComputationsAndCopies) {
   const Rates rates = Rates::defaults();
   rates.check();
   for (int64_t bytes : {1L, 1L << 14, 1L << 20, 1L << 30}) {

@@ -138,7 +138,8 @@ TEST(SimulatedRanks, ErrorsNameDisagreeingRanks) {
             "[schedule] task 'D0' of rank 0 communicates in group 'ep', whose members are not given");
   EXPECT_EQ(error_of({once, once}, {{"ep", {0, 1}}}),
             "[schedule] task 'D0' of rank 0 communicates among 2 ranks, but its group 'ep' has 1");
-  EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}), "[schedule] group 'ep' names 1 ranks of 2");
+  EXPECT_EQ(error_of({once, once}, {{"ep", {0}}}),
+            "[schedule] group 'ep' names 1 ranks of 2; expected a number for each rank");
 }
 
 TEST(SimulatedRanks, AreNamedWhenTheyDeadlock) {

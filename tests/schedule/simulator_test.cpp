@@ -152,8 +152,8 @@ TEST(Simulate, FollowsTheClosedFormOfThePipelineOfMicroBatches) {
 TEST(Simulate, PaysLatencyForEveryChunk) {
   Rates rates = unit_rates();
   rates.links = {{TaskKind::all_to_all, "ep", 2, false, TimeCurve::linear(0.5, 1)}};
-  // 8 bytes are sent each way, and the experts take 8 seconds, in n chunks. The link is always busy and pays 2 n
-  // latencies.
+  // 8 bytes are sent each way, and the experts take 8 seconds, in n chunks. With several chunks, the link is
+  // always busy and pays 2 n latencies.
   for (int n : {1, 2, 4, 8}) {
     const double expected = n == 1 ? 2 * 8.5 + 8 : 2 * (8 + 0.5 * n);
     EXPECT_NEAR(simulate(pipeline(n, 8 / n, 8 / n), rates).total(), expected, rounding(expected)) << n;
@@ -182,7 +182,7 @@ TEST(Simulate, WithoutThreadsTheCallerWaitsForPredecessors) {
   expect_spans(simulate(g, unit_rates(), Drive::caller), {{0, 4}, {4, 6}, {4, 5}, {4, 6}, {6, 7}});
 }
 
-TEST(Simulate, NamesTheUnmeasuredLink) {
+TEST(Simulate, RefusesUnmeasuredLinksAndIllegalRates) {
   Rates rates = unit_rates();
   rates.other_links.reset();
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
@@ -191,8 +191,7 @@ TEST(Simulate, NamesTheUnmeasuredLink) {
   EXPECT_THROW(simulate(pipeline(2, 1, 1), rates), base::Error);
 }
 
-// Returns random graphs, for properties that hold for every schedule.
-
+// Returns a random graph, for tests of properties that hold for every graph.
 TaskGraph random_graph(uint64_t seed) {
   const base::Philox random(seed, base::Purpose::shuffle, "simulator");
   uint64_t draws = 0;
@@ -259,7 +258,7 @@ TEST(SimulateRandomGraphs, LieBetweenTheBusiestLaneAndOneTaskAtATime) {
   }
 }
 
-TEST(SimulateChains, AreNeverSlowerOnAFasterMachine) {
+TEST(SimulateChains, AreFasterWithFasterLinks) {
   TaskGraph g;
   TaskId last = sends(g, Lane::inter, "D", 5);
   last = sends(g, Lane::intra, "G", 4, {last}, TaskKind::all_gather);

@@ -9,7 +9,7 @@ namespace {
 
 Event nothing(Stream&) { return {}; }
 
-// Example of a pipeline of chunks: one dispatch is in flight ahead of the experts.
+// Returns an example of a pipeline of chunks: one dispatch is in flight ahead of the experts.
 TaskGraph moe_forward(int chunks) {
   TaskGraph g;
   std::vector<TaskId> dispatched;
@@ -23,7 +23,7 @@ TaskGraph moe_forward(int chunks) {
   return g;
 }
 
-TEST(TaskGraph, PrintsALanePerGroupInIssueOrderWithDependencies) {
+TEST(TaskGraph, PrintsEachLaneInIssueOrderWithDependencies) {
   EXPECT_EQ(moe_forward(3).to_string(), "inter: D0 D1 C0(E0) D2 C1(E1) C2(E2) | compute: E0(D0) E1(D1) E2(D2)");
 }
 
@@ -40,7 +40,7 @@ TEST(TaskGraph, RefusesAnUnknownDependency) {
   g.add({Lane::compute, "A"}, {}, nothing);
   try {
     g.add({Lane::compute, "B"}, {1}, nothing);
-    FAIL();
+    FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
     EXPECT_STREQ(e.what(), "[schedule] task 'B' (1) comes after task 1, which is not yet in the graph");
   }

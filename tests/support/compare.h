@@ -1,4 +1,4 @@
-// Comparison of tensors. A failure prints the coordinate, both values, and a command that repeats the test.
+// Comparison of tensors. A failure of an expectation ends with the --gtest_filter option that repeats the test.
 #pragma once
 
 #include <source_location>
@@ -10,12 +10,13 @@
 
 namespace hexad::tests {
 
-/// Treatment of a result that is mostly zero. Such a result proves little, so it fails unless the test expects zeros.
+/// Treatment of a floating-point result that is mostly zero: it has at least four elements, and more than half of them
+/// are zero. Such a result proves little, so it is a failure unless the test expects zeros.
 enum class Zeros : uint8_t { mistrusted, expected };
 
-/// Returns the first difference, or an empty text. `actual` must have the shape and dtype of `expected`. Every element
-/// must be within `allowed`, relative to the larger of the element and the root mean square of `expected`. NaN equals
-/// nothing.
+/// Describes the first difference; returns an empty text if there is none. Different shapes and dtypes are differences.
+/// An element may differ by at most `allowed` times the larger of the expected element's magnitude and the root mean
+/// square of `expected`. NaN equals nothing.
 std::string difference(const tensor::Tensor& expected, const tensor::Tensor& actual, double allowed,
                        Zeros zeros = Zeros::mistrusted);
 /// Like difference(), but compares bits. NaNs with equal bits are equal.
@@ -33,7 +34,8 @@ void expect_zeros(const tensor::Tensor& actual, std::source_location where = std
 std::vector<double> values_of(const tensor::Tensor& t);
 /// Returns the coordinate of element `index` (row-major) of a tensor, like "[3, 17]".
 std::string coordinate(const base::Shape& shape, int64_t index);
-/// Adds a failure to the running test, with the command that repeats it.
+/// Adds `failure` to the running test, with the --gtest_filter option that repeats the test. Does nothing if `failure`
+/// is empty.
 void report(const std::string& failure, std::source_location where);
 
 }  // namespace hexad::tests

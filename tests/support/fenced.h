@@ -1,4 +1,4 @@
-// Copy of a tensor between protected pages: a read beyond it ends the test.
+// Copy of a matrix that ends at a protected page: an access past its end crashes the test.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ namespace hexad::tests {
 
 class Fenced {
  public:
-  /// Copies a matrix with rows `strides()[0]` elements apart. The copy ends where the fence begins.
+  /// Copies a matrix, whose rows are `strides()[0]` elements apart. The copy ends where the protected page begins.
   explicit Fenced(const tensor::Tensor& t)
       : bytes_(((t.dim(0) - 1) * t.strides()[0] + t.dim(1)) * base::size_of(t.dtype())),
         inner_((bytes_ + page_ - 1) / page_ * page_),

@@ -129,7 +129,7 @@ class Gradcheck {
     return outs;
   }
 
-  // Returns the gradient of output `o`. It depends only on the number of the output, so every pass gets the same
+  // Returns the gradient of output `o`. It depends only on the output's number and shape, so every pass gets the same
   // gradient.
   Tensor direction(size_t o, const Tensor& out) {
     const Philox random(Lab::default_seed, Purpose::sample, "output", o);
@@ -156,7 +156,7 @@ class Gradcheck {
     return l;
   }
 
-  // Returns dL/ds at data + s * direction.
+  // Returns dL/ds at s = 0, where the variable is data + s * along.
   double slope(const Variable& v, const std::vector<double>& along) {
     const std::vector<double> original = v.data.to_vector<double>();
     const auto at = [&](double s) {

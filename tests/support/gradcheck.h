@@ -22,20 +22,20 @@ struct GradcheckOptions {
   /// Treatment of gradients that are mostly zero.
   Zeros zeros = Zeros::mistrusted;
   /// True for whole layers. On devices other than the CPU, only a few differences of each tensor are then computed,
-  /// because their many launches are slow. The kernels are the CPU's, so these differences suffice to show whether
-  /// launches are in order.
+  /// because the many launches of a layer are slow. These differences suffice to show whether launches are in order.
   bool of_layers = false;
 };
 
 /// Function under test: maps values to values, and may use parameters.
 using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value>&)>;
 
-/// Checks the gradients of f for L = sum of (random direction * output) over all outputs of f(inputs), which are f64:
+/// Checks the gradients of f for L = sum of (output gradient * output) over all outputs of f(inputs), which are f64:
 /// - dL of every input and of every used parameter equals that of central differences (elementwise, or along random
 ///   directions if there are many elements);
 /// - a tape that forgets computes the same bits, and delayed weight gradients are bitwise identical;
 /// - weight gradients replace stale memory the first time and add the second time;
-/// - gradient_ready is called once for each parameter.
+/// - gradient_ready is called once for each used parameter;
+/// - no gradient is mostly zero, unless `options.zeros` expects zeros.
 void gradcheck_all(Lab& lab, const std::vector<Tensor>& inputs, const Function& f, const GradcheckOptions& options,
                    std::source_location where);
 

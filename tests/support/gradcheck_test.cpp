@@ -1,4 +1,4 @@
-// gradcheck and the comparisons must detect every kind of mistake that they claim to detect.
+// Mistakes that gradcheck and the comparisons must detect, and correct gradients that gradcheck must accept.
 #include "tests/support/gradcheck.h"
 
 #include <gtest/gtest-spi.h>
@@ -29,7 +29,7 @@ std::string failures_of(const std::function<void()>& f) {
 }
 
 void expect_says(const std::string& said, const std::string& expected) {
-  EXPECT_NE(said.find(expected), std::string::npos) << "said: " << said;
+  EXPECT_NE(said.find(expected), std::string::npos) << expected << "\nis not in\n" << said;
 }
 
 // Returns y = 2 x with the given pullback.

@@ -1,5 +1,5 @@
-// Output tensors that start as NaN inside a band of NaN. A test can then find elements that a kernel did not write and
-// bytes that it must not write.
+// Output tensors that start as NaN inside a band of NaN (bytes 0xff). A test can then find elements that a kernel did
+// not write, and bytes that a kernel wrote outside of its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace hexad::tests {
 
 class Guarded {
  public:
-  /// Makes [rows, columns] with `right` elements between the rows. It is strided unless `right` is 0.
+  /// Makes a tensor [rows, columns] with `right` elements of the band after each row. The tensor is strided unless
+  /// `right` is 0.
   Guarded(int64_t rows, int64_t columns, base::Dtype dtype, device::Device device, int64_t right = 0)
       : rows_(rows), row_bytes_((columns + right) * base::size_of(dtype)), used_(columns * base::size_of(dtype)) {
     block_ = tensor::Tensor::empty({rows + 2 * band, columns + right}, dtype, device);
@@ -27,7 +28,8 @@ class Guarded {
     for (int64_t i = 0; i < block_.bytes(); ++i) {
       const int64_t row = i / row_bytes_ - band;
       const bool inside = row >= 0 && row < rows_ && i % row_bytes_ < used_;
-      ASSERT_TRUE(inside || bytes[i] == 0xff) << "byte " << i % row_bytes_ << " of row " << row << " of " << rows_;
+      ASSERT_TRUE(inside || bytes[i] == 0xff)
+          << "byte " << i % row_bytes_ << " of row " << row << " of " << rows_ << " was overwritten";
     }
   }
 

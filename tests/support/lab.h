@@ -19,8 +19,8 @@ using device::Category;
 using device::Stream;
 using tensor::Tensor;
 
-/// Source of tensors and parameters for a test. Numbers depend on the seed and on the order of calls. The seed is
-/// printed with every failure.
+/// Source of tensors and parameters for a test. Numbers depend on the seed and on the order of calls. The constructor's
+/// seed is printed with every failure.
 class Lab {
  public:
   static constexpr uint64_t default_seed = 20240611;
@@ -31,7 +31,7 @@ class Lab {
   void restart(uint64_t seed) { seed_ = seed, drawn_ = 0; }
   /// Returns standard normal values.
   Tensor randn(Shape shape, Dtype dtype = Dtype::f64);
-  /// Returns whole numbers from [low, high), whose sums are exact in every order.
+  /// Returns random whole numbers from [low, high). Their sums are exact in every order if the dtype can hold them.
   Tensor integers(Shape shape, int64_t low, int64_t high, Dtype dtype = Dtype::f64);
   /// Returns a tensor of the given values.
   template <class T>
@@ -56,7 +56,7 @@ class Lab {
   testing::ScopedTrace trace_;
 };
 
-/// Returns a copy that shares no memory.
+/// Returns a copy that shares no memory with `t`, which must be contiguous.
 Tensor copy_of(const Tensor& t);
 
 }  // namespace hexad::tests

@@ -22,7 +22,7 @@ device::DeviceKind test_device() {
 
 device::ContextOptions on_test_device(device::ContextOptions options) {
   options.kind = test_device();
-  if (options.kind != device::DeviceKind::cpu) options.worker_lanes = false;  // their lanes are the device's queues
+  if (options.kind != device::DeviceKind::cpu) options.worker_lanes = false;  // the lanes of a device are its queues
   return options;
 }
 

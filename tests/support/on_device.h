@@ -8,7 +8,7 @@
 
 namespace hexad::tests {
 
-/// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda), otherwise the CPU.
+/// Returns the device that HEXAD_TEST_DEVICE names (cpu, emulated, cuda); the CPU if the variable is not set.
 device::DeviceKind test_device();
 /// Returns `options` for a context of test_device().
 device::ContextOptions on_test_device(device::ContextOptions options = {});

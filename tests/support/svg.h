@@ -14,7 +14,8 @@ inline int count(const std::string& text, const std::string& what) {
   return n;
 }
 
-/// Returns the first flaw of the XML: tags that do not nest, a bare & or <, a control character. Empty if it has none.
+/// Describes the first flaw of the XML: tags that do not nest or are not closed, text after the root, a bare & or <, or
+/// a control character. Returns an empty text if it finds none.
 inline std::string flaw(const std::string& xml) {
   static const std::regex tag(R"(^<(/?)([A-Za-z]+)((?:\s+[A-Za-z0-9:-]+="[^"<&]*")*)\s*(/?)>)");
   static const std::regex entity("^&(amp|lt|gt|quot);");
@@ -23,15 +24,16 @@ inline std::string flaw(const std::string& xml) {
     std::smatch m;
     const std::string rest = xml.substr(at, 2000);
     if (xml[at] == '<') {
-      if (!std::regex_search(rest, m, tag)) return "no tag: " + rest.substr(0, 60);
+      if (!std::regex_search(rest, m, tag)) return "not a tag: " + rest.substr(0, 60);
       if (m[1].length() > 0) {
-        if (open.empty() || open.back() != m[2]) return "closes " + m[2].str();
+        if (open.empty() || open.back() != m[2])
+          return "closes a tag that is not the innermost open one: " + m[2].str();
         open.pop_back();
       } else if (m[4].length() == 0) {
         open.push_back(m[2]);
       }
-      at += static_cast<size_t>(m.length());
-      if (open.empty()) return xml.substr(at) == "\n" ? "" : "more than one root";
+      at += m.length();
+      if (open.empty()) return xml.substr(at) == "\n" ? "" : "text after the root";
       continue;
     }
     if (xml[at] == '&' && !std::regex_search(rest, m, entity)) return "bare &: " + rest.substr(0, 60);

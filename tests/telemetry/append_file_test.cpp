@@ -12,8 +12,8 @@
 namespace hexad::telemetry {
 namespace {
 
-/// While an object of this class exists, files of this process are limited to `bytes`. Longer writes fail as on a full
-/// disk.
+/// Limits the files of this process to `bytes` bytes while an object of this class exists. Writes beyond this size
+/// fail, like those on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -64,14 +64,14 @@ TEST(WriteAll, ClosedPipeIsAnErrorNotASignal) {
 TEST(WriteAll, WaitsForAFullNonBlockingPipe) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_NONBLOCK), 0);
-  const std::string big(1 << 20, 'x');  // sixteen times the size of a pipe
+  const std::string big(1 << 20, 'x');  // sixteen times the usual size of a pipe
   const pid_t reader = fork();
   if (reader == 0) {
     close(ends[1]);
     fcntl(ends[0], F_SETFL, 0);
     size_t total = 0;
     char buffer[4096];
-    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) total += static_cast<size_t>(n);
+    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) total += n;
     _exit(total == (1 << 20) ? 0 : 1);
   }
   close(ends[0]);

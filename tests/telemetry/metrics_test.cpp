@@ -55,7 +55,7 @@ StepMetrics full_step(int64_t step) {
   return s;
 }
 
-TEST(MetricsJson, LineHoldsEveryFixedName) {
+TEST(MetricsJson, LineOfAStepHasTheNamesOfItsValues) {
   const auto json = nlohmann::json::parse(to_json_line(full_step(5)));
   for (const char* name : {"kind",
                            "step",
@@ -91,7 +91,7 @@ TEST(MetricsJson, LineHoldsEveryFixedName) {
   EXPECT_EQ(json["schedule"]["exposed_seconds"]["S"], 0.125);
 }
 
-TEST(MetricsJson, OnlyARecordedStepHasASchedule) {
+TEST(MetricsJson, StepWithoutARecordingHasNoSchedule) {
   StepMetrics before = full_step(5), after = before;
   before.schedule.reset();
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(before)).contains("schedule"));
@@ -168,7 +168,7 @@ TEST(MetricsJson, LossWithoutTargetsIsNull) {
   EXPECT_FALSE(std::get<EvalMetrics>(parse_json_line(eval)).loss);
 }
 
-TEST(MetricsJson, EvaluationsAndSavesHaveSeparateTraffic) {
+TEST(MetricsJson, EvaluationsAndSavesKeepTheirTraffic) {
   const CommByClass comm{{"ep", {.bytes = 7, .seconds = 0.5, .exposed_seconds = 0.25}}};
   const auto eval = std::get<EvalMetrics>(
       parse_json_line(to_json_line(EvalMetrics{.step = 1, .tokens = 1, .loss = 1, .seconds = 2, .comm = comm})));
@@ -195,6 +195,28 @@ TEST(MetricsJson, HigherPeakCorrectsTheMfuOfTheSameStart) {
   std::vector<double> mfu;
   for (const StepMetrics& s : read_metrics(folder / "m.jsonl").steps) mfu.push_back(s.mfu);
   EXPECT_EQ(mfu, (std::vector{0.5, 0.5, 0.25, 0.25}));
+}
+
+TEST(MetricsJson, LoadsOfOlderProgramsGetTheLayersOfLaterSteps) {
+  using Table = std::vector<std::vector<double>>;
+  const std::vector<double> even{0.5, 0.5}, uneven{0.25, 0.75};
+  const auto read_back = [](const std::vector<Table>& tables) {
+    std::string lines;
+    for (const Table& table : tables) {
+      StepMetrics s = full_step(1);
+      s.expert_load = table;
+      lines += to_json_line(s) + "\n";
+    }
+    const TemporaryFolder folder;
+    write_text(folder / "m.jsonl", lines);
+    std::vector<Table> loads;
+    for (const StepMetrics& s : read_metrics(folder / "m.jsonl").steps) loads.push_back(s.expert_load);
+    return loads;
+  };
+  const Table old{even, uneven}, interleaved{{}, uneven, {}, even};
+  EXPECT_EQ(read_back({old, {}, interleaved}), (std::vector<Table>{{{}, even, {}, uneven}, {}, interleaved}));
+  EXPECT_EQ(read_back({old, {}, old}), (std::vector<Table>{old, {}, old})) << "every layer may have experts";
+  EXPECT_EQ(read_back({{even}, interleaved}), (std::vector<Table>{{even}, interleaved})) << "another number of layers";
 }
 
 TEST(MetricsJson, EvaluationsHaveSeparateNames) {
@@ -231,7 +253,7 @@ TEST(MetricsJson, NanAndInfinityAreStringsAndReadBack) {
   EXPECT_EQ(after.aux_loss, s.aux_loss);
 }
 
-TEST(MetricsJson, DamagedLinesAreCountedAndSkipped) {
+TEST(MetricsJson, DamagedLinesAreListedAndSkipped) {
   const TemporaryFolder folder;
   write_text(folder / "m.jsonl", to_json_line(full_step(1)) + "\n[1,2]\n{\"loss\":\"high\",\"step\":2}\n" +
                                      to_json_line(full_step(3)) + "\n{\"step\":4,\"lo");
@@ -316,7 +338,7 @@ TEST(JsonlSink, ResumingRemovesOnlyATornLastLine) {
 TEST(JsonlSink, UnwritableRunDirectoryFailsAtTheStart) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
-  // A file in place of a folder, into which even root cannot write.
+  // The path leads through a file, so even root cannot create it.
   const auto path = folder / "file/metrics.jsonl";
   auto sink = tolerate_failures(std::make_unique<JsonlSink>(path), [](const std::string&) { FAIL(); });
   try {
@@ -341,7 +363,7 @@ TEST(TolerantSink, FullDiskGivesOneWarningAndTrainingContinues) {
             "cannot write to /dev/full: No space left on device; training continues, but records may be missing");
 }
 
-/// Sink that fails on given steps, like a full disk.
+/// Sink that fails like a full disk on step 2, and by a bug on step 4.
 struct FlakySink : MetricsSink {
   explicit FlakySink(std::vector<int64_t>& log) : seen(log) {}
   void on_step(const StepMetrics& s) override {
@@ -352,7 +374,7 @@ struct FlakySink : MetricsSink {
   std::vector<int64_t>& seen;
 };
 
-TEST(TolerantSink, RecordsAreWrittenAgainOnceTheDiskHasSpace) {
+TEST(TolerantSink, LaterRecordsAreWrittenOnceTheDiskHasSpace) {
   std::vector<int64_t> seen;
   auto sink = tolerate_failures(std::make_unique<FlakySink>(seen), [](const std::string&) {});
   for (int64_t step = 1; step <= 3; ++step) sink->on_step(full_step(step));
@@ -375,7 +397,7 @@ struct Recorder : MetricsSink {
   std::string name;
 };
 
-TEST(MetricsHub, PassesAllRecordsToEachSinkInOrder) {
+TEST(MetricsHub, PassesRecordsToEachSinkInOrder) {
   std::string calls;
   MetricsHub hub;
   hub.add(std::make_unique<Recorder>(calls, "a:"));

@@ -44,7 +44,7 @@ class Pipe {
   int ends_[2];
 };
 
-TEST(ProgressLine, FitsAnyWidthByOmittingWholeFields) {
+TEST(ProgressLine, FitsTheWidthByOmittingFieldsFromTheEnd) {
   const StepMetrics s = step_metrics(120);
   EXPECT_EQ(
       progress_line(run, s, 192, 200),
@@ -53,7 +53,7 @@ TEST(ProgressLine, FitsAnyWidthByOmittingWholeFields) {
             "step   120/1,000  loss 3.4567  2.00 k tokens/s  MFU 43.2%  3 min 12 s left");
   EXPECT_EQ(progress_line(run, s, 192, 50), "step   120/1,000  loss 3.4567  2.00 k tokens/s");
   EXPECT_EQ(progress_line(run, s, 192, 20), "step   120/1,000");
-  EXPECT_EQ(progress_line(run, s, 192, 6), "step  ");
+  EXPECT_EQ(progress_line(run, s, 192, 6), "step  ") << "only the first field may be cut";
   for (int width = 1; width < 150; ++width)
     EXPECT_LE(progress_line(run, s, 192, width).size(), static_cast<size_t>(width));
 }
@@ -140,7 +140,7 @@ TEST(ProgressSink, TerminalGetsOneUpdatedLine) {
   sink.on_step(step_metrics(1));
   sink.on_step(step_metrics(2));
   const std::string expected = "\r\x1b[Kstep 1/0  loss 3.4567\r\r\x1b[Kstep 2/0  loss 3.4567\r";
-  std::string text;  // the text arrives in the same pieces in which it was written
+  std::string text;  // may arrive in several pieces
   for (ssize_t n = 1; n > 0 && text.size() < expected.size();) {
     std::string piece(4096, '\0');
     n = read(controller, piece.data(), piece.size());
@@ -178,7 +178,7 @@ TEST(TextOutput, StuckReaderDelaysTrainingOnlyOnce) {
   output.write("back again\n");
   EXPECT_GT(fitted, 0);
   text.resize(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0));
-  EXPECT_EQ(text, "\nback again\n") << "a new line follows incomplete text";
+  EXPECT_EQ(text, "\nback again\n") << "a line break must follow incomplete text";
   close(ends[0]), close(ends[1]);
 }
 

@@ -5,7 +5,7 @@
 namespace hexad::telemetry {
 namespace {
 
-TEST(RankTimes, HaveConstantSizeForAnyNumberOfRanks) {
+TEST(RankTimes, SummariseAThousandRanksAndListEight) {
   std::vector<RankTime> ranks(1000, {.step_seconds = 1, .waited_seconds = 0.75});
   ranks[7].waited_seconds = 0.25;
   const RankTimes times = rank_times(ranks);
@@ -18,7 +18,8 @@ TEST(RankTimes, HaveConstantSizeForAnyNumberOfRanks) {
 
 TEST(RankTimes, MedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
 
-// Reports steps of ranks whose own work takes `own` seconds. Returns the ranks named in each of `windows`.
+// Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the slow ranks
+// of each window.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
   std::vector<RankTime> ranks;
   for (double seconds : own) ranks.push_back({.step_seconds = 1, .waited_seconds = 1 - seconds});
@@ -52,7 +53,7 @@ TEST(SlowRanks, AreComparedWithRanksOfEqualWork) {
   EXPECT_EQ(named(slow, {0.1, 0.1, 0.3, 0.3}, 1), std::vector<std::vector<int>>{{}});
 }
 
-TEST(SlowRanks, AreNotNamedForOneNoisyStepOrMicroseconds) {
+TEST(SlowRanks, AreNotNamedForOneNoisyStepOrOneMillisecond) {
   SlowRanks slow({0, 0});
   std::vector<RankTime> usual(2, {.step_seconds = 1, .waited_seconds = 0.9}), noisy = usual;
   noisy[1].waited_seconds = 0;

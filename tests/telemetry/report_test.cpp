@@ -149,7 +149,7 @@ TEST(Report, TextCannotBecomeMarkupOrScript) {
   EXPECT_EQ(html.find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(count(html, "<script"), 3u) << "only data, library and program are scripts";
   EXPECT_EQ(count(html, "</script"), 3u);
-  EXPECT_EQ(count(html, "{{data}}"), 8u) << "placeholders in inserted text are not replaced";
+  EXPECT_EQ(count(html, "{{data}}"), 9u) << "placeholders in inserted text are not replaced";
   EXPECT_NE(html.find(R"(\u003c/script>)"), std::string::npos) << "tags inside the JSON must be escaped";
 }
 
@@ -172,9 +172,9 @@ TEST(Report, NamesTheReasonOfAWriteFailure) {
                    ": this program was built without Chart.js; install it (Debian: libjs-chart.js) and build again");
   inputs.charts = charts;
   write_text(inputs.metrics, "");
-  expect_error(
-      inputs, base::ExitCode::data,
-      "cannot write " + inputs.output.string() + ": " + inputs.metrics.string() + " contains no training step");
+  expect_error(inputs, base::ExitCode::data,
+               "cannot write " + inputs.output.string() + ": " + inputs.metrics.string() +
+                   " contains no training step, expected at least one");
   EXPECT_FALSE(std::filesystem::exists(inputs.output));
 }
 
@@ -190,7 +190,7 @@ TEST(Report, SkippedStepsAndUnreadableLinesAreReported) {
             std::string::npos);
 }
 
-TEST(ReportData, ThinningKeepsEverySpikeAndBothEnds) {
+TEST(ReportData, ThinningKeepsSpikesAndBothEnds) {
   std::vector<double> losses(100'000, 3.0);
   losses[12'345] = 50;
   losses[77'777] = 0.5;
@@ -212,9 +212,11 @@ TEST(ReportData, SnapshotsAreSpreadOverStepsWithLoads) {
   for (size_t i = 0; i < steps.size(); i += 10) steps[i].expert_load = {{0.5, 0.5}};
   EXPECT_EQ(expert_load_snapshots(steps, 3), (std::vector<size_t>{0, 50, 100}));
   EXPECT_EQ(expert_load_snapshots(steps, 50).size(), 11u);
+  EXPECT_EQ(expert_load_snapshots(steps, 1), (std::vector<size_t>{100}));
+  EXPECT_TRUE(expert_load_snapshots(steps, 0).empty());
 }
 
-TEST(ReportData, ColumnsAlignAndMissingValuesAreNull) {
+TEST(ReportData, ColumnsAlignAndMissingValuesAreNullOrZero) {
   MetricsHistory history;
   history.steps = steps_with_losses({4, std::numeric_limits<double>::infinity(), 2});
   history.steps[1].expert_load = {{}, {0.25, 0.75}};
@@ -279,7 +281,7 @@ TEST(Report, StepsWithoutTargetsAreReportedWithoutALoss) {
   const ReportInputs inputs = small_run(folder);
   std::vector<StepMetrics> steps = steps_with_losses({4, 3, 2});
   steps[2].loss.reset();
-  for (StepMetrics& s : steps) s.skipped_steps = s.step - 1;  // the second step was skipped
+  for (StepMetrics& s : steps) s.skipped_steps = s.step - 1;  // counts step 2, and step 3, which has no targets
   std::string lines;
   for (const auto& s : steps) lines += to_json_line(s) + "\n";
   write_text(inputs.metrics, lines + to_json_line(EvalMetrics{.step = 3}) + "\n");
@@ -429,7 +431,7 @@ TEST(Comparison, HasTheFiguresOfTheCsv) {
   for (SweepRun& run : sweep.runs) run.summary.exposed_share = {{"ep", 0.25}, {"control", 0.05}};
   write_comparison(sweep, output, charts);
   const std::string csv = csv_of(sweep);
-  // The pages show the folder as the name of the run, and both percentiles in one column.
+  // The page has no column for the folder, and it shows both percentiles in one column.
   const size_t csv_columns = count(csv.substr(0, csv.find('\n')), ",") + 1;
   EXPECT_EQ(count(contents(output), "<th>"), csv_columns - 2 + 1) << "both tables have a column for the name";
   for (const char* name : {"State", "Peak memory", "Timed steps", "Model FLOP/s", "ep", "control"})

@@ -17,7 +17,7 @@ StepMetrics step(int64_t number, double seconds, double ep_exposed) {
   return s;
 }
 
-// Returns steps of 1 s, except the first step, which takes 9 s. In a quarter of each step, computation waits for ep.
+// Returns steps of 1 s, except the first step, which takes 9 s. In each step, computation waits 0.25 s for ep.
 MetricsHistory history_of(int64_t steps) {
   MetricsHistory history;
   for (int64_t n = 1; n <= steps; ++n) history.steps.push_back(step(n, n == 1 ? 9 : 1, 0.25));

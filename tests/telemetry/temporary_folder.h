@@ -1,4 +1,4 @@
-// Folder that is removed when the test ends.
+// A temporary folder that is removed with its object, and functions for its files.
 #pragma once
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The files are decoded here by a reader that shares only the checksum with the writer. The checksum is compared with
-// published vectors.
+// TensorBoard's event files, decoded by a reader that shares only the checksum with the writer. The checksum is
+// compared with published values.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -152,7 +152,7 @@ TEST(TensorboardSink, EventsDecodeToTheReportedValues) {
   EXPECT_EQ(events[2].scalars.at("train/lr"), 1e-4f);
   EXPECT_EQ(events[2].scalars.at("memory_peak_bytes/activation"), 1048576.0f);
   EXPECT_EQ(events[2].scalars.at("comm_exposed_seconds/ep"), 0.25f);
-  EXPECT_EQ(events[2].scalars.at("moe_layers/max_load_001"), 1.5f) << "0.75 of two experts is 1.5 times a fair share";
+  EXPECT_EQ(events[2].scalars.at("moe_layers/max_load_001"), 1.5f) << "0.75 is 1.5 times the mean of two experts";
   EXPECT_EQ(events[2].scalars.count("moe_layers/max_load_000"), 0u) << "layer 0 is dense";
   EXPECT_EQ(events[3].step, 300);
   EXPECT_EQ(events[3].scalars.at("eval/bits_per_byte"), 1.5f);

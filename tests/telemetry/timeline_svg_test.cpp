@@ -55,14 +55,14 @@ TEST(TimelineSvg, ShowsTotalsExposedCommunicationAndTheError) {
 TEST(TimelineSvg, HatchesOnlyTheExposedPartsOfTasks) {
   const SampleTimelines sample;
   const std::string svg = timeline_svg("", {&sample.measured});
-  // D0 is exposed entirely, C0 from 5 to 8. One more bar is in the legend.
+  // D0 is exposed entirely, and C0 is exposed from 5 to 8. The bar of the legend has the classes "bar exposed".
   EXPECT_EQ(count(svg, "class=\"exposed\""), 2);
   std::smatch c0;
   const std::regex task(
       "<title>measured C0.*</title><rect class=\"bar all_to_all\" x=\"([0-9.]+)\" y=\"\\d+\" width=\"([0-9.]+)\" "
       "height=\"\\d+\"/><rect class=\"exposed\" x=\"([0-9.]+)\" y=\"\\d+\" width=\"([0-9.]+)\"");
   ASSERT_TRUE(std::regex_search(svg, c0, task));
-  const double pixel = 0.02;  // positions have two digits
+  const double pixel = 0.02;  // positions have two decimals
   EXPECT_NEAR(std::stod(c0[4]), std::stod(c0[2]) * 3 / 4, pixel) << "C0 runs from 4 to 8";
   EXPECT_NEAR(std::stod(c0[3]) + std::stod(c0[4]), std::stod(c0[1]) + std::stod(c0[2]), pixel);
 }

@@ -66,6 +66,17 @@ TEST(MetaDevice, KeepsValuesFromTheHost) {
   EXPECT_EQ(copy.to_vector<int32_t>(), std::vector<int32_t>(4, 0)) << "overwritten values are unknown";
 }
 
+TEST(MetaDevice, CopiesUnknownValuesFromTheHost) {
+  const auto run = std::make_shared<device::MetaRun>(DeviceKind::cuda);
+  run->record_issues();
+  DeviceContext context({.kind = DeviceKind::meta, .meta = run});
+  const Tensor t = Tensor::from<int32_t>(std::vector<int32_t>{1, 2}, {2}, context);
+  t.upload(nullptr);
+  ASSERT_EQ(run->issues()->issues().size(), 2U);
+  EXPECT_EQ(run->issues()->issues()[0], run->issues()->issues()[1]) << "a copy from the host, as of known values";
+  EXPECT_EQ(t.to_vector<int32_t>(), std::vector<int32_t>(2, 0));
+}
+
 TEST(MetaDevice, RunsAheadIfTheRepresentedDeviceDoes) {
   EXPECT_FALSE(DeviceContext(meta(DeviceKind::cpu)).runs_ahead());
   EXPECT_TRUE(DeviceContext(meta(DeviceKind::cuda)).runs_ahead());

@@ -59,24 +59,25 @@ class CheckBuild(unittest.TestCase):
     def test_an_atomic_that_is_not_allowed_is_found(self):
         self.assertEqual(check.check_atomics(self.found(SASS)[0]), [])
         self.assertEqual(check.check_atomics(self.found(SASS.replace("REDUX.SUM", "REDG.E.ADD.F32"))[0]),
-                         ["tensor_forward.cu.o: forward has REDG"])
+                         ["tensor_forward.cu.o: forward has REDG; expected no atomic instruction"])
         self.assertEqual(check.check_atomics(self.found(SASS.replace("histogram_kernel", "sum_kernel"))[0]),
-                         ["slots.cu.o: sum_kernel has ATOMS"])
+                         ["slots.cu.o: sum_kernel has ATOMS; expected no atomic instruction"])
 
     def test_stack_and_registers_beyond_the_limit_are_found(self):
         self.assertEqual(check.check_resources(USAGE), [])
         self.assertEqual(check.check_resources(USAGE.replace("STACK:8", "STACK:16")),
-                         ["layer_norm.cu.o: forward has 16 bytes of stack"])
+                         ["layer_norm.cu.o: forward has 16 bytes of stack; expected at most 8"])
         self.assertEqual(check.check_resources(USAGE.replace("layer_norm", "swiglu")),
-                         ["swiglu.cu.o: forward has 8 bytes of stack"])
+                         ["swiglu.cu.o: forward has 8 bytes of stack; expected at most 0"])
         self.assertEqual(check.check_resources(USAGE.replace("REG:32", "REG:200")),
-                         ["layer_norm.cu.o: forward has 200 registers"])
+                         ["layer_norm.cu.o: forward has 200 registers; expected at most 168"])
 
     def test_a_call_that_waits_is_found(self):
         line = "build/libhexad_kernels.a:swiglu.cu.o:                 U {}\n"
         self.assertEqual(check.check_calls(line.format("cudaMemcpyAsync")), [])
         for call in ("cudaMemcpy", "cudaMemset", "cudaDeviceSynchronize", "cudaMalloc", "cudaFree", "cudaLaunchHostFunc"):
-            self.assertEqual(check.check_calls(line.format(call)), [f"swiglu.cu.o calls {call}"])
+            self.assertEqual(check.check_calls(line.format(call)),
+                             [f"swiglu.cu.o calls {call}, which only the files in CALLERS may call"])
         self.assertEqual(check.check_calls(line.format("cudaMalloc").replace("swiglu.cu", "pinned_memory.cpp")), [])
 
     def test_a_launch_on_the_default_stream_is_found(self):

@@ -43,7 +43,7 @@ def tensors(path):
 for name in ("moe_decoder", "encoder"):
     compare(*(json.load(open(f"{folder}/{name}.json")) for folder in sys.argv[1:]), name)
     (header, got), (expected_header, expected) = (tensors(f"{folder}/{name}.safetensors") for folder in sys.argv[1:])
-    assert header == expected_header, f"{name}: other tensors"
+    assert header == expected_header, f"{name}: the headers differ: {header}, expected {expected_header}"
     for key, y in expected.items():
         worst = (got[key] - y).abs().max().item()
         assert worst <= TOLERANCE * max(1.0, y.abs().max().item()), f"{name}, {key}: off by {worst}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the generator of reference trajectories. Without options, the generator reproduces the stored files up to rounding.
-# Options set other sizes and seeds.
+# Tests the generator of reference trajectories. Options set other sizes and seeds. Without options, and with the PyTorch
+# that made the stored files, the generator reproduces these files up to rounding.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}
@@ -25,10 +25,10 @@ assert len(decoder["steps"]) == 2 and decoder["micro_batch_sequences"] == 1
 assert decoder["model"]["layers"] == 1 and decoder["model"]["experts"] == 8 and decoder["model"]["hidden"] == 32
 assert encoder["model"]["heads"] == 2
 E
-if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size 'lyers' was accepted"; fi
-grep -q "unknown size lyers, expected one of: layers, hidden" "$folder/err" || failed "$(cat "$folder/err")"
+if golden "$folder/wrong" --decoder lyers=1 2>"$folder/err"; then failed "the unknown size 'lyers' was accepted, expected an error"; fi
+grep -q "unknown size lyers, expected one of: layers, hidden" "$folder/err" || failed "the message does not list the known sizes: $(cat "$folder/err")"
 
 if grep -q "\"torch\": \"$version\"" tests/golden/moe_decoder.json; then
   golden "$folder/same" >/dev/null
-  "$python" tests/tools/golden_compare.py "$folder/same" tests/golden || failed "the files have changed"
+  "$python" tests/tools/golden_compare.py "$folder/same" tests/golden || failed "the generated files differ from those in tests/golden"
 fi

@@ -1,4 +1,4 @@
-"""Tests of tools/gpu/summary.py: a card's peak is counted once, and processes of tests that did not run are named."""
+"""Tests of tools/gpu/summary.py: a step's peak is its recorded total, and processes without a report are named."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def summary_of(stage, status, files):
 
 
 class Summary(unittest.TestCase):
-    def test_the_peak_of_a_step_is_the_total_of_its_categories(self):
+    def test_the_peak_of_a_step_is_its_recorded_total(self):
         step = {"step_seconds": 0.5, "tokens_per_second": 8, "loss": 1, "router_max_load": 2,
                 "memory_peak_bytes": {"parameter": 2**30, "gradient": 2**30, "held": 3 * 2**30, "total": 2 * 2**30}}
         lines = json.dumps(step) + "\n"

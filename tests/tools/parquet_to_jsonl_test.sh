@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Converts a Parquet file that pyarrow writes. Skipped without pyarrow, except for the message that says so.
+# Converts a Parquet file that pyarrow writes. Without pyarrow, only tests the message that says so, and is skipped.
 set -uo pipefail
 tool=$(cd "$(dirname "$0")/../.." && pwd)/tools/parquet_to_jsonl.py
 folder=$(mktemp -d)
@@ -10,7 +10,7 @@ failed() {
   echo "FAILED: $*"
   exit 1
 }
-# `expect CODE TEXT COMMAND...`: the command ends with this code and prints the text.
+# `expect CODE TEXT COMMAND...`: expects the command to end with this code and to print the text.
 expect() {
   local wanted=$1 text=$2 code
   shift 2

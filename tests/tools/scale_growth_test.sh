@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tables and plots of tools/bench/scale_growth.sh, from the rows of a program that measures nothing.
+# Tests the tables and plots of tools/bench/scale_growth.sh with the rows of a program that measures nothing.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)
@@ -9,7 +9,7 @@ failed() {
   cat "$folder/out" "$folder/err"
   exit 1
 }
-expect_line() { grep -qE -- "$1" "$folder/out" || failed "no line is: $1"; }
+expect_line() { grep -qE -- "$1" "$folder/out" || failed "no line matches: $1"; }
 
 cat >"$folder/bench" <<'END'
 #!/usr/bin/env bash
@@ -22,11 +22,11 @@ END
 chmod +x "$folder/bench"
 growth() { BENCH=$folder/bench "$source/tools/bench/scale_growth.sh" "$@" >"$folder/out" 2>"$folder/err"; }
 
-growth --svg "$folder/plot.svg" 64 16384 || failed "exit code $?"
+growth --svg "$folder/plot.svg" 64 16384 || failed "exit code $?, expected 0"
 # Before: 8 agreements with every other rank, 7 of them of 8 bytes; 400 ms among 16,384 ranks.
 expect_line '^ +64 +1008 +256 +7056 +1000 +- +2\.00 +- +2\.00$'
 expect_line '^ +16384 +262128 +256 +1834896 +1000 +- +2\.00 +400\.00 +2\.00$'
-# Before: the digests of all ranks, 16008 bytes of each.
+# Before: the digests of all ranks, 16,008 bytes of each after 8 bytes for their length.
 expect_line '^ +64 +252 +60 +2018016 +1000 +0\.98 +2\.00 +- +2\.00$'
 expect_line '^ +64 +- +0 +- +0 +- +1\.00 +- +1\.00$'
 expect_line '^ +64 before +1008 #{10}$'
@@ -34,7 +34,7 @@ expect_line '^ +now +256 #{8}$'
 [ "$(grep -c '<polyline ' "$folder/plot.svg")" -eq 4 ] || failed "the picture does not have two lines for each of two activities"
 grep -qF '</svg>' "$folder/plot.svg" || failed 'the picture is incomplete'
 
-growth 64 || failed "exit code $?"
+growth 64 || failed "exit code $?, expected 0"
 expect_line '^ +64 +1008 '
 code=0
 growth 64 many || code=$?

@@ -38,21 +38,22 @@ exec "$(command -v rm)" "\$@"
 END
 chmod +x "$folder/programs/rm"
 start() { PATH=$folder/programs:$PATH "$folder/tools/gpu/with_libraries.sh" program; }
-expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar: $(cat "$folder/calls")"; }
+expect_calls() { [ "$(wc -l <"$folder/calls")" -eq "$1" ] || failed "expected $1 calls of tar, found $(wc -l <"$folder/calls")"; }
 
 start >"$folder/first" &
 first=$!
 start >"$folder/second" &
 second=$!
-wait "$first" || failed "the first of two starts ended with $?"
-wait "$second" || failed "the second of two starts ended with $?"
-[ "$(cat "$folder/first" "$folder/second" | tr '\n' ' ')" = "packed packed " ] || failed "a start did not run the program"
+wait "$first" || failed "the first of two starts ended with $?, expected 0"
+wait "$second" || failed "the second of two starts ended with $?, expected 0"
+[ "$(cat "$folder/first" "$folder/second" | tr '\n' ' ')" = "packed packed " ] ||
+  failed "the starts printed '$(cat "$folder/first" "$folder/second")', expected 'packed' from each"
 expect_calls 1
 [ "$(start)" = packed ] || failed "a later start did not run the program"
 expect_calls 1
 
 touch "$folder/build/pack/hexad.tar.gz" "$folder/broken"
-if start >"$folder/out" 2>&1; then failed "a package that could not be unpacked was used: $(cat "$folder/out")"; fi
+if start >"$folder/out" 2>&1; then failed "a package that could not be unpacked was used, expected an error: $(cat "$folder/out")"; fi
 rm "$folder/broken"
 [ "$(start)" = packed ] || failed "a start after an interrupted one did not unpack again"
 expect_calls 3

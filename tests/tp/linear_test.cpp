@@ -28,7 +28,7 @@ struct Mlp {
 struct Sizes {
   int64_t rows, inputs, hidden, outputs;
 };
-// Sizes that no number of ranks divides.
+// Sizes with a hidden size that neither two, three nor four ranks can divide evenly.
 constexpr Sizes odd{12, 7, 13, 9};
 // Sizes for which sums have several pieces.
 constexpr Sizes large{240, 37, 29, 131};
@@ -67,7 +67,8 @@ Forward fused(const TensorParallel& tp) {
   };
 }
 
-// Returns the naive twin, which communicates before and after the products. The twin adds no bias after the sum.
+// Returns the naive twin, which communicates before and after the products. The twin needs an Mlp without biases,
+// because every rank would add the last bias before the sum.
 Forward composed(const TensorParallel& tp) {
   return [tp](Tape& t, const Value& x, const Mlp& m) {
     const Value in = tp.sequence ? tp::gather_rows(t, x, *tp.group) : tp::enter(t, x, *tp.group);
@@ -107,7 +108,7 @@ class SplitLinear : public testing::TestWithParam<std::tuple<int, bool>> {
     const auto [ranks, sequence] = GetParam();
     on_late_ranks(ranks, [&, sequence = sequence](TpLab& lab) { f(lab, TensorParallel{&lab.group, sequence}); });
   }
-  // Returns this rank's part of x between the products.
+  // Returns the rows of x that this rank holds before column_linear() and after row_linear().
   static Tensor held(const TpLab& lab, const Tensor& x) { return std::get<1>(GetParam()) ? lab.own_rows(x) : x; }
 };
 
@@ -315,9 +316,9 @@ TEST(SplitLinearErrors, NameTheParameterAndTheShapes) {
     const Value x = trial.tape.leaf(lab.randn({5, 2})), odd_rows = trial.tape.leaf(lab.randn({5, 3}));
     const tp::Projection projection[] = {{&w}};
     EXPECT_EQ(error_of([&] { tp::column_linear(trial.tape, x, projection, {&group}); }),
-              "[column_linear] x is [5, 2] but p0 is [4, 3]");
+              "[column_linear] x is [5, 2] but p0 is [4, 3]; expected [T, D] and [..., D]");
     EXPECT_EQ(error_of([&] { tp::row_linear(trial.tape, x, w, nullptr, {&group}); }),
-              "[row_linear] x is [5, 2] but p0 is [4, 3]");
+              "[row_linear] x is [5, 2] but p0 is [4, 3]; expected [T, D] and [N, D]");
     EXPECT_EQ(error_of([&] {
                 tp::row_linear(trial.tape, odd_rows, w, nullptr, {&group, true});
               }),

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t rows = 5, of_head = 3;
 constexpr double eps = 0.25;  // large, so that its effect on the gradients is visible
 
-// Rows of all heads, their gain, and the pieces into which both are divided.
+// Rows of all heads, their gain, and the largest number of pieces into which both can be divided.
 struct Heads {
   Tensor x;
   Parameter* gain;
@@ -24,7 +24,8 @@ struct Heads {
       : x(lab.randn({rows, heads * of_head})), gain(&lab.parameter({heads * of_head})), pieces(heads) {}
 
   int64_t parts(const ProcessGroup& group) const { return std::min<int64_t>(pieces, group.size()); }
-  /// Returns this rank's piece of the gain, which several ranks hold if there are fewer pieces than ranks.
+  /// Returns a new parameter: this rank's piece of the gain. Several ranks hold it if there are fewer pieces than
+  /// ranks.
   Parameter& own_gain(TpLab& lab) const {
     const auto count = static_cast<int>(parts(lab.group));
     Parameter& own = lab.parameters.add(
@@ -75,7 +76,7 @@ TEST_P(SplitNorm, EqualsTheNormOfAllColumns) {
                     std::vector<Replay::Root>{{y.q, dq}, {y.k, lab.values(dk.to_vector<double>(), dk.shape())}});
     backward.run();
 
-    // The gradient of all columns: the ranks' pieces side by side.
+    // Returns the gradient of all columns: the ranks' pieces side by side.
     const auto whole = [&](const Heads& h, const Tensor& own_gradient) {
       const int64_t count = h.parts(lab.group), sharers = lab.group.size() / count;
       const Tensor all = comm::all_gather_rows(own_gradient, lab.group, lab.stream(), Category::temporary);

@@ -41,7 +41,7 @@ class TpLab : public Lab {
     for (int d = 0; d < whole.rank(); ++d) part = part.slice(d, begin[d], begin[d] + size[d]);
     return part;
   }
-  /// Returns this rank's share of rows.
+  /// Returns this rank's share of the rows of `x`.
   Tensor own_rows(const Tensor& x) const {
     const int64_t share = x.dim(0) / group.size();
     return x.slice(0, group.rank() * share, (group.rank() + 1) * share);
@@ -76,7 +76,7 @@ void on_late_ranks(int ranks, F&& f) {
 struct Trial {
   explicit Trial(Lab& l, Tape::Mode mode = Tape::Mode::record) : lab(l), tape(l.stream(), *policy, mode) {}
 
-  /// Returns the gradient of `leaf` for the given gradients of the roots.
+  /// Returns the gradient of `leaf` for the given gradients of the roots, or an undefined tensor if `leaf` is constant.
   Tensor gradient_of(const Value& leaf, const std::vector<Replay::Root>& roots,
                      Replay::Weights weights = Replay::Weights::at_once) {
     Replay replay(tape, roots, weights);
@@ -89,7 +89,7 @@ struct Trial {
   Tape tape;
 };
 
-/// Returns the text of the std::logic_error that the call throws.
+/// Returns the text of the std::logic_error that the call throws, or "no error".
 template <class F>
 std::string error_of(F&& call) {
   try {

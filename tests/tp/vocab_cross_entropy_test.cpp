@@ -66,7 +66,7 @@ class VocabCrossEntropy : public testing::TestWithParam<std::tuple<int, int64_t>
   }
 };
 
-TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForEveryChunkSize) {
+TEST_P(VocabCrossEntropy, LossAndGradientsMatchOneRankForSeveralChunkSizes) {
   on_ranks([](TpLab& lab) {
     Parameter& whole = lab.parameter({vocabulary(), hidden});
     Parameter& piece = lab.piece(whole, 0);

@@ -12,7 +12,7 @@ constexpr int64_t rows = 12, hidden = 5;
 Tensor some_ids(TpLab& lab, int64_t vocabulary) {
   std::vector<int32_t> ids;
   for (const double id : values_of(lab.integers({rows}, 0, vocabulary))) ids.push_back(static_cast<int32_t>(id));
-  // The first id, the last id, and one id twice.
+  // The ids contain the first id, the last id, and one id twice.
   ids[0] = 0, ids[1] = static_cast<int32_t>(vocabulary - 1), ids[2] = ids[3];
   return lab.values(ids);
 }

@@ -1,4 +1,4 @@
-// Recomputation, offloading and interruption must not change any bit.
+// Recomputation, offloading, interruption and a start from the weights of another run must not change any bit.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-// Models whose routing would show a difference: drops, zipf, a moving bias.
+// A tested model, as overrides of small_recipe().
 struct Case {
   std::string name;
   std::vector<std::string> overrides;
@@ -102,9 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
                          {"train.precision=f32", "model.norm=layer_norm", "model.qk_norm=true", "model.bias=true"}}),
     name_of_case);
 
-// Runs the loop of the whole program. A run that is stopped after its third step and resumed must end with the same
-// checkpoint as an uninterrupted run. Every step has a different learning rate.
-TEST(Trainer, ResumedRunEndsWithTheSameBytes) {
+// Runs the training loop of the program. A run that continues from the checkpoint of the third step must end with the
+// same tensors as the uninterrupted run. The learning rate depends on the step.
+TEST(Trainer, ResumedRunEndsWithTheSameTensors) {
   const Scratch whole, resumed;
   const auto run = [&](const Scratch& folder) {
     const comm::World world;

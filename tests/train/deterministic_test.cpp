@@ -1,5 +1,5 @@
 // Tests that train.deterministic reaches the kernels. This program has its own CPU table: the library's table with
-// another attention that records its requests. The linker then omits the library's table.
+// attention kernels that count their calls. The linker then omits the library's table.
 #include <gtest/gtest.h>
 
 #include <atomic>

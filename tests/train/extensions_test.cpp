@@ -1,5 +1,5 @@
-// Routers and optimizers that a program registers. A run is the same under every layout, and continues from any
-// layout's checkpoint.
+// Routers and optimizers that a program registers. Their runs are the same under several layouts, and load checkpoints
+// of another layout.
 #include <gtest/gtest.h>
 
 #include "framework/tensor/host_read.h"
@@ -21,7 +21,7 @@ namespace {
 
 const comm::SelfGroup self;
 
-// Router that chooses a token's experts by its id. A gate of two products computes their weights.
+// Router that chooses the experts of a token by the token's id. A gate of two products computes their weights.
 class ByToken final : public moe::Router {
  public:
   ByToken(const moe::RouterSpec& s, const Builder& b)
@@ -51,7 +51,7 @@ class ByToken final : public moe::Router {
   moe::Gate narrow_, gate_;
 };
 
-// Router that computes weights without a gate, and has no scores.
+// Router that sends every row to the same experts with equal weights. It has neither logits nor scores.
 class Even final : public moe::Router {
  public:
   explicit Even(const moe::RouterSpec& s)
@@ -120,7 +120,7 @@ const Layout layouts[] = {
     {4, {"parallel.ep=4", "parallel.zero=3", "offload.optimizer=file", "recompute=block"}},
 };
 
-TEST(Extensions, RegisteredRouterAndOptimizerGiveTheSameRunUnderEveryLayout) {
+TEST(Extensions, RegisteredRouterAndOptimizerGiveTheSameRunUnderSeveralLayouts) {
   const Recipe alone = recipe_with();
   const FixedSource source = documents_of(alone);
   TrainingRun run(alone, self, extended());
@@ -170,8 +170,8 @@ TEST(Extensions, EstimatesCountTheStatesOfARegisteredOptimizer) {
       << "a matrix has one state, the fewest of all parameters";
 }
 
-// This router sends all tokens to the first experts.
-TEST(Extensions, EstimatesUseTheRoutingModelForEveryRouter) {
+// The router `even` sends all tokens to the first experts, but estimates assume the given load.
+TEST(Extensions, EstimatesUseTheRoutingModelForARegisteredRouter) {
   const Extensions extensions = extended();
   const Recipe r = recipe_with({"model.moe.router=even", "model.moe.z_loss=0", "model.moe.aux_loss.coefficient=0",
                                 "parallel.ep=2", "model.context=64"});
@@ -182,7 +182,7 @@ TEST(Extensions, EstimatesUseTheRoutingModelForEveryRouter) {
   EXPECT_GT(total(1, plan::RoutingLoad::one_rank), total(1, plan::RoutingLoad::even));
 }
 
-// Expects recipe_with() to reject the overrides. Extensions are only declared here; none is made.
+// Expects recipe_with() to reject the overrides. It declares the extensions, but makes none of them.
 void expect_refused(const std::vector<std::string>& overrides, const std::string& expected) {
   const std::string problem = message_of(ExitCode::usage, [&] { recipe_with(overrides); });
   EXPECT_NE(problem.find(expected), std::string::npos) << problem;
@@ -232,8 +232,8 @@ TEST(Extensions, AllIllegalSettingsAreReportedTogether) {
     EXPECT_NE(problems.find(key + " ("), std::string::npos) << problems;
 }
 
-// Only declared options are legal, even if the factory reads others.
-TEST(Extensions, FactoryThrowsForAnUndeclaredOption) {
+// The factory may read only what its registration declares.
+TEST(Extensions, ReadingAnUndeclaredRuleOrOptionThrows) {
   const auto message_when = [](const std::function<void(const moe::RouterSpec&)>& read) {
     Extensions e = extended();
     e.add_router("sloppy", {.make = [&](const moe::RouterSpec& s, const Builder&) {

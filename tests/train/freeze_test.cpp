@@ -22,7 +22,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr int steps = 2;
 constexpr double rounding_of_f64 = 1e-10;
-// Freezes whole blocks, weights whose biases are trained, and biases whose weights are trained.
+// Freezes the embedding, a whole block, a weight whose bias is trained, and biases whose weights are trained.
 const std::string freeze =
     "optim.freeze=[embedding.weight, layers.0.*, layers.1.moe.experts.gate_up.weight, layers.1.moe.experts.down.bias, "
     "layers.1.attention.*.bias]";
@@ -197,7 +197,7 @@ TEST(Freeze, Bf16WeightsAreSavedAndReadInAnotherLayout) {
   EXPECT_EQ(checkpoint.record("head.weight", io::Kind::main).dtype, Dtype::f32);
 }
 
-// Frozen parameters have no rests. Their weights are saved as bf16, and others as f32 main weights.
+// Frozen parameters have no rests. They are saved in bf16, and trained parameters as f32 main weights.
 TEST(Freeze, RestsOfMainWeightsGiveBitwiseTheSameRunAndCheckpoint) {
   const auto recipe = [](const std::string& main_weights, const Scratch& scratch) {
     return frozen_recipe({"train.precision=bf16", "parallel.ep=2", "parallel.zero=1", "run.dir=" + scratch.path(),

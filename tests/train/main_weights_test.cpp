@@ -23,7 +23,7 @@ Recipe recipe_with(const std::string& main_weights, std::vector<std::string> mor
   return small_recipe(more);
 }
 
-// Trains four steps on `ranks` ranks. Returns what rank 0 gathers.
+// Trains four steps on `ranks` ranks. Returns the trajectory on rank 0.
 Trajectory trained(const Recipe& recipe, int ranks) {
   const FixedSource source = documents_of(recipe);
   Trajectory result;
@@ -77,7 +77,7 @@ TEST(RestsOfMainWeights, DoNotChangeTheEstimateOfACheckpoint) {
   EXPECT_DOUBLE_EQ(bytes("rest"), bytes("f32"));
 }
 
-// Returns the digests of the tensors in the checkpoint of the second step, by kind and name.
+// Returns the digests of the tensors in the checkpoint of the second step, by stored name and dtype.
 std::map<std::string, std::string> saved_tensors(Recipe recipe) {
   const Scratch scratch;
   recipe.run.dir = scratch.path();
@@ -97,7 +97,7 @@ TEST(RestsOfMainWeights, AreSavedAsF32) {
   EXPECT_EQ(plain, saved_tensors(recipe_with("rest")));
 }
 
-TEST(RestsOfMainWeights, RunContinuesBitwiseUnderTheOtherSettingAndLayout) {
+TEST(RestsOfMainWeights, RunContinuesBitwiseUnderAnotherSettingOrLayout) {
   on_ranks(2, [](const comm::ProcessGroup& world) {
     const auto recipe = [](const char* main_weights, int zero, const char* offload) {
       return recipe_with(main_weights,
@@ -110,7 +110,7 @@ TEST(RestsOfMainWeights, RunContinuesBitwiseUnderTheOtherSettingAndLayout) {
   });
 }
 
-// A run that has already trained has its own marks. Loading replaces them.
+// The run that loads has already trained, so it has other rests. Loading replaces them.
 TEST(RestsOfMainWeights, AreReplacedByACheckpoint) {
   const Scratch scratch;
   Recipe recipe = recipe_with("rest");

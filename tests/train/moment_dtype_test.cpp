@@ -54,7 +54,8 @@ TEST(Bf16Moments, AreCountedInTheEstimateOfACheckpoint) {
   EXPECT_DOUBLE_EQ(bytes("bf16") / bytes("f32"), 8.0 / 12);
 }
 
-// Saves one step of `from` and loads it into a run of `to`. Returns the states of both.
+// Saves a run of `from` after one step, checks the stored dtypes, and loads the checkpoint into a run of `to`. Returns
+// the states of both runs.
 std::pair<TensorMap, TensorMap> saved_and_loaded(Recipe from, Recipe to) {
   const Scratch scratch;
   from.run.dir = to.run.dir = scratch.path();
@@ -73,6 +74,7 @@ std::pair<TensorMap, TensorMap> saved_and_loaded(Recipe from, Recipe to) {
 TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
   const auto [wide, narrowed] = saved_and_loaded(recipe_with("f32"), recipe_with("bf16"));
   const auto [narrow, widened] = saved_and_loaded(recipe_with("bf16"), recipe_with("f32"));
+  int moments = 0;
   for (const auto& [name, t] : wide) {
     SCOPED_TRACE(name);
     if (name.find("/moment") == std::string::npos) {
@@ -80,6 +82,7 @@ TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
       expect_bitwise(narrow.at(name), widened.at(name), Zeros::expected);
       continue;
     }
+    ++moments;
     EXPECT_EQ(narrowed.at(name).dtype(), Dtype::bf16);
     EXPECT_EQ(widened.at(name).dtype(), Dtype::f32);
     const auto exact = values_of(t), got = values_of(narrowed.at(name));
@@ -88,6 +91,7 @@ TEST(Bf16Moments, CheckpointLoadsIntoARunWithTheOtherDtype) {
           << "not rounded to nearest even: element " << i;
     EXPECT_EQ(values_of(widened.at(name)), values_of(narrow.at(name)));
   }
+  EXPECT_GT(moments, 0);
 }
 
 // With one micro-batch per rank, levels 0 and 1 of ZeRO are bitwise identical.

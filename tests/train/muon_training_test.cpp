@@ -65,7 +65,7 @@ TEST(MuonTraining, EstimateOfACheckpointCountsOneStateOfAMatrixAndTwoOfOthers) {
   EXPECT_LT(bytes, static_cast<int64_t>(plan::checkpoint_bytes(small_recipe(), {})));
 }
 
-TEST(MuonTraining, FrozenMatricesHaveNoStatesAndDoNotChange) {
+TEST(MuonTraining, FrozenParametersHaveNoStatesAndDoNotChange) {
   const Recipe recipe = muon_recipe({"optim.freeze=[layers.0.*]"});
   const auto frozen = [](const std::string& name) { return name.starts_with("layers.0."); };
   TrainingRun run(recipe, self);
@@ -76,7 +76,7 @@ TEST(MuonTraining, FrozenMatricesHaveNoStatesAndDoNotChange) {
     EXPECT_EQ(values_of(weights) == values_of(before.at(name)), frozen(name)) << name;
 }
 
-TEST(MuonTraining, KeysOfMuonAreRefusedForOtherOptimizersAndUnknownPatterns) {
+TEST(MuonTraining, KeysThatDoNotFitTheOptimizerOrTheModelAreRefused) {
   const auto refusal = [](const std::vector<std::string>& overrides) -> std::string {
     try {
       small_recipe(overrides);

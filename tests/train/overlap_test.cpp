@@ -30,7 +30,7 @@ constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
                      *beside = "schedule.moe.shared=beside";
 
-// Returns a recipe with four micro-batches per step on each of two dp ranks.
+// Returns the recipe of a case. By default, a step has four micro-batches on each of two dp ranks.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"batch.global=16", "distributed.bucket_bytes=8192"};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());
@@ -38,7 +38,7 @@ Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
   return small_recipe(all);
 }
 
-// Returns, on rank 0, the trajectory of all ranks.
+// Trains three steps on the ranks of the case. Returns the trajectory on rank 0.
 Trajectory run_under(const Case& c, const std::vector<std::string>& more = {}, comm::ThreadOptions options = {}) {
   options.node_of_rank = c.node_of_rank;
   const Recipe recipe = recipe_for(c, more);
@@ -62,7 +62,7 @@ TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwise) {
   expect_bitwise(run_under(GetParam()), run_under(GetParam(), {in_turns}));
 }
 
-// Arrival times have no effect. Groups of threads also check that all ranks call the same operations.
+// The arrival times of messages have no effect. Groups of threads also check that all ranks call the same operations.
 TEST_P(MicroBatchesInTurns, EqualSequentialMicroBatchesBitwiseWhenCommunicationIsLate) {
   const Trajectory expected = run_under(GetParam(), {in_turns});
   for (const uint64_t seed : {1, 2})
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
-// Returns the number of passes that begin while another is in flight, in a step on one of two ranks.
+// Returns, for a step of rank 0 of two, the number of pairs of passes of which one begins while the other is in flight.
 int64_t interleaved_passes(const std::vector<std::string>& more) {
   const Case c{"", 2, {"parallel.ep=2"}};
   std::atomic<int64_t> count = 0;
@@ -127,7 +127,7 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
 
 TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
   EXPECT_EQ(interleaved_passes({}), 0);
-  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs overlap in two layers";
+  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs of micro-batches overlap in two layers";
 }
 
 // Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
@@ -167,7 +167,7 @@ std::string refusal(const std::vector<std::string>& overrides) {
   return message_of(ExitCode::usage, [&] { recipe_for({"", 1, {}}, overrides); });
 }
 
-TEST(MicroBatchOverlap, IsRefusedWithoutPairsOrWithoutAFixedOrder) {
+TEST(MicroBatchOverlap, IsRefusedWithTheReason) {
   EXPECT_NE(refusal({in_turns, "parallel.pp=2", "schedule.pipeline.kind=gpipe"})
                 .find("pairs a forward with a backward, but other stages would wait for each pair under "
                       "schedule.pipeline.kind: "

@@ -1,4 +1,4 @@
-// NaN weights (Fault19) are neither saved nor loaded without an error.
+// Saving or loading NaN weights is an error (Fault19).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -34,7 +34,8 @@ TEST(Fault19, SaveRefusesNanWeightsAndLeavesNoFile) {
   TrainingRun run(recipe_in(scratch), self);
   ruin(run);
   EXPECT_EQ(message_of(ExitCode::numeric, [&] { run.save(); }),
-            "checkpoint of step 0 was not saved: main: 'head.weight' [31, 16] holds nan at element 3");
+            "checkpoint of step 0 was not saved: main: 'head.weight' [31, 16] holds nan at element 3; expected finite "
+            "values");
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000000"));
 }
 

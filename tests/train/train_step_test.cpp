@@ -21,7 +21,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr double rounding = 1e-12;  // rounding of f64 sums in another order, over a whole model
 
-// Returns the mean over layers and micro-batches, as metrics.jsonl reports it.
+// Returns the mean auxiliary loss over layers and micro-batches, as metrics.jsonl reports it.
 double aux_loss(const StepResult& r, const Recipe& recipe) {
   double sum = 0;
   for (const RouterStatistics& s : r.routers) sum += s.aux_loss;
@@ -115,7 +115,7 @@ TEST(TrainStep, A5_RouterIsF32InABf16Model) {
 }
 
 TEST(TrainStep, B1_BiasFollowsTheCountsOfTheWholeGlobalBatch) {
-  for (const char* micro : {"1", "4"}) {  // once per global batch, for any size of micro-batches
+  for (const char* micro : {"1", "4"}) {  // the bias changes once per global batch
     TrainingRun run(small_recipe({"model.moe.bias_rate=0.125", std::string("batch.micro=") + micro}), self);
     std::vector<std::vector<double>> expected(2, std::vector<double>(4, 0.0));
     for (int s = 0; s < 3; ++s) {
@@ -186,7 +186,7 @@ TEST(TrainStep, PredictionWeightScalesTheGradients) {
   for (size_t i = 0; i < once.size(); ++i) ASSERT_EQ(2 * once[i], twice[i]) << i;
 }
 
-TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllRanks) {
+TEST(TrainStep, L1_LossIsTheMeanOverValidTokensOfAllMicroBatches) {
   // A batch of two sequences with one target each and six sequences without targets must equal a batch of only the two
   // sequences with targets.
   const Recipe recipe = small_recipe({"model.moe.aux_loss.coefficient=0", "batch.micro=1"});
@@ -210,7 +210,7 @@ FixedSource without_targets(const FixedSource& source) {
   return FixedSource(batch);
 }
 
-// Weight decay, momentum, auxiliary losses and router biases do not change any weight.
+// Not even weight decay, momentum, auxiliary losses or router biases change a weight or a state.
 TEST(TrainStep, F29_WithoutTargetsThereIsNoLossAndNoUpdate) {
   for (const char* optimizer : {"adamw", "sgd"})
     for (const char* precision : {"f64", "f32", "bf16"}) {
@@ -265,7 +265,7 @@ TEST(TrainStep, ClippingScalesTheUpdateToTheLimit) {
   }
 }
 
-// The states of the optimizer and the router are unchanged, and the next step is correct.
+// The states of the optimizer and the router are unchanged, too. After the weight is restored, the next step is finite.
 TEST(TrainStep, F18_NonFiniteStepChangesNothing) {
   for (const char* precision : {"f64", "f32", "bf16"}) {
     TrainingRun run(small_recipe({std::string("train.precision=") + precision, "model.moe.bias_rate=0.1"}), self);

@@ -1,4 +1,4 @@
-// A run in stages: it continues from stage to stage, and ends with the same bytes wherever it is interrupted.
+// Runs in stages: a run continues from stage to stage, and ends with the same tensors if it is interrupted.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -77,7 +77,7 @@ std::vector<std::string> digests(const Scratch& folder, int64_t step) {
   return all;
 }
 
-TEST(TrainerStages, InterruptedRunEndsWithTheSameBytes) {
+TEST(TrainerStages, InterruptedRunEndsWithTheSameTensors) {
   const Scratch whole;
   ASSERT_EQ(train_in(whole), ExitCode::done);
   for (const int64_t step : {2, 3, 5, 6, 7}) {  // 3 and 6 are ends of stages

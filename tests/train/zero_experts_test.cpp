@@ -1,4 +1,4 @@
-// Under ZeRO-3, all ranks gather the weights of experts in the same way, for any rows and chunks of a rank.
+// Under ZeRO-3, all ranks gather the weights of experts in the same order, even if their rows and chunks differ.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Words joined(Words a, const Words& b) {
   return a;
 }
 
-// Returns, on rank 0, the trajectory of all ranks.
+// Trains two steps on `ranks` ranks. Returns the trajectory on rank 0.
 Trajectory run_under(const Words& words, int ranks) {
   const Recipe recipe = small_recipe(words);
   const FixedSource source = documents_of(recipe);
@@ -43,7 +43,8 @@ Trajectory run_under(const Words& words, int ranks) {
   return result;
 }
 
-// Compares runs with one micro-batch, whose sums over ranks are rounded in the same way.
+// Expects bitwise equal runs at levels 0 and 3. With one micro-batch per rank, both levels round sums over ranks in the
+// same way.
 void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   SCOPED_TRACE(cat("units of ", unit_bytes, " bytes"));
   const auto at_level = [&](int64_t level) {
@@ -53,8 +54,8 @@ void expect_bits_of_level_0(const Words& words, int ranks, int64_t unit_bytes) {
   expect_bitwise(at_level(0), at_level(3));
 }
 
-// Experts are split over two of four ranks. The tokens of ranks 0 and 1 choose none of the experts on rank 0. Its
-// replica, rank 2, gets rows of the tokens of ranks 2 and 3.
+// Ranks 0 and 1 share the experts, and ranks 2 and 3 have replicas of them. The tokens of ranks 0 and 1 choose none of
+// the experts on rank 0, but its replica, rank 2, gets rows of the tokens of ranks 2 and 3.
 class Uneven {
  public:
   Uneven() {
@@ -80,8 +81,8 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class ExpertsWithoutRows : public testing::TestWithParam<Case> {};
 
-// Every parameter is a unit, so each has its own gather, which ranks could call in different orders. With larger units,
-// wrongly paired gathers could have equal sizes.
+// With units of 1 byte, every parameter has its own gather, which ranks could call in different orders. With larger
+// units, wrongly paired gathers could have equal sizes.
 TEST_P(ExpertsWithoutRows, AreGatheredLikeTheirReplicas) {
   const Uneven uneven;
   const Words words = joined(uneven.words(GetParam().schedule), GetParam().model);

@@ -35,7 +35,7 @@ struct Case {
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
-// Returns a recipe with several units and a norm that is clipped.
+// Returns the recipe of a case, by default with units of 8 KiB. The gradient norm is clipped.
 Recipe recipe_for(const Case& c, int64_t zero, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{"distributed.bucket_bytes=8192", "optim.clip=0.1", cat("parallel.zero=", zero)};
   all.insert(all.end(), c.overrides.begin(), c.overrides.end());
@@ -43,7 +43,7 @@ Recipe recipe_for(const Case& c, int64_t zero, const std::vector<std::string>& m
   return small_recipe(all);
 }
 
-// Returns, on rank 0, the trajectory of all ranks.
+// Trains three steps on the ranks of the case. Returns the trajectory on rank 0.
 Trajectory run_under(const Case& c, int64_t zero, const std::vector<std::string>& more = {}) {
   const Recipe recipe = recipe_for(c, zero, more);
   const FixedSource source = documents_of(recipe);
@@ -68,7 +68,8 @@ TEST_P(Zero, EveryLevelEqualsLevel0BitwiseWithOneMicroBatch) {
   }
 }
 
-// Levels 2 and 3 sum over ranks first, then over micro-batches.
+// Expects levels 0 and 1 to be bitwise equal, and levels 2 and 3. In f64, expects the two pairs to agree up to
+// rounding, because levels 2 and 3 sum over ranks first, and then over micro-batches.
 void expect_equal_levels(const Case& c, int64_t micro_batches) {
   const std::string global = cat("batch.global=", 2 * micro_batches * c.dp);
   const Trajectory level0 = run_under(c, 0, {global}), level2 = run_under(c, 2, {global});
@@ -235,6 +236,8 @@ TEST(GradientDtype, Bf16GradientsOfOneMicroBatchEqualRoundedF32Gradients) {
   const Case c{"", 1, {"train.precision=bf16", "batch.global=2"}};
   const Trajectory exact = run_under(c, 0), rounded = run_under(c, 0, {"optim.grad_dtype=bf16"});
   const TensorMap& gradients = exact.steps[0].gradients;
+  ASSERT_EQ(rounded.steps[0].gradients.size(), gradients.size());
+  ASSERT_FALSE(gradients.empty());
   for (const auto& [name, tensor] : rounded.steps[0].gradients) {
     const bool router = name.find("router") != std::string::npos;  // its weights are f32
     EXPECT_EQ(tensor.dtype(), router ? Dtype::f32 : Dtype::bf16) << name;
@@ -321,8 +324,8 @@ TEST(OptimizerOffload, StatesInAFileAreSavedAndLoaded) {
   });
 }
 
-// The contents of a checkpoint do not depend on the owner, including an expert's moments.
-TEST(ZeroCheckpoints, K1_AnyLevelAndLayoutLoadsCheckpointsOfAnyOther) {
+// The contents of a checkpoint do not depend on which rank owns a state, such as the moments of an expert.
+TEST(ZeroCheckpoints, K1_LevelsAndLayoutsLoadCheckpointsOfEachOther) {
   struct Layout {
     int ranks, ep;
     int64_t zero;

@@ -1,4 +1,4 @@
-// Folder that exists during a test.
+// Temporary folder of a test.
 #pragma once
 
 #include <cstdlib>

@@ -55,7 +55,7 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
     EXPECT_TRUE(near(a.loss, b.loss)) << "loss " << a.loss << " and " << b.loss << ", difference " << a.loss - b.loss;
     EXPECT_TRUE(near(a.prediction_loss.value_or(-1), b.prediction_loss.value_or(-1)))
         << "loss of prediction blocks " << a.prediction_loss.value_or(-1) << " and " << b.prediction_loss.value_or(-1);
-    EXPECT_TRUE(near(a.grad_norm, b.grad_norm)) << "norm " << a.grad_norm << " and " << b.grad_norm;
+    EXPECT_TRUE(near(a.grad_norm, b.grad_norm)) << "gradient norm " << a.grad_norm << " and " << b.grad_norm;
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.skipped, b.skipped);
     ASSERT_EQ(a.routers.size(), b.routers.size());
@@ -73,7 +73,8 @@ void expect_same(const Trajectory& expected, const Trajectory& actual, const Dif
   expect_same(expected.states, actual.states, difference);
 }
 
-// Many rows of an embedding's gradient, or of an idle expert's, are correctly zero.
+// Returns a comparison with the tolerance `allowed`. It accepts tensors that are mostly zero, because many rows of an
+// embedding's gradient, and gradients of idle experts, are correctly zero.
 Difference within(double allowed) {
   return [allowed](const Tensor& a, const Tensor& b) { return difference(a, b, allowed, Zeros::expected); };
 }

@@ -16,24 +16,28 @@ using train::Recipe;
 using verify::TensorMap;
 using verify::Trajectory;
 
-/// Returns a recipe from YAML with "key.path=value" overrides. Throws Error(usage) as `hexad train` does.
+/// Returns a recipe from YAML with "key.path=value" overrides. Throws Error(usage) if the recipe is invalid or, for
+/// `world` > 0, cannot run on `world` ranks. Ignores the override schedule.worker_lanes=true if the tests do not run on
+/// the CPU.
 Recipe recipe_of(const std::string& yaml, const std::vector<std::string>& overrides = {}, int64_t world = 0);
-/// Returns a mixture-of-experts decoder of a few thousand parameters, in f64. It has 2 layers, hidden 16, 4 experts
-/// top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial weights are large, so that
-/// experts matter.
+/// Returns the recipe of a mixture-of-experts decoder of a few thousand parameters, in f64. It has 2 layers, hidden 16,
+/// 4 experts top-2, context 8 and vocabulary 31. A step has 8 sequences in micro-batches of 2. Initial weights are
+/// large, so that experts matter.
 Recipe small_recipe(const std::vector<std::string>& overrides = {});
 
-/// Runs `body` on n ranks that are threads. Each has one compute thread, because there are more ranks than cores.
+/// Runs `body` on n ranks that are threads. Each has one compute thread, because there may be more ranks than cores.
 void on_ranks(int n, const std::function<void(const comm::ProcessGroup& world)>& body);
 
 void expect_close(const TensorMap& expected, const TensorMap& actual, double allowed);
 void expect_bitwise(const TensorMap& expected, const TensorMap& actual);
-/// Compares loss, norm, router statistics, every gradient of every step, final weights and states.
+/// Compares for every step: losses, gradient norm, number of tokens, whether it was skipped, router statistics and
+/// gradients. Also compares the final weights and states.
 void expect_close(const Trajectory& expected, const Trajectory& actual, double allowed);
 void expect_bitwise(const Trajectory& expected, const Trajectory& actual);
 
 /// Trains four steps in a run of `second`, and again in two runs: a run of `first` saves after two steps, and a run of
-/// `second` continues. Compares weights and optimizer states. Both recipes have the same data. Collective.
+/// `second` continues. Expects bitwise equal weights and optimizer states. Both recipes must have the same data.
+/// Collective.
 void expect_resumed_bitwise(Recipe first, Recipe second, const comm::ProcessGroup& world);
 
 /// Runs f, which must throw Error with `code`. Returns its message.

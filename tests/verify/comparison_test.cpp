@@ -1,4 +1,4 @@
-// How differences are measured, and how outcomes are written as text.
+// Measurement of differences, and outcomes as text.
 #include "tools/verify/tensor_comparison.h"
 
 #include <gtest/gtest.h>
@@ -206,7 +206,7 @@ TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   EXPECT_TRUE(std::isinf(compare(std::nan("")).worst.relative));
 }
 
-// The typical size of two elements, 1 and 0.01, is 0.71.
+// The root mean square of the elements 1 and 0.01 is 0.71.
 TEST_F(Comparing, SmallRoundedTensorIsMeasuredByAShareOfTheOthers) {
   const WholeMap want = whole_tensors({{"big", tensor({1}, {1})}, {"small", tensor({0.01}, {1})}});
   const auto off = [&](double least_unit) {

@@ -13,7 +13,7 @@ namespace {
 
 Exactness exactness(const std::vector<std::string>& overrides) { return exactness_of(small_recipe(overrides)); }
 
-TEST(Exactness, ToleratesFarLessInF64ThanInRoundedRuns) {
+TEST(Exactness, BoundsTheToleranceOfEachPrecision) {
   const Exactness f64 = exactness({}), f32 = exactness({"train.precision=f32"}),
                   bf16 = exactness({"train.precision=bf16"});
   EXPECT_EQ(f64.why, "f64");

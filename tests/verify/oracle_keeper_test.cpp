@@ -1,4 +1,4 @@
-// Crashes and exceptions of an oracle are reported.
+// Crashes, timeouts and exceptions of an oracle are reported.
 #include "tools/verify/oracle_keeper.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Bugs that real trainers have had, planted one by one. verify finds each bug, reports its place, and names the
-// smallest layout that shows it.
+// Bugs like those of real trainers, planted one by one. verify finds each bug, and reports its place. The search for a
+// minimal failure finds the smallest layout that shows it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct Bug {
   std::string name;
   std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
   std::string layout;                  // a layout of four ranks
-  std::string where;                   // part of the first reported place
+  std::string where;                   // part of the first reported place; empty: any place
   std::string smallest;                // smallest failing layout
   std::shared_ptr<Sabotage> sabotage;
   std::string error = "";  // part of the error, if the run ends instead of giving wrong results
@@ -159,7 +159,7 @@ Wrong scaled_number(Number which, double factor) {
   };
 }
 
-// Sets the weights on every rank to the first expert's initial weights.
+// Plants a bug: the experts of every ep rank start with the weights of the first ep rank's experts.
 void replicate_experts(TrainingRun& run) {
   for_each_expert_tensor(run, [&](Parameter& p) {
     Parameter::Spec spec = p.spec();
@@ -182,7 +182,7 @@ void scale_down_biases(TrainingRun& run, double factor) {
     if (p->name().ends_with("experts.down.bias")) scale(p->local(), factor);
 }
 
-// The last rank of a group sends its piece shifted by one element.
+// Plants a bug: the last rank of a group sends its piece shifted by one element.
 std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_gather || !right.name().starts_with("dp x cp") || right.rank() + 1 < right.size()) return {};
   Tensor shifted = Tensor::like(op.in);
@@ -191,7 +191,7 @@ std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& 
   return right.all_gather(op.out, shifted, stream);
 }
 
-// Router scores of other ranks do not arrive.
+// Plants a bug: router scores of other ranks do not arrive.
 std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_gather || right.name() != "tp x cp" || op.in.dtype() != Dtype::f64) return {};
   right.all_gather(op.out, op.in, stream).wait();
@@ -201,7 +201,7 @@ std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation&
   return stream.record();
 }
 
-// Ranks other than the sender get zeros instead of a broadcast among ep ranks.
+// Plants a bug: in a broadcast among ep ranks, all ranks but the sender get zeros.
 std::optional<Event> zeros_from_others(const ProcessGroup& right, const Operation& op, Stream& stream) {
   if (op.kind != Kind::broadcast || right.name() != "ep") return {};
   right.broadcast(op.out, op.peer, stream).wait();
@@ -209,7 +209,7 @@ std::optional<Event> zeros_from_others(const ProcessGroup& right, const Operatio
   return stream.record();
 }
 
-// Each rank computes the number of chunks only from its own tokens.
+// Plants a bug: each rank computes the number of chunks only from its own tokens.
 std::optional<Event> own_chunks(const ProcessGroup&, const Operation& op, Stream& stream) {
   if (op.kind != Kind::all_reduce || op.reduce != comm::Reduce::max || op.out.numel() != 1) return {};
   return stream.record();
@@ -221,7 +221,7 @@ void lose_down_bias_gradients(TrainingRun& run) {
     if (p->name().ends_with("experts.down.bias")) scale(p->gradient(), 0);
 }
 
-// The loop of dense products ends before the last expert, so that this expert's gradients stay zero.
+// Plants a bug: the loop of dense products ends before the last expert, so this expert's gradients stay zero.
 void lose_last_dense_product(TrainingRun& run) {
   if (run.recipe.schedule.moe.settled().gemms != moe::Gemms::dense) return;
   for_each_expert_tensor(run, [](Parameter& p) {
@@ -238,7 +238,7 @@ void switch_schedule(TrainingRun& run, kernels::WireFormat wire) {
   run.instance.reschedule(s);
 }
 void switch_rightly(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::model); }
-// The choice ignores that the recipe sets the format of rows.
+// Plants a bug: the choice ignores that the recipe sets the format of rows.
 void switch_to_fp8(TrainingRun& run) { switch_schedule(run, kernels::WireFormat::fp8); }
 
 std::unique_ptr<data::Source> one_token_late(const data::Source& source, const TrainingRun& run) {
@@ -249,7 +249,7 @@ std::unique_ptr<data::Source> one_token_late(const data::Source& source, const T
   });
 }
 
-// Rows in fp8 arrive with a scale that is too large by a half.
+// Plants a bug: rows in fp8 arrive with a scale that is too large by a half.
 void pack_with_large_scales(device::Stream& s, const Tensor& bytes, const Tensor& x, const Tensor& index,
                             const Tensor& row_weights, kernels::WireFormat format) {
   kernels::cpu_table.wire.pack(s, bytes, x, index, row_weights, format);
@@ -268,7 +268,7 @@ void send_with_large_scales(TrainingRun& run) {
   for (const auto& [index, layer] : run.instance.model.moe_layers()) layer->send_rows_with(&wrong);
 }
 
-// The last stage swaps micro-batches 0 and 1, 2 and 3.
+// Plants a bug: the last stage swaps micro-batches 0 and 1, and 2 and 3.
 std::unique_ptr<data::Source> swapped_micro_batches(const data::Source& source, const TrainingRun& run) {
   const int stages = size_of(run, Axis::pp);
   if (stages == 1 || run.instance.mesh.coordinate(Axis::pp) + 1 < stages) return nullptr;

@@ -55,7 +55,7 @@ class WrongSource final : public data::Source {
   std::function<void(int64_t, const data::Row&)> change_;
 };
 
-// Returns the elements of a bucket with one parameter in it (parallel/dp/bucket_plan.cpp).
+// Returns the number of elements of a bucket with a single parameter (parallel/dp/bucket_plan.cpp).
 int64_t padded(int64_t elements, int ranks) { return (elements + 16 * ranks - 1) / (16 * ranks) * (16 * ranks); }
 
 }  // namespace

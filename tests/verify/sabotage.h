@@ -16,14 +16,14 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
                                                          device::Stream& stream)>;
 
 /// Returns a group that applies `wrong` to the operations of `right` and of all groups that are split from it. `right`
-/// outlives it.
+/// must outlive the result.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
-/// Omits operations of this kind in groups of this name. Reductions then keep the rank's own part. `elements`
-/// restricts this to buckets with a single parameter of this size.
+/// Returns a function that omits operations of this kind in groups of this name. Reductions then keep the rank's own
+/// part. `elements` restricts this to buckets with a single parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
-/// Begins operations of this kind in groups of this name, and immediately reports them as done.
+/// Returns a function that begins operations of this kind in groups of this name, and immediately reports them as done.
 Wrong claim_done(comm::Operation::Kind kind, std::string group);
 
 /// Returns a source whose sequence i is that of `right`, changed by `change`.
@@ -33,7 +33,7 @@ std::unique_ptr<data::Source> wrong_source(const data::Source& right,
 /// Returns the first `sequences` sequences of `right`.
 std::unique_ptr<data::Source> shorter_source(const data::Source& right, int64_t sequences);
 
-/// Computes t[i] *= factor.
+/// Multiplies each element of an f64 tensor on the host by a factor.
 void scale(const Tensor& t, double factor);
 
 }  // namespace hexad::tests

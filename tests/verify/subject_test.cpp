@@ -129,6 +129,19 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
   EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.moe.normalize=false"}),
                   "sparse_mixer"),
             "");
+  const layers::ModelConfig choosing = s.recipe_for(layout("dp=2,subject=expert_choice", 2)).model;
+  EXPECT_TRUE(choosing.moe.experts_choose() && choosing.kind == layers::ModelKind::encoder);
+  const std::vector<std::string> mixer{"model.moe.router=sparse_mixer", "model.moe.mixer_jitter=0.3", "model.window=4"};
+  EXPECT_EQ(legal(subject(mixer), "expert_choice"), "");
+  EXPECT_EQ(legal(subject({"model.moe.bias_rate=0.1", "model.moe.router_bias=true", "model.prediction_blocks=1",
+                           "model.moe.routing=zipf", "model.moe.drop=position", "model.moe.capacity_factor=2"}),
+                  "expert_choice"),
+            "");
+  const Subject encoder = subject({"model.kind=encoder", "model.moe.router=expert_choice",
+                                   "model.moe.capacity_factor=0.5", "model.moe.aux_loss.coefficient=0"});
+  for (const char* kind : {"own", "forms", "sparse_mixer", "sequences", "bf16", "fp8"})
+    EXPECT_EQ(legal(encoder, kind), "") << kind;
+  EXPECT_EQ(legal(encoder, "zipf"), "subject=zipf does not differ from the recipe");
   const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
   EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
   EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
@@ -233,7 +246,7 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
   }
 }
 
-// A recipe with fp8 rows is verified like the subject fp8.
+// For a recipe with fp8 rows, the subject fp8 would change nothing, so it is illegal. Runs of the recipe must agree.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
   EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
@@ -268,7 +281,7 @@ TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
   EXPECT_FALSE(s.recipe_for(layout("dp=2,ep=2,memory_reuse=s1", 2)).schedule.moe.memory_limit);
 }
 
-// The recipe's own limit is too low for runs that keep everything, such as the oracle.
+// A memory limit needs memory reuse, which the oracle lacks. Therefore, no run uses the recipe's own limit.
 TEST_F(SubjectTest, RecipeWithAMemoryLimitIsVerified) {
   const Subject s = subject({"schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000"});
   const Oracle oracle = compute_oracle(s);
@@ -317,7 +330,7 @@ TEST_F(SubjectTest, RoundedRunsVisitTheOraclesExperts) {
   }
 }
 
-// One rank of etp adds the bias of the down product. The other ranks gather and reduce it at the same time.
+// Only one rank of etp adds the bias of the down product, but all its ranks gather and reduce this bias.
 TEST_F(SubjectTest, BiasAddedByOneRankIsGatheredAndReducedByAll) {
   const Subject s = subject({"model.bias=true"});
   const Oracle oracle = compute_oracle(s);

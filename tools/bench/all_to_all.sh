@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   --inter) inter=${2:?} ;;
   --intra) intra=${2:?} ;;
   --schedule) schedule=,${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -5,10 +5,12 @@
 //   mpirun -np 4 comm_priority [--bytes 4194304] [--others 16777216] [--head-start 0.05] [--rounds 5]
 //                              [--round-bytes N] [--window-bytes N] [--low-window-bytes N]
 //
-// Runs on 2 or 4 ranks. With four ranks, each rank has a peer for each class: rank ^ 1 for the measured operation, rank
-// ^ 2 for data-parallel gradients, and rank ^ 3 for pipeline messages. In the conflict with pipeline messages, rank ^ 3
-// gets keys and values instead. Therefore, the operations share only a rank's link. With two ranks, the other rank is
-// the peer for everything.
+// Runs on 2 or 4 ranks. With two ranks, the other rank is the peer for everything. With four ranks, the peers of a rank
+// are:
+//   rank ^ 1 for the measured operation, except weights
+//   rank ^ 2 for data-parallel gradients, and for measured weights
+//   rank ^ 3 for other pipeline messages, and for keys and values beside measured pipeline messages
+// Therefore, operations with different peers share only a rank's link.
 //
 // --bytes: bytes that a rank sends in the measured operation. --others: bytes of each other operation. The other
 // operations begin --head-start seconds earlier. No thread waits for an operation, so only the classes determine the
@@ -103,7 +105,7 @@ class Bench {
  public:
   Bench(const Options& o, World& world) : options_(o), world_(world) { world.set_limits(o.limits); }
 
-  // Measures `urgent` with and without `others`, whose classes have lower priority in MoNTA's order.
+  // Measures `urgent` with and without `others`, which have lower priority.
   void conflict(int round, std::string_view name, PeerTraffic& urgent, const std::vector<PeerTraffic*>& others) {
     const auto measure = [&](std::string_view order, const Priorities& priorities,
                              const std::vector<PeerTraffic*>& beside) {

@@ -20,7 +20,7 @@ need_bench() {
   need "$bench" "cmake --build --preset release --target $1"
 }
 
-# usage [ERROR]: prints the comment at the top of the script that sources this file, and exits.
+# usage [ERROR]: prints ERROR and the comment at the top of the script that sources this file, and exits with 2.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
@@ -39,7 +39,7 @@ machine() {
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
-# output of COMMAND only if it fails.
+# output of COMMAND only if COMMAND fails, and then exits.
 launch() {
   local log=$scratch/log mpi
   set_launcher "$1" mpi_yield_when_idle 1
@@ -51,7 +51,7 @@ launch() {
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
 # grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
-# options of `hexad profile`. Prints the output only if the measurement fails.
+# options of `hexad profile`. Prints the output only if the measurement fails, and then exits.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
     >"$scratch/profile.log" 2>&1 || {
@@ -61,8 +61,8 @@ profile_into() {
   }
 }
 
-# keep_settings FOLDER SETTINGS: records with which settings, at which commit, the rows in FOLDER are measured. Exits if
-# FOLDER has rows of other settings.
+# keep_settings FOLDER SETTINGS: records the settings and the commit with which the rows in FOLDER are measured. Exits
+# if FOLDER has rows of other settings or of another commit.
 keep_settings() {
   local settings
   settings="$2, commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
@@ -83,7 +83,7 @@ keep_complete() {
   mv "$1.complete" "$1"
 }
 
-# print_rows FILE: prints the rows of moe_layer.
+# print_rows FILE: prints a heading and the rows of moe_layer.
 print_rows() {
   printf '\nlayer, round, schedule, pass, seconds: whole pass, task graph, communication, computation, predicted graph and\n'
   printf 'gathering outside the graph; bytes sent: ep, etp and tp; peak bytes\n'
@@ -100,7 +100,7 @@ bits() {
   esac
 }
 
-# print_steps FILE: prints the rows of train_schedules, each of which begins with its case.
+# print_steps FILE: prints a heading and the rows of train_schedules, each of which begins with its case.
 print_steps() {
   printf '\ncase, round, schedule, seconds: step, passes, forward, layer, predicted layer, all-to-alls and all-gathers of a\n'
   printf 'forward, all-to-alls, these and all-gathers, exposed; tokens/s, peak bytes; of control, tp, ep, pp, cp and dp: bytes, seconds under way, seconds waited for\n'

@@ -107,8 +107,8 @@ class Bench {
     });
   }
 
-  // Sends only the messages of forward: a block of keys and values to the next rank. Receives one from the previous
-  // rank.
+  // Exchanges only the messages of forward: in each step, sends a block of keys and values to the next rank and
+  // receives one from the previous rank.
   void messages() {
     const Tensor out = Tensor::zeros({2 * k_.numel()}, Dtype::f32, device_), in = Tensor::like(out);
     measure("messages", "forward", [&] {

@@ -1,4 +1,5 @@
-// Number of heap bytes in use. Programs that link counted_heap.cpp use its operators new and delete, which count.
+// Number of heap bytes in use. Programs that link counted_heap.cpp use its operators new and delete, which count bytes.
+// Other allocations are not counted: those of malloc(), and those of extended alignment.
 #pragma once
 
 #include <cstdint>

@@ -20,6 +20,7 @@ while [ $# -gt 0 ]; do
   --threads) threads=${2:?} ;;
   --output) output=${2:?} ;;
   *)
+    echo "cpu_train: unknown option '$1'" >&2
     sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
@@ -27,7 +28,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 if [ "$steps" -le $warmup ]; then
-  echo "cpu_train: --steps ($steps) must be greater than $warmup, the number of uncounted first steps" >&2
+  echo "cpu_train: --steps is '$steps', expected at least $((warmup + 1)), because the first $warmup are not counted" >&2
   exit 2
 fi
 hexad=${HEXAD:-build/release/bin/hexad}

@@ -47,7 +47,7 @@ void dense(CudaTimer& b, const KernelTable& k, const std::string& name, int64_t 
   b.line(title("wgrad add"), work, [&](Stream& s) { k.matmul.weight_gradient(s, dw, dy, x, Write::add); });
 }
 
-// Measures the router's product of f32 operands. It has few FLOPs, but must read all of x.
+// Measures the router's product of bf16 rows and f32 weights. The product has few FLOPs, but must read all of x.
 void router_product(CudaTimer& b, const KernelTable& k) {
   const Tensor x = b.normal({tokens, hidden}, bf), w = b.normal({experts, hidden}, f32, 0.02);
   const Tensor y = b.normal({tokens, experts}, f32), dx = b.empty({tokens, hidden}, bf), dw = b.empty(w.shape(), f32);

@@ -48,7 +48,9 @@ CudaTimer::CudaTimer(device::DeviceContext& card, const std::string& only, const
   flood_ = empty({flood}, Dtype::u8);
   if (!json_file.empty()) {
     json_.open(json_file);
-    if (!json_) base::fail(base::ExitCode::resource, "cannot write '", json_file, "'");
+    if (!json_)
+      base::fail(base::ExitCode::resource, "cannot write '", json_file,
+                 "'; expected a writable file in an existing folder");
   }
   const Tensor from = Tensor::zeros({copied}, Dtype::u8, card), to = empty({copied}, Dtype::u8);
   const double seconds = median_seconds([&](Stream& s) { card_.copy(s, device_raw(to), device_raw(from), copied); });

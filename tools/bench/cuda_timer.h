@@ -15,8 +15,8 @@ using base::Shape;
 using device::Stream;
 using tensor::Tensor;
 
-/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. Zero values are not
-/// reported.
+/// Minimum work of a call: floating-point operations of a product, and bytes to and from memory. Lines do not show
+/// rates of zero values.
 struct Work {
   double operations = 0;
   double bytes = 0;
@@ -26,14 +26,15 @@ struct Work {
 /// copy rate. The copy rate counts bytes read and written, and is measured first.
 class CudaTimer {
  public:
-  /// Makes a timer. `only` selects lines by name. `json_file` (may be empty) gets one object per line.
+  /// Makes a timer. `only` is a regular expression that selects lines by name. `json_file` (may be empty) gets one
+  /// object per line.
   CudaTimer(device::DeviceContext& card, const std::string& only, const std::string& json_file);
 
   /// Calls measure() one or more times. Only the last measurement counts.
   using Around = std::function<void(const std::function<void()>& measure)>;
 
-  /// Times a kernel. `call` launches the kernel on the compute stream. `around` calls measure() while other work runs.
-  /// Prints and counts a failure, and continues with later lines.
+  /// Times a kernel. `call` launches the kernel on the given stream. `around` may call measure() while other work
+  /// runs. Prints and counts a failure, and does not throw.
   void line(
       const std::string& name, const Work& work, const std::function<void(Stream&)>& call,
       const Around& around = [](const auto& measure) { measure(); });
@@ -41,7 +42,7 @@ class CudaTimer {
   void prepare(const std::string& name, const std::function<void(Stream&)>& call);
   int failures() const { return failures_; }
 
-  /// Returns standard normal values times `scale`. The values repeat after a million elements.
+  /// Returns standard normal values times `scale`. The values repeat after 2^20 elements.
   Tensor normal(Shape shape, Dtype dtype, double scale = 1);
   Tensor empty(Shape shape, Dtype dtype) { return Tensor::empty(shape, dtype, card_); }
   template <class T>

@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   --last) last=${2:?} ;;
   --output) output=${2:?} ;;
   *=*) break ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -11,8 +11,9 @@
 # with fewer than 4 cores. --rounds: runs of each layout. Odd rounds go forwards through the layouts of a case, even
 # rounds backwards. --cluster: file for predictions; without it, `hexad profile` measures the place for --seconds.
 # --predict-only: trains nothing.
-# random_small_recipe.awk draws the recipes. A recipe is drawn again if its number of layouts is outside this range, or
-# if it has less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program;
+#
+# random_small_recipe.awk draws the recipes. A recipe is drawn again if it has fewer than 5 or more than 20 layouts, or
+# less than 1 or more than 16 GFLOP per rank and step (about 20 to 500 ms). Environment: HEXAD (program;
 # build/release/bin/hexad). With a packed program, use:
 # HEXAD=hexad tools/gpu/with_libraries.sh tools/bench/exhaustive_plans.sh
 set -euo pipefail
@@ -42,9 +43,9 @@ table=$output/layouts.tsv measured=$output/measured.tsv
 ranks=$(ranks_of "$place")
 refused=0 outsized=0 too_few=0 too_many=0
 
-# plan NUMBER: draws a recipe until it has few layouts and its first choice has a suitable size. Prints a line of the
-# table for each layout, beginning with the first choice: case/layout, place, seconds of a step, settings of the recipe,
-# settings of the layout.
+# plan NUMBER: draws a recipe until its number of layouts and the size of its first choice are suitable. Prints a line
+# of the table for each layout, beginning with the first choice: case/layout, place, seconds of a step, settings of the
+# recipe, settings of the layout.
 plan() {
   local i settings legal status verdict=
   for ((i = 0; i < most_draws; i++)); do

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures exposed communication by class of traffic: the seconds of a step for which a thread of a rank was blocked on
 # it. Trains on two emulated nodes of four ranks (tools/testbed/two_nodes.sh), with experts inside a node, data
-# parallelism across nodes, and the levels of ZeRO in turn. Compares this program with priorities, the same in order of
-# arrival (fifo), and, with --before, a program of an earlier commit. Prints a table, and then the rows from which it
-# was printed.
+# parallelism across nodes, and the levels of ZeRO in turn. Compares this program with priorities (now), this program in
+# order of arrival (fifo), and, with --before, a program of an earlier commit (before). Prints a table, and then the
+# rows from which it was made.
 #
 #   tools/bench/exposed.sh [--before PROGRAM] [--zero '0 1 2 3'] [--rate 200mbit] [--rounds 2] [--steps 8]
 #                          [--rows FILE] [KEY.PATH=VALUE ...]
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
   esac
   shift 2
 done
-[ "$steps" -ge 3 ] || usage "--steps ($steps) must be at least 3"
+[ "$steps" -ge 3 ] || usage "--steps is '$steps', expected at least 3, because the first two are not counted"
 
 # measure ROUND ZERO VARIANT PROGRAM OVERRIDE...: prints a row for each class of each step: ZeRO level, variant, round
 # and step, class, exposed seconds, seconds of the step, loss.

@@ -19,11 +19,11 @@ while [ $# -gt 0 ]; do
   --rounds) rounds=${2:?} ;;
   --steps) steps=${2:?} ;;
   --core) core=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
+[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
 need "$old" 'give the path of an old build of hexad'
 need "$new" 'give the path of a new build of hexad'
 

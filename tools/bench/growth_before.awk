@@ -1,5 +1,6 @@
-# Costs of a rank in a job of p ranks before agreements took trees (commit 124f4dd), counted from its code like the rows of
-# scale_growth: messages in both directions. An agreement sent a message to every other rank. Returns "" if unknown.
+# Costs of a rank in a job of p ranks before agreements took trees (commit 124f4dd), counted from its code like the rows
+# of scale_growth: messages in both directions. An agreement sent a message to every other rank. Each function returns
+# "" if the cost is not known.
 #
 #   mesh and groups         13 groups were agreed on by all ranks, with 24 bytes each
 #   control of a step       8 agreements: a barrier, and 7 reductions of 8 bytes
@@ -19,14 +20,14 @@ function bytes_before(activity, p) {
   return ""
 }
 
-# The gathered digests of all ranks.
+# Returns the bytes of the gathered digests of all ranks.
 function memory_before(activity, p) {
   if (activity == "comparison of replicas") return 8 * 2001 * p
   return ""
 }
 
-# Measured at that commit, among 16,384 ranks on one core: 50 ms of searching in lists for an agreement, and 0.29 ms for
-# the group of a parameter.
+# Returns times measured at that commit, among 16,384 ranks on one core: 50 ms of searching in lists for an agreement,
+# and 0.29 ms for the group of a parameter.
 function seconds_before(activity, p) {
   if (p != 16384) return ""
   if (activity == "control of a step") return 8 * 0.05

@@ -63,16 +63,16 @@ class Meter {
 };
 
 std::vector<comm::Location> locations_of(int world) {
-  std::vector<comm::Location> locations(static_cast<size_t>(world));
+  std::vector<comm::Location> locations(world);
   for (int r = 0; r < world; ++r) {
-    comm::Location& location = locations[static_cast<size_t>(r)];
+    comm::Location& location = locations[r];
     location.set(cat("node", r / ranks_of_a_node));
     location.leader = r / ranks_of_a_node * ranks_of_a_node;
   }
   return locations;
 }
 
-// Returns one placement of each kind that a model's parameters have.
+// Returns placements like those of a model's parameters.
 std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
   return {{.view = MeshView::dense},
           {.view = MeshView::dense, .shards = {{Axis::tp, 0, sizes.tp, 0}}},
@@ -81,7 +81,7 @@ std::vector<Placement> placements_of(const mesh::Sizes& sizes) {
 }
 
 // Performs the agreements of a training step: tokens, losses, the gradients' norm, preemption, times of the slowest
-// rank.
+// rank, and a barrier.
 void control_a_step(const ProcessGroup& world, DeviceContext& host) {
   for (int i = 0; i < 4; ++i) world.all_reduce_value(1, Reduce::sum, host);
   world.any(false, host);
@@ -123,7 +123,8 @@ std::string part_of(int rank, int world) {
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "hexad-growth-XXXXXX").string()) {
-    if (!::mkdtemp(path_.data())) fail(ExitCode::resource, path_, ": cannot be created");
+    if (!::mkdtemp(path_.data()))
+      fail(ExitCode::resource, path_, ": cannot be created; expected a writable folder of temporary files (TMPDIR)");
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -175,7 +176,7 @@ std::vector<GrowthRow> growth_rows(int world) {
   });
   const Tensor gradient = Tensor::zeros({1 << 20}, Dtype::f32, host),
                rows = Tensor::zeros({world, 64}, Dtype::f32, host), received = Tensor::like(rows);
-  const std::vector<int64_t> one_row(static_cast<size_t>(world), 1);
+  const std::vector<int64_t> one_row(world, 1);
   measure_plan("sum over all ranks", {.kind = Operation::Kind::all_reduce, .out = gradient}, world, meter);
   measure_plan("all-to-all of all ranks",
                {.kind = Operation::Kind::all_to_all, .out = received, .in = rows, .splits = {one_row, one_row}}, world,

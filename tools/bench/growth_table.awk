@@ -1,4 +1,4 @@
-# Prints the table of tools/bench/scale_growth.sh, after growth_before.awk. Input: ranks, activity, messages, bytes of
+# Prints the tables of tools/bench/scale_growth.sh. Needs growth_before.awk. Input: ranks, activity, messages, bytes of
 # messages, bytes of memory, seconds.
 
 function cell(value, factor, format) { return value == "" ? "-" : sprintf(format, value * factor) }

@@ -18,6 +18,7 @@ while [ $# -gt 0 ]; do
   --overrides) overrides=${2?} ;;
   --output) output=${2:?} ;;
   *)
+    echo "layout_losses: unknown option '$1'" >&2
     sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;

@@ -17,13 +17,13 @@ while [ $# -gt 0 ]; do
   --length) length=${2:?} && shift ;;
   --ranks) ranks=${2:?} && shift ;;
   --full) full=true ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift
 done
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure TITLE TOKENS RANKS: prints a line of the table. Compares later lines of a title with the title's first line.
+# measure TITLE TOKENS RANKS: adds a row to $scratch/rows: title, tokens, ranks, seconds, peak bytes by category, loss.
 measure() {
   local run=$scratch/$2-$3 peak=$scratch/$2-$3/metrics.jsonl
   # Sets train.peak_flops, because measuring it needs a product that would increase the peak memory.

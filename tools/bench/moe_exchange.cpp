@@ -69,8 +69,9 @@ class Bench {
       : options_(o), world_(world), groups_(world, o.ranks), device_({.worker_lanes = true}) {
     if (!o.profile.empty()) {
       const auto nodes = static_cast<int64_t>(groups_.nodes->size()), ranks = static_cast<int64_t>(o.ranks);
-      rates_ = plan::rates_of(plan::load_cluster(o.profile),
-                              {.groups = {{"ep", nodes, nodes}, {"etp", ranks, 1}, {"tp", ranks, 1}}});
+      rates_ = plan::rates_of(
+          plan::load_cluster(o.profile),
+          {.groups = {{"ep", nodes, nodes}, {"etp", ranks, 1}, {"tp", ranks, 1}}, .ranks_per_node = ranks});
     }
     ways_.push_back({.name = "baseline", .baseline = true});
     ways_.push_back({.name = "o1"});
@@ -153,7 +154,8 @@ class Bench {
     std::ofstream out(path);
     out << telemetry::timeline_svg(
         fmt::format("{} of {} bytes, t = {}, {}, rank 0", part, bytes, options_.ranks, way.name), timelines);
-    if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
+    if (!out.flush())
+      base::fail(base::ExitCode::data, "cannot write ", path, "; expected a writable file in an existing folder");
   }
 
   // Returns the seconds of dispatch (until the experts begin) or of combine (from the end of the experts).
@@ -180,7 +182,8 @@ int run(int argc, char** argv) {
   app.add_option("--rounds", o.rounds, "number of repetitions")->check(CLI::PositiveNumber);
   app.add_option("--chunks", o.chunks, "numbers of chunks of the overlapped schedules")->delimiter(',');
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
-  app.add_option("--pictures", o.pictures, "folder for an SVG of each part and schedule with the last volume");
+  app.add_option("--pictures", o.pictures,
+                 "existing folder for one SVG per part and schedule, of the last value of --bytes");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);
   return comm::with_world([&](comm::World& world) {

@@ -1,14 +1,15 @@
 // Measures one MoE layer, forward and backward, on the ranks of the job, under several schedules in turn.
-// tools/bench/papers/{mpmoe,parm,eps}.sh make their tables from the output.
+// tools/bench/all_to_all.sh and tools/bench/papers/{mpmoe,parm,parm_placements,eps,shadow}.sh make their tables from
+// the output.
 //
 //   mpirun -np 2 moe_layer --layer M=768,H=3072,B=1024,E=2,ep=2 --schedule sequential
 //                       --schedule n4:chunk_by=tokens,chunks=4
 //
 // --layer: M hidden size, H width of an expert (GELU), S sequences of each data-parallel rank (default 1), B tokens of
-// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Tokens choose
-// experts in turn.
+// a sequence, E experts, k experts per token, tp, etp, ep; or any key of a recipe that contains a dot. Unless
+// such a key changes the routing, tokens choose experts in turn.
 // --schedule: a name and keys of schedule.moe. In every round, each schedule runs once. Before the rounds, each
-// schedule runs one pass that is not counted.
+// schedule runs once without being counted.
 // --forward: evaluates without backward.
 // --block: runs the layer in its block, with norms, attention (without rotary positions) and, under
 // model.moe.dense_residual, the dense MLP. Predictions remain those of the layer alone; with shared: beside, they
@@ -29,7 +30,7 @@
 // start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
 // These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
 // order: one result for those without memory_reuse, and one for each strategy that schedules have. Layers that differ
-// only in B share its results.
+// only in B share the state of the search.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -174,7 +175,7 @@ class Contestant final : public schedule::GraphRunner {
   const std::array<std::optional<Prediction>, 2>& predicted() const { return predicted_; }
   double step_seconds() const { return last_[0].seconds + last_[1].seconds; }
 
-  /// Runs forward and backward. Collective.
+  /// Runs forward and, without --forward, also backward. Collective.
   void step() {
     for (const auto& p : parameters_) p->clear_gradient();
     statistics_.reset(stream());
@@ -387,7 +388,9 @@ class Bench {
         by_parts.push_back(c.get());
     }
     const bool keeps = strategy == moe::ReuseStrategy::none;
-    base::require(!keeps || !by_parts.empty(), "[moe_layer] --search has no schedule to choose");
+    base::require(
+        !keeps || !by_parts.empty(),
+        "[moe_layer] --search has no schedule to choose; expected some such as --schedule n4:chunk_by=tokens,chunks=4");
     if (by_parts.empty()) return;
     std::string kind = strategy_name + ":";
     for (const std::string& setting : split(layer, ','))
@@ -408,7 +411,9 @@ class Bench {
     for (const auto& c : contestants)
       for (size_t pass = 0; pass < c->passes(); ++pass)
         c->list(pass, fmt::format("{}\t{}\t{}", layer, c->name(), pass_names[pass]), out);
-    if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", options_.tasks);
+    if (!out.flush())
+      base::fail(base::ExitCode::data, "cannot write ", options_.tasks,
+                 "; expected a writable file in an existing folder");
   }
 
   void draw(const std::string& layer, const Contestant& c) const {
@@ -416,7 +421,8 @@ class Bench {
       const std::string path = base::cat(options_.pictures, "/", c.name(), "-", pass_names[pass], ".svg");
       std::ofstream out(path);
       out << c.picture(pass, base::cat(c.name(), " ", pass_names[pass], ", rank 0, layer ", layer));
-      if (!out.flush()) base::fail(base::ExitCode::data, "cannot write ", path);
+      if (!out.flush())
+        base::fail(base::ExitCode::data, "cannot write ", path, "; expected a writable file in an existing folder");
     }
   }
 
@@ -441,7 +447,7 @@ int run(int argc, char** argv) {
   app.add_option("--device", o.device, "cpu, emulated or cuda");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   app.add_option("--tasks", o.tasks, "output file with a line for each task of the last round on rank 0");
-  app.add_option("--pictures", o.pictures, "folder for an SVG of each schedule and pass");
+  app.add_option("--pictures", o.pictures, "existing folder for one SVG per schedule and pass, of the last --layer");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);
   return comm::with_world([&](comm::World& world) {

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Measures the idle time of every pipeline schedule. Two stages train on one core each. More stages are simulated by
-# timed sleeps (tools/bench/pipeline_bubble.cpp), because real stages that share a core would use each other's idle
-# time.
+# Measures the idle time of every pipeline schedule. Two stages train on one core each. With more stages, timed sleeps
+# take the place of computation (tools/bench/pipeline_bubble.cpp), because real stages that share a core would use each
+# other's idle time.
 #
 #   tools/bench/pipeline_bubble.sh [--rounds 2] [--steps 4] [--milliseconds 6] [--ranks '4 8']
 #
 # The real model is that of recipes/bench-cpu.yaml with a small vocabulary, equally loaded experts and 8 micro-batches
 # of one sequence, so that both stages have equal work. "waiting": share of the step in which a rank's thread waits for
 # messages, mean of both ranks. "lost": 1 - (step on one rank) / (2 x step on two ranks). Simulation and formula assume
-# that forward, input gradient and weight gradient take the same time. --milliseconds: duration of a sleep. Environment:
-# HEXAD (program; build/release/bin/hexad), BENCH (build/release/bench/pipeline_bubble).
+# that forward, input gradient and weight gradient take the same time. --milliseconds: how long a rank sleeps for the
+# forward of one micro-batch. Environment: HEXAD (program; build/release/bin/hexad), BENCH
+# (build/release/bench/pipeline_bubble).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
@@ -21,16 +22,16 @@ while [ $# -gt 0 ]; do
   --steps) steps=${2:?} ;;
   --milliseconds) milliseconds=${2:?} ;;
   --ranks) ranks=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$steps" -ge 2 ] || usage "--steps ($steps) must be at least 2"
+[ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
 bench=${BENCH:-build/release/bench/pipeline_bubble}
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 need "$bench" 'cmake --build --preset release --target pipeline_bubble'
 [ "$(nproc)" -ge 2 ] || {
-  echo "pipeline_bubble: two stages need two cores" >&2
+  echo "pipeline_bubble: skipped: this machine has one core, but two stages need two" >&2
   exit 77
 }
 kinds='gpipe 1f1b interleaved zb_h1 zb_v dualpipe_v'

@@ -24,7 +24,7 @@ take_option() {
   esac
 }
 
-# check_options: checks the values of these options, and of --steps.
+# check_options: checks the values of --seed, --cases, --seconds, --steps and --cluster.
 check_options() {
   [[ $seed =~ ^[0-9]{1,5}$ ]] || usage "--seed is '$seed', expected a number from 0 to 99999"
   [[ $cases =~ ^[1-9][0-9]{0,3}$ ]] || usage "--cases is '$cases', expected a number from 1 to 9999"
@@ -32,7 +32,8 @@ check_options() {
   if [[ ! $steps =~ ^[1-9][0-9]{0,2}$ ]] || [ "$steps" -le $((counted_after + 1)) ]; then
     usage "--steps is '$steps', expected $((counted_after + 2)) to 999, because the first $counted_after are not counted"
   fi
-  [ -z "$cluster" ] || [ -r "$cluster" ] || usage "--cluster: there is no file $cluster"
+  [[ -z $cluster || (-f $cluster && -r $cluster) ]] ||
+    usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"
 }
 
 # Settings of every run: one thread per rank, and no work between the steps.
@@ -159,7 +160,7 @@ begin_table() {
   fi
 }
 
-# print_hash FILE: prints the hash of a table of predictions. Must be called before the first measurement.
+# print_hash FILE: prints the hash of a table of predictions. The table must not change after the first measurement.
 print_hash() { echo "sha256 of $(basename "$1"), before the first step was measured: $(sha256sum <"$1" | cut -d' ' -f1)"; }
 
 # train PLACE STEPS OVERRIDE...: trains for STEPS steps. Sets $peak to the peak bytes of the rank that needs the most,

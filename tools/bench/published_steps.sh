@@ -15,7 +15,7 @@ only=.
 while [ $# -gt 0 ]; do
   case $1 in
   --only) only=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
@@ -33,7 +33,8 @@ while IFS=$'\t' read -r id recipe cluster ranks overrides tokens mfu grade rest;
     echo "$id" >>"$scratch/failed"
   fi
 done <tools/bench/published_steps.tsv >"$scratch/rows"
-[ -s "$scratch/rows" ] || [ -e "$scratch/failed" ] || usage "--only: no row matches '$only'"
+[ -s "$scratch/rows" ] || [ -e "$scratch/failed" ] ||
+  usage "--only is '$only', expected a pattern that matches a row of tools/bench/published_steps.tsv"
 awk -f tools/bench/median.awk -f tools/bench/published_steps.awk "$scratch/rows"
 if [ -e "$scratch/failed" ]; then
   echo "$(wc -l <"$scratch/failed") rows could not be simulated; see above" >&2

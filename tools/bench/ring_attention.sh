@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
   --rounds) rounds=${2:?} ;;
   --rates) rates=${2:?} ;;
   --shapes) shapes=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Measures how the costs of one rank grow with the number of ranks of the job, without the other ranks. Prints a table for
-# each activity: messages of the rank, bytes of these messages, memory, milliseconds. Columns "before" have the costs
-# before agreements took trees, where they are known (growth_before.awk). Also plots the messages before and now.
+# Measures how the costs of one rank grow with the number of ranks of the job, without the other ranks. Prints a table
+# for each activity: messages of the rank, bytes of these messages, memory, milliseconds. Columns "before" have the
+# costs before agreements took trees, where they are known (growth_before.awk). Also plots the messages before and now.
 #
 #   tools/bench/scale_growth.sh [--svg FILE] [RANKS...]
 #
-# The default is 64, 256, 1024, 4096, 16384 and 65536 ranks. Numbers must be powers of two of at least 64. --svg also draws
-# the plot into FILE. Environment: BENCH (the measuring program; build/release/bench/scale_growth).
+# The default is 64, 256, 1024, 4096, 16384 and 65536 ranks. Numbers must be powers of two of at least 64. --svg also
+# draws the plot into FILE. Environment: BENCH (the measuring program; build/release/bench/scale_growth).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Compares every schedule of MoE layers, and auto, with one rank. Trains each recipe of recipes/ in f64 for some steps
-# on four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. Prints the largest difference of their losses
-# from the losses of the unchanged recipe on one rank. Exits with 1 if a relative difference is above 1e-10, or if a run
-# fails.
+# Compares the losses of many schedules of MoE layers, and of auto, with those of one rank. Trains several recipes of
+# recipes/ in f64 for some steps on four ranks (tp 2, etp 2, ep 2), which are configured as two nodes. Prints the
+# largest relative difference of their losses from those of the same recipe with its own schedule on one rank. Exits
+# with 1 if a relative difference is above 1e-10, or if a run fails.
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
   --steps) steps=${2:?} ;;
   --recipes) recipes=${2:?} ;;
   --output) output=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -30,7 +30,7 @@ class SilentPeers final : public comm::Transport {
   int largest_tag() const override { return INT_MAX; }
   void send(int, int, const std::byte*, int64_t bytes, uint64_t token, SendDone) override { complete(token, bytes); }
   void receive(int, int, std::byte* data, int64_t bytes, uint64_t token) override {
-    if (bytes > 0) std::memset(data, 0, static_cast<size_t>(bytes));
+    if (bytes > 0) std::memset(data, 0, bytes);
     complete(token, bytes);
   }
   void poll(std::vector<Done>& done) override {

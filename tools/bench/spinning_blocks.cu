@@ -110,8 +110,8 @@ void SpinningBlocks::run_beside(int blocks, const std::function<void()>& work) {
     for (int b = 0; b < blocks; ++b)
       while (flags_->running[b] == 0) {
         if (std::chrono::steady_clock::now() > limit)
-          fail(ExitCode::resource, "[spinning blocks] only ", b, " of ", blocks,
-               " blocks have started within a second, expected all of them");
+          fail(ExitCode::resource, "[spinning blocks] block ", b, " of ", blocks,
+               " has not started within a second; expected all blocks to start");
         std::this_thread::yield();
       }
     work();

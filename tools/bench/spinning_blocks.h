@@ -14,9 +14,9 @@ namespace hexad::bench {
 struct SpinningFlags;
 
 /// Runs thread blocks that spin until the host releases them. Like NCCL's blocks, they have 640 threads and run on a
-/// stream of the card's highest priority. On an H100, a number of blocks that is a multiple of four runs in clusters of
-/// four.
-/// Blocks that are not released stop by themselves after two seconds at 2 GHz, so they cannot hang the card.
+/// stream of the card's highest priority. On an H100 or a later card, a number of blocks that is a multiple of four
+/// runs in clusters of four. Blocks that are not released stop by themselves after two seconds at 2 GHz, so they cannot
+/// hang the card.
 class SpinningBlocks {
  public:
   static constexpr int most = 16;

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The model of recipes/bench-cpu.yaml in plain PyTorch, as fast as possible, for comparison.
+"""Trains the model of recipes/bench-cpu.yaml in plain PyTorch, as fast as possible, for comparison.
 
 One step runs forward and backward on ACCUMULATE micro-batches of BATCH x CONTEXT random tokens, clips by global norm,
 and updates by AdamW. Prints one JSON line. The model uses these optimizations:
 - One parameter per expert. With a stacked weight, backward would fill a whole gradient with zeros for each expert.
 - Fused q/k/v and gate/up products.
 - Only gathers (no index_add) to move tokens to experts and back, in forward and backward.
-- bf16 weights next to fp32 main weights. They are cast once per step, not once per use as in autocast.
+- bf16 weights next to fp32 main weights, which are cast to bf16 once per step, not once per use as in autocast.
 - scaled_dot_product_attention and the fused AdamW if this PyTorch has them; otherwise, AdamW in cache-sized pieces.
 
 Run:  /usr/bin/python3 tools/bench/torch_peer.py --dtype f32 --threads 1 --steps 6

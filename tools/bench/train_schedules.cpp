@@ -1,12 +1,13 @@
 // Measures whole training steps of a recipe on the ranks of the job, under several schedules of its MoE layers in turn.
-// tools/bench/papers/{whole_step,monta_step,parm_step}.sh make their tables from the output.
+// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step}.sh make their tables from the output.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
 // --schedule: a name and keys of schedule.moe, or keys of the whole recipe if they contain a dot. In every round, each
 // schedule trains one step. Before the rounds, each schedule trains one step that is not counted. Open choices of a
-// schedule (auto) are made as in `hexad train`: predicted, then tried in --trials steps before the rounds. Schedules
-// that need the same lanes, order and layout train the same weights. No schedule changes the computation.
+// schedule (auto) are made as in `hexad train`: predicted, then tried in at most --trials steps before the rounds.
+// Schedules whose recipes differ only in schedule.moe (but not in its order) and in distributed.priority train the same
+// weights.
 //
 // For each schedule with open choices, first prints "chosen", the schedule, and the choices. Then prints one line per
 // step, with fields separated by tabs:
@@ -92,7 +93,7 @@ train::Recipe recipe_of(const Options& o, const NamedSchedule& schedule, int wor
   return train::load_recipe(config::load(o.recipe, overrides), layers::Registry(), world);
 }
 
-/// A model in training. Schedules that need the same model share it.
+/// A model in training. Schedules with the same shared_part() share it.
 class Training {
  public:
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
@@ -114,7 +115,8 @@ class Training {
                                                optim::learning_rate(recipe_.optim, steps_, recipe_.train.steps));
     // A measured step must contain all of its communication, because the next step may be that of another schedule.
     instance_.weights.complete(instance_.context.compute());
-    base::require(!result.skipped, "[train_schedules] step ", steps_, ": the loss is ", result.loss);
+    base::require(!result.skipped, "[train_schedules] step ", steps_, " was skipped; the loss is ", result.loss,
+                  ", expected a finite loss and gradient");
     return result.tokens;
   }
 
@@ -190,7 +192,7 @@ std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op
 /// One of the compared schedules.
 class Contestant {
  public:
-  /// Makes the contestant. Collective, like all members except the accessors.
+  /// Makes the contestant. All other members, except the accessors, are collective.
   Contestant(std::string name, train::Recipe recipe, Training& training, comm::World& world)
       : name_(std::move(name)), recipe_(std::move(recipe)), training_(training), world_(world) {}
 
@@ -323,7 +325,8 @@ int run(int argc, char** argv) {
       ->take_all();
   app.add_option("--rounds", o.rounds, "number of counted steps of each schedule")->check(CLI::PositiveNumber);
   app.add_option("--trials", o.trials,
-                 "number of trial steps that choose the values of auto keys; 0: the prediction alone decides");
+                 "maximum number of trial steps that choose the values of auto keys; with fewer than four (two if only "
+                 "chunks is auto), the prediction alone decides");
   app.add_option("--profile", o.profile, "cluster file of `hexad profile`, for predictions");
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(1);

@@ -13,7 +13,10 @@ while [[ ${1:-} == --* ]]; do
   --rounds) rounds=$2 ;;
   --busy) busy=$2 ;;
   --limit) limit=$2 ;;
-  *) sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+  *)
+    echo "two_programs: unknown option '$1'" >&2
+    sed -n '2,7s/^# \{0,1\}//p' "$0" >&2 && exit 2
+    ;;
   esac
   shift 2
 done

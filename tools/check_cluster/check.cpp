@@ -16,7 +16,7 @@ std::vector<RankReport> measure_cluster(const comm::ProcessGroup& world, const C
   device::DeviceContext context;
   RankReport report;
   report.rank = world.rank();
-  report.node = world.node_of_rank().at(static_cast<size_t>(world.rank()));
+  report.node = world.node_of_rank().at(world.rank());
   report.facts = collect_facts(options.host, options.place, options.threads);
   measure_clocks(report, world, context);
   measure_rates(report, world, context, 0.15 * options.seconds);

@@ -12,7 +12,7 @@ namespace hexad::check_cluster {
 struct CheckOptions {
   double seconds = 30;   // approximate time of the measurements
   std::string folder{};  // shared folder to check; empty: none
-  double patience = 5;   // seconds after which another rank's file counts as missing
+  double patience = 5;   // seconds after which another rank's file counts as missing or stale
   int threads = 1;       // threads of the kernels
   std::string host{};    // name of this rank's node
   int place = 0;         // index of this rank on its node, which selects its GPU

@@ -6,7 +6,7 @@
 
 namespace hexad::check_cluster {
 
-/// Largest number of nodes whose clocks are compared, spread evenly over all nodes.
+/// Largest number of nodes whose clocks are compared. On larger clusters, the compared nodes are evenly spaced.
 inline constexpr int most_clocks = 256;
 
 /// Compares the clock of each node with that of rank 0's node. Sets `clock_offset` and `clock_error` on the first rank

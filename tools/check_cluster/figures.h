@@ -50,13 +50,13 @@ struct FolderFigure {
   std::string error{};         // reason why the folder cannot be used; empty if it can
   double write_seconds = 0;    // time to write and fsync a file of 1 MiB
   double rename_seconds = 0;   // time to rename a file and fsync its folder
-  double late_seconds = 0;     // longest time until a new file of another node became visible
-  double stale_seconds = 0;    // longest time until a replaced file of another node showed its new contents
-  std::vector<int> missing{};  // ranks whose file never became visible
-  std::vector<int> stale{};    // ranks whose replaced file kept its old contents
+  double late_seconds = 0;     // longest time until a new file of another rank became visible
+  double stale_seconds = 0;    // longest time until a replaced file of another rank showed its new contents
+  std::vector<int> missing{};  // ranks whose new file did not become visible in time
+  std::vector<int> stale{};    // ranks whose replaced file did not change in time
   std::vector<int> torn{};     // ranks whose file had neither its old nor its new contents
-  bool lock_ignored = false;   // true if this rank obtained a lock that rank 0 held
-  std::string lock_error{};    // reason why the file system does not support locks; empty if it does
+  bool lock_ignored = false;   // true if this rank obtained the lock after rank 0 had requested it
+  std::string lock_error{};    // unexpected error of this rank's flock(); empty if there is none
   int64_t free_bytes = 0;
 };
 
@@ -69,7 +69,7 @@ struct RankReport {
   std::vector<LinkFigure> links{};
   std::vector<int> damaged_from{};  // ranks whose messages arrived with other contents
   std::vector<CollectiveFigure> collectives{};
-  std::optional<double> clock_offset{};  // clock of this node minus that of rank 0's node; only on one rank of a node
+  std::optional<double> clock_offset{};  // clock of this node minus that of rank 0's node, if they were compared
   double clock_error = 0;                // uncertainty of clock_offset
   std::optional<FolderFigure> folder{};  // only on ranks that checked the folder
 };

@@ -10,7 +10,7 @@ namespace hexad::check_cluster {
 
 /// Returns the report of one rank as a JSON object.
 std::string to_json(const RankReport& report);
-/// Returns the report in the result of to_json().
+/// Parses the result of to_json().
 RankReport report_from_json(const std::string& text);
 
 /// Returns the object that `hexad check-cluster --json` prints: {"exit_code", "findings", "ranks"}.

@@ -15,7 +15,7 @@ namespace hexad::check_cluster {
 struct Finding {
   base::ExitCode code = base::ExitCode::done;
   std::string kind{};     // rank, link, collective, cores, version, memory, gpu, clock or folder
-  std::string message{};  // names the rank, node or folder, and the extent
+  std::string message{};  // names the ranks or nodes
 };
 
 /// Requirements of the planned runs.
@@ -28,11 +28,11 @@ struct Expectations {
 inline constexpr double slow_rank_ratio = 1.5, slow_link_ratio = 2, slow_latency_ratio = 4, slow_disk_ratio = 3,
                         little_memory_ratio = 2;
 inline constexpr double slow_latency_excess = 20e-6, slow_disk_excess = 0.02;  // seconds
-/// Absolute limits, which need no comparison between ranks.
+/// Absolute limits, to which the outlier rule does not apply.
 inline constexpr double largest_clock_offset = 1, largest_delay = 1, longest_write = 1;  // seconds
 inline constexpr double least_free_bytes = 1 << 30;
 
-/// Returns all findings. `ranks` holds the report of each rank in the order of the ranks.
+/// Returns all findings, failures before warnings. `ranks` holds the report of each rank in the order of the ranks.
 std::vector<Finding> judge(const std::vector<RankReport>& ranks, const Expectations& expected);
 /// Returns the exit code with which a run would end: the lowest one among the failures, `done` without failures.
 base::ExitCode exit_code_of(const std::vector<Finding>& findings);
@@ -50,7 +50,7 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
 
 /// Returns a text like "rank 3 (node b)".
 std::string name_of(const RankReport& rank);
-/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Of more than eight ranks, names the first ones.
+/// Returns a text like "rank 3" or "ranks 1, 2 and 5". Names the first eight ranks, and counts the others.
 std::string names_of(const std::vector<int>& ranks);
 
 }  // namespace hexad::check_cluster

@@ -11,7 +11,7 @@
 namespace hexad::check_cluster {
 
 void judge_collectives(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
-  // Duration of each group on its slowest rank, by kind of group and operation.
+  // Duration of each group on its slowest rank: by kind of group, operation and number of ranks, then by lowest rank.
   std::map<std::tuple<std::string, std::string, int>, std::map<int, double>> kinds;
   for (const RankReport& rank : ranks)
     for (const CollectiveFigure& c : rank.collectives) {
@@ -28,7 +28,7 @@ void judge_collectives(std::vector<Finding>& findings, const std::vector<RankRep
           {.code = base::ExitCode::done,
            .kind = "collective",
            .message = fmt::format("{} of {} ranks, {}, starting at {}: {}, {:.1f} times that of the other groups ({})",
-                                  operation, size, group, name_of(ranks.at(static_cast<size_t>(firsts[slow.index]))),
+                                  operation, size, group, name_of(ranks.at(firsts[slow.index])),
                                   base::precise_duration(durations[slow.index]), slow.times,
                                   base::precise_duration(slow.reference))});
   }

@@ -29,7 +29,7 @@ Messages messages_of(const std::vector<RankReport>& ranks, bool across) {
   Messages messages;
   for (const RankReport& from : ranks)
     for (const LinkFigure& link : from.links) {
-      const RankReport& to = ranks.at(static_cast<size_t>(link.to));
+      const RankReport& to = ranks.at(link.to);
       if ((from.node != to.node) == across) messages.push_back({&from, &to, &link});
     }
   return messages;
@@ -81,7 +81,7 @@ void name_nodes(std::vector<Finding>& findings, const Messages& messages, std::v
   }
 }
 
-// Adds a finding for each slow message, the slowest first.
+// Adds a finding for each of the slowest messages, at most `most_named`, the slowest first.
 void name_pairs(std::vector<Finding>& findings, const Messages& messages, std::vector<Slow> slow,
                 const std::function<std::string(const Slow&)>& extent) {
   std::stable_sort(slow.begin(), slow.end(), [](const Slow& a, const Slow& b) { return a.times > b.times; });

@@ -85,7 +85,7 @@ void judge_cards(std::vector<Finding>& findings, const std::vector<RankReport>& 
       cards[rank.facts.card].push_back(rank.rank);
   }
   if (!without.empty() && (expected.card || !cards.empty())) {
-    const RankReport& first = ranks.at(static_cast<size_t>(without.front()));
+    const RankReport& first = ranks.at(without.front());
     findings.push_back(
         {.code = expected.card ? static_cast<ExitCode>(first.facts.card_exit_code) : ExitCode::done,
          .kind = "gpu",

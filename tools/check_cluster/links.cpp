@@ -46,8 +46,9 @@ class Pair {
     return lower_median(std::move(times));
   }
 
-  /// Returns the time until this rank knows that the peer has received the large message: the median of several.
-  /// Afterwards, the peer sends in the same way.
+  /// Returns the time until this rank knows that the peer has received the large message. It is the median of `times`
+  /// messages, or the time of the first message if that was slow. The peer sends in the same way: afterwards if this
+  /// rank has the lower number, otherwise before.
   double round_trip(int times) const {
     if (!goes_first()) answer();
     const double median = timed(times);
@@ -98,7 +99,8 @@ class Pair {
   Tensor small_sent_, small_got_, sent_, got_;
 };
 
-// Returns the message size for which `rounds` rounds take about `seconds`. It is the same on all ranks.
+// Returns the message size for which `rounds` rounds take about `seconds`, rounded down to a power of two and limited
+// to least_bytes and most_bytes. It is the same on all ranks.
 int64_t message_bytes(const comm::ProcessGroup& group, int peer, size_t rounds, device::Device device, double seconds) {
   double took = 0;
   if (peer >= 0) {

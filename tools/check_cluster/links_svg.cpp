@@ -55,7 +55,7 @@ Table table_of(const std::vector<RankReport>& ranks) {
   for (const RankReport& rank : ranks) {
     table.names[number(rank)] = by_node ? rank.facts.host : fmt::format("rank {}", rank.rank);
     for (const LinkFigure& link : rank.links) {
-      const Ends ends{number(rank), number(ranks.at(static_cast<size_t>(link.to)))};
+      const Ends ends{number(rank), number(ranks.at(link.to))};
       per_byte[ends].push_back(1 / link.rate());
       latency[ends].push_back(link.latency);
     }
@@ -107,12 +107,12 @@ std::string draw(const Table& table, const std::map<Ends, double>& values, std::
   const int x0 = left + label;
   const auto count = static_cast<int>(table.rows.size());
   for (int r = 0; r < count; ++r) {
-    const int from = table.rows[static_cast<size_t>(r)], y = heading + r * cell;
+    const int from = table.rows[r], y = heading + r * cell;
     const std::string& name = table.names.at(from);
     out += text_at("end", x0 - 6, y + 15, name.size() > 15 ? fmt::format("{:.14}…", name) : name);
     out += text_at("middle", x0 + r * cell + cell / 2, heading - 6, fmt::format("{}", from));
     for (int c = 0; c < count; ++c) {
-      const int to = table.rows[static_cast<size_t>(c)];
+      const int to = table.rows[c];
       const auto found = values.find({from, to});
       const std::string place =
           fmt::format("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", x0 + c * cell, y, cell - 2, cell - 2);

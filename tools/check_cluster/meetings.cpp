@@ -32,7 +32,7 @@ void meet_inside(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
   const auto count = static_cast<int64_t>(own.size());
   for (int64_t round = 0; round < rounds; ++round) {
     const auto met = round < rounds_of(count) ? opponent_of(round, grid.place(rank), count) : std::nullopt;
-    meetings.push_back(met ? own[static_cast<size_t>(*met)] : -1);
+    meetings.push_back(met ? own[*met] : -1);
   }
 }
 
@@ -46,7 +46,7 @@ void meet_across(std::vector<int>& meetings, const comm::NodeGrid& grid, int ran
   for (int64_t i = 0; i < played; ++i) {
     std::optional<int64_t> met;
     if (own != players.end()) met = opponent_of(i * rounds / played, own - players.begin(), count);
-    meetings.push_back(met ? players[static_cast<size_t>(*met)] : -1);
+    meetings.push_back(met ? players[*met] : -1);
   }
 }
 

@@ -40,12 +40,12 @@ std::string digest_of_program() {
   data::StreamingDigest digest;
   std::vector<char> piece(1 << 20);
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
-    digest.add(piece.data(), static_cast<size_t>(file.gcount()));
+    digest.add(piece.data(), file.gcount());
   return digest.value().to_string();
 }
 
-// Returns the file names of the libraries that this process has loaded. Links are resolved, so the names contain full
-// versions, such as libmpi.so.40.30.4.
+// Returns the file names of the libraries that this process has loaded. Links are resolved, so most names contain
+// the full version, as in libmpi.so.40.30.4.
 std::vector<std::string> loaded_libraries() {
   std::set<std::string> names;
   std::ifstream maps("/proc/self/maps");
@@ -86,7 +86,7 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   facts.processor = train::processor_name();
   facts.kernel = kernel_release();
   facts.memory_available = train::available_memory_bytes();
-  // Must precede the opening of the GPU, which loads libraries that runs without it do not load.
+  // Must precede the opening of the GPU, which loads libraries that runs without a GPU do not load.
   facts.libraries = loaded_libraries();
   find_card(facts, place);
   return facts;

@@ -33,7 +33,7 @@ std::string links_rows(const std::vector<RankReport>& ranks, bool across) {
   std::vector<double> rates, latencies;
   for (const RankReport& rank : ranks)
     for (const LinkFigure& link : rank.links) {
-      if ((rank.node != ranks.at(static_cast<size_t>(link.to)).node) != across) continue;
+      if ((rank.node != ranks.at(link.to).node) != across) continue;
       rates.push_back(link.rate());
       latencies.push_back(link.latency);
     }

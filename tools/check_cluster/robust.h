@@ -28,7 +28,8 @@ struct Slow {
 /// - It exceeds this median by at least `rule.least_excess`.
 /// - It exceeds this median by more than 4 x 1.4826 times the median absolute deviation of all values.
 ///
-/// The lower median makes two values comparable: the larger one is compared with the smaller one.
+/// All medians are lower medians. The median absolute deviation of two values is then 0, so the third condition does
+/// not prevent the larger of them from being slow.
 std::vector<Slow> slow_values(std::span<const double> durations, const Rule& rule);
 
 }  // namespace hexad::check_cluster

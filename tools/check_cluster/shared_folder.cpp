@@ -19,6 +19,7 @@
 #include "framework/base/clock.h"
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/text_collectives.h"
+#include "tools/check_cluster/wait_for_each.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -43,8 +44,7 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   const auto count = static_cast<std::ptrdiff_t>(participants.size());
   const auto own = std::find(participants.begin(), participants.end(), rank) - participants.begin();
   std::vector<int> peers;
-  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i)
-    peers.push_back(participants[static_cast<size_t>((own + i) % count)]);
+  for (std::ptrdiff_t i = 1; i < count && i <= most_folder_peers; ++i) peers.push_back(participants[(own + i) % count]);
   return peers;
 }
 
@@ -63,7 +63,7 @@ std::optional<std::string> contents_at(const fs::path& path) {
   std::string text(file_bytes + 128, '\0');  // longer than every result of contents_of()
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return std::nullopt;
-  text.resize(static_cast<size_t>(file.gcount()));
+  text.resize(file.gcount());
   return text;
 }
 
@@ -77,7 +77,7 @@ void write_and_sync(const fs::path& path, const std::string& text) {
   size_t written = 0;
   ssize_t count = 0;
   while (written < text.size() && (count = ::write(fd, text.data() + written, text.size() - written)) > 0)
-    written += static_cast<size_t>(count);
+    written += count;
   const bool done = written == text.size() && ::fsync(fd) == 0;
   const int error = errno;
   ::close(fd);
@@ -120,14 +120,14 @@ class FolderCheck {
 
   void read_new_files() {
     attempt([&] {
-      const double began = now();
-      for (const int peer : peers_) {
-        const std::string wanted = contents_of(peer, 1);
-        const auto late = wait_for([&] { return contents_at(file_of(peer)) == wanted; }, began);
-        if (late)
-          figure_.late_seconds = std::max(figure_.late_seconds, *late);
+      const auto late = wait_for_each(peers_.size(), patience_, [&](size_t i) {
+        return contents_at(file_of(peers_[i])) == contents_of(peers_[i], 1);
+      });
+      for (size_t i = 0; i < peers_.size(); ++i) {
+        if (late[i])
+          figure_.late_seconds = std::max(figure_.late_seconds, *late[i]);
         else
-          figure_.missing.push_back(peer);
+          figure_.missing.push_back(peers_[i]);
       }
     });
   }
@@ -138,25 +138,24 @@ class FolderCheck {
 
   void read_replaced_files() {
     attempt([&] {
-      const double began = now();
-      for (const int peer : peers_) {
-        if (std::find(figure_.missing.begin(), figure_.missing.end(), peer) != figure_.missing.end()) continue;
-        const std::string old = contents_of(peer, 1), wanted = contents_of(peer, 2);
-        std::optional<std::string> found;
-        const auto replaced = [&] {
-          found = contents_at(file_of(peer));
-          return found && *found != old;
-        };
-        const auto late = wait_for(replaced, began);
-        if (!found)
-          base::fail(base::ExitCode::resource, file_of(peer).string(), ": cannot be read for ", patience_,
-                     " s after rank ", peer, " has replaced it");
-        if (!late)
-          figure_.stale.push_back(peer);
-        else if (*found != wanted)
-          figure_.torn.push_back(peer);
+      std::vector<int> peers;
+      for (const int peer : peers_)
+        if (std::ranges::find(figure_.missing, peer) == figure_.missing.end()) peers.push_back(peer);
+      std::vector<Seen> seen(peers.size(), Seen::nothing);
+      const auto late = wait_for_each(peers.size(), patience_, [&](size_t i) {
+        seen[i] = seen_of(peers[i]);
+        return seen[i] == Seen::replaced || seen[i] == Seen::torn;
+      });
+      for (size_t i = 0; i < peers.size(); ++i) {
+        if (seen[i] == Seen::nothing)
+          base::fail(base::ExitCode::resource, file_of(peers[i]).string(), ": cannot be read for ", patience_,
+                     " s after rank ", peers[i], " has replaced it");
+        if (seen[i] == Seen::old)
+          figure_.stale.push_back(peers[i]);
+        else if (seen[i] == Seen::torn)
+          figure_.torn.push_back(peers[i]);
         else
-          figure_.stale_seconds = std::max(figure_.stale_seconds, *late);
+          figure_.stale_seconds = std::max(figure_.stale_seconds, *late[i]);
       }
     });
   }
@@ -196,15 +195,13 @@ class FolderCheck {
     }
   }
 
-  // Returns the seconds since `began` at which `there` becomes true, or 0 if it is true at once. Returns none if it
-  // remains false for `patience_` seconds.
-  std::optional<double> wait_for(const std::function<bool()>& there, double began) const {
-    if (there()) return 0;
-    while (now() - began < patience_) {
-      std::this_thread::sleep_for(poll_pause);
-      if (there()) return now() - began;
-    }
-    return std::nullopt;
+  // State of a replaced file: unreadable, with the old or the new contents, or with other contents.
+  enum class Seen : uint8_t { nothing, old, replaced, torn };
+  Seen seen_of(int peer) const {
+    const std::optional<std::string> contents = contents_at(file_of(peer));
+    if (!contents) return Seen::nothing;
+    if (*contents == contents_of(peer, 1)) return Seen::old;
+    return *contents == contents_of(peer, 2) ? Seen::replaced : Seen::torn;
   }
 
   FolderFigure& figure_;

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Prints the table of docs/interop.md. It shows for each family how well its small golden model (tools/golden/models.sh)
-# agrees with transformers. Needs a built tree.
+# Prints the table of docs/interop.md. For each family that has a small golden model (tools/golden/models.sh), the table
+# shows how well the imported model agrees with transformers. Needs a built tree.
 #
 #   tools/golden/interop_table.sh [BUILD]           print the table; BUILD is build/release by default
 #   tools/golden/interop_table.sh [BUILD] --write   put the table into docs/interop.md
 #
-# For the column "loads", exports each model and computes its logits with transformers (tools/golden/models_python.sh).
+# For the column "loads in transformers", exports each model, and compares the logits of the export and of the original
+# model, both computed with transformers (tools/golden/models_python.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=build/release write=

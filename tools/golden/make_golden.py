@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the reference trajectories of tests/golden with PyTorch in float64. See tests/golden/README.md.
 
-Without arguments, the files are bitwise identical to the existing files. Other sizes and seeds help to find a mistake:
+Without arguments, the new files equal the existing files up to rounding. Other sizes and seeds help to find a mistake:
 
     python3 tools/golden/make_golden.py /tmp/golden --seed 5 --decoder layers=1 experts=8 --encoder heads=2
 """
@@ -38,8 +38,8 @@ class Batches:
 
 
 class AdamW:
-    """AdamW, written out because details matter: decays only matrices, before the step; clips by
-    min(1, clip_norm / norm) without PyTorch's 1e-6 in the denominator."""
+    """AdamW, written out because details matter: decays only weights with at least two dimensions, before the step;
+    clips by min(1, clip_norm / norm) without PyTorch's 1e-6 in the denominator."""
 
     def __init__(self, weights):
         self.steps = 0
@@ -63,7 +63,8 @@ class AdamW:
 
 
 def decoder_step(c, batches, weights, ids, targets):
-    """Runs forward and backward of one global batch. `ids` and `targets` are [micro_batches * sequences, S]."""
+    """Runs forward and backward of one global batch. `ids` and `targets` are [micro_batches * sequences, S]. Returns
+    the logits, the entry of steps[], and the norm of the gradients."""
     for w in weights.values():
         w.grad = None
     all_logits, terms, margin = [], {"cross_entropy": 0.0, "aux_loss": 0.0, "z_loss": 0.0}, 1.0

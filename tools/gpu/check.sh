@@ -4,9 +4,9 @@
 #
 #   tools/gpu/check.sh OUT [--only STAGE,...] [--all] [--layouts N] [--device cuda|emulated] [--build FOLDER]
 #
-# --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in `verify`, and every kernel in
+# --only: runs only these stages. --all: runs every layout of 4 and of 8 ranks in f64 in `verify`, and every kernel in
 # `sanitize` (except products under racecheck). --layouts: number of layouts in `share`, and in `verify` for each
-# precision. The default in `verify` is 30 in f64 and 10 in f32 and in bf16, and 6 in `share`. --device emulated:
+# precision. The defaults are 6 in `share`, and in `verify` 30 for f64, 10 for f32 and 10 for bf16. --device emulated:
 # rehearses on a machine without a GPU, and skips stages that need a GPU. --build: uses the programs of a build folder
 # instead of the packed ones.
 #
@@ -17,8 +17,8 @@
 # - ways: runs the same model on the device in other ways: other schedules, recomputation, offload, ZeRO, and
 #   checkpoints that move a run between device and CPU.
 # - share: runs two processes, and two threads, as ranks that share the card.
-# - verify: compares layouts of four ranks with the CPU.
-# - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels.
+# - verify: compares layouts of four ranks (--all: also of eight) with one rank on the CPU.
+# - sanitize: runs NVIDIA's compute-sanitizer on a short list of kernels (--all: on every kernel).
 # - bench: measures kernels at the sizes of bench-gpu.
 # - step: runs recipes/bench-gpu.yaml, with unchanged and with balanced routing.
 # - peer: runs the model of bench-gpu in PyTorch (tools/gpu/torch_peer.py).
@@ -61,14 +61,14 @@ mkdir -p "$out" && cd "$out" || exit 1
 with() { "$here/with_libraries.sh" "$@"; }
 with true || exit 1  # the first call unpacks the package
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-skip() {  # skip STAGE REASON: reports a skipped stage
+skip() {  # skip STAGE REASON: writes the reason to STAGE.skipped, and returns the status of a skipped stage
   echo "$2" >"$1.skipped"
   return 77
 }
 has_program() { with bash -c 'command -v "$0" >/dev/null' "$1"; }
 
-# The reference takes most of the time and uses one core per process. Eight processes fit on a card of 80 GB. With
-# sixteen, some processes found no memory for their CUDA context.
+# Runs the tests in several processes, because the reference takes most of the time and uses one core per process. Eight
+# processes fit on a card of 80 GB. With sixteen, some processes found no memory for their CUDA context.
 parity() {
   local shards running=() i failed=0
   [ "$device" = cuda ] || skip parity 'needs a GPU' || return
@@ -91,8 +91,8 @@ gradients() {
     --gtest_output=json:gradients.json >gradients.log 2>&1
 }
 
-# hexad_train NAME RECIPE [key=value...]: writes metrics to NAME.jsonl and output to NAME.log. If the variable keep_runs
-# is set, the run directory is made in that folder and kept.
+# hexad_train NAME RECIPE [key=value...]: trains; writes metrics to NAME.jsonl and output to NAME.log. Keeps the run
+# directory only if the variable keep_runs names a folder for it.
 hexad_train() {
   local name=$1 recipe=$2 runs
   shift 2
@@ -116,7 +116,7 @@ train() {
   return $failed
 }
 
-# Each line has a name and the overrides of the plain run.
+# Prints the variants of the plain run, one per line: a name and the overrides that it adds.
 ways_of_training() {
   cat <<'END'
 tokens schedule.moe.chunk_by=tokens schedule.moe.chunks=3
@@ -155,7 +155,7 @@ ways() {
   return $failed
 }
 
-# hexad_verify NAME [option...]: writes output to NAME.log.
+# hexad_verify NAME [option...]: runs `hexad verify` on the device; writes its output to NAME.log.
 hexad_verify() { with hexad verify "$recipes/verify-moe.yaml" --device "$device" "${@:2}" >"$1.log" 2>&1; }
 
 share() {
@@ -183,8 +183,8 @@ verify() {
   return $failed
 }
 
-# Excludes products on tensor cores from racecheck, which would take minutes for them. CUTLASS and cuBLAS manage the
-# shared memory of these products.
+# Excludes matrix products from racecheck, which would take minutes for them. CUTLASS and cuBLAS manage the shared
+# memory of most of these products.
 sanitize() {
   local tool filter some='CudaDevice.*:Kernels/Edge.*:*rms_norm_*_bf16*:*router_*_f32*:*grouped_matmul_*_bf16*:*combine*_bf16*' failed=0
   [ "$device" = cuda ] || skip sanitize 'needs a GPU' || return

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Instructions that are the reason for the code of a GPU generation. Each must occur in the object file.
+# Instructions for which a GPU generation has code of its own. Each must occur in the object file.
 NEEDED = {
     "90a": {
         "grouped_forward.cu.o": ("HGMMA", "UTMALDG"),
@@ -49,12 +49,13 @@ STACK = {
     "tensor_backward_keys.cu.o": (64, "heads of 128 fill all 255 registers"),
     "tensor_forward.cu.o": (56, "heads of 128 fill all 255 registers"),
 }
-# Registers per thread beyond which fewer than eight warps fit on a quarter of a multiprocessor.
+# Registers per thread beyond which fewer than three warps fit on a quarter of a multiprocessor.
 REGISTERS = 168
 # Files with kernels that are designed to run with few warps.
 MANY_REGISTERS = {"plain_backward.cu.o", "tensor_backward_keys.cu.o", "tensor_backward_queries.cu.o", "tensor_forward.cu.o"}
 
-# CUDA calls that wait for the card, allocate memory, or use the default stream, and the files that may contain them.
+# CUDA calls that wait for the card, manage or query memory, use the default stream, or call host functions. CALLERS are
+# the files that may contain such calls.
 HIDDEN = re.compile(r"cuda(DeviceSynchronize|StreamSynchronize|EventSynchronize|Malloc\w*|Free\w*|HostAlloc|HostRegister"
                     r"|Memcpy|Memcpy2D|Memset|Memset2D|MemcpyToSymbol\w*|MemcpyFromSymbol\w*|LaunchHostFunc"
                     r"|StreamAddCallback|MemGetInfo)$")
@@ -119,7 +120,7 @@ def check_atomics(kernels):
         for function, counter in functions.items():
             found = sorted(i for i in counter if ATOMIC.match(i))
             if found and not (pattern and re.search(pattern, function)):
-                bad.append(f"{name}: {function} has {', '.join(found)}")
+                bad.append(f"{name}: {function} has {', '.join(found)}; expected no atomic instruction")
     return bad
 
 
@@ -135,9 +136,9 @@ def check_resources(usage):
                 continue
             registers, stack, local = map(int, found.groups())
             if stack + local > STACK.get(name, (0,))[0]:
-                bad.append(f"{name}: {function} has {stack + local} bytes of stack")
+                bad.append(f"{name}: {function} has {stack + local} bytes of stack; expected at most {STACK.get(name, (0,))[0]}")
             if registers > REGISTERS and name not in MANY_REGISTERS:
-                bad.append(f"{name}: {function} has {registers} registers")
+                bad.append(f"{name}: {function} has {registers} registers; expected at most {REGISTERS}")
     return bad
 
 
@@ -147,7 +148,7 @@ def check_calls(undefined):
     for line in undefined.splitlines():
         found = re.match(r".*:(\S+\.o):\s+U (\w+)", line)
         if found and HIDDEN.match(found.group(2)) and found.group(1) not in CALLERS:
-            bad.append(f"{found.group(1)} calls {found.group(2)}")
+            bad.append(f"{found.group(1)} calls {found.group(2)}, which only the files in CALLERS may call")
     return bad
 
 

@@ -6,8 +6,8 @@ import glob
 import json
 import sys
 
-# Relative tolerance. Below f64, rounding of a logit may change the choice of an expert: a different but equally good
-# run.
+# Relative tolerance for each precision. In f32 and bf16, the rounding of a logit may change the choice of an expert.
+# Such a run is different but equally good.
 ALLOWED = {"f64": 1e-9, "f32": 1e-2, "bf16": 5e-2}
 
 

@@ -1,7 +1,7 @@
-"""torch_peer.py: recipes/bench-gpu.yaml in PyTorch, as fast as possible: compiled as a whole, with grouped products,
-cuDNN's attention, fused AdamW on f32 main weights, bf16 weights and gradients. Prints a JSON line with the median
-step time. The model here and the recipe must remain equal. (PyTorch 2.11 has torch.nn.functional.grouped_mm; older
-versions have torch._grouped_mm.)"""
+"""torch_peer.py: trains the model of recipes/bench-gpu.yaml in PyTorch, as fast as possible: compiled as a whole, with
+grouped products, cuDNN's attention, fused AdamW on f32 main weights, bf16 weights and gradients. Prints a JSON line
+with the median step time. The model here and the recipe must remain equal. (PyTorch 2.11 has
+torch.nn.functional.grouped_mm; older versions have torch._grouped_mm.)"""
 
 import json
 import statistics

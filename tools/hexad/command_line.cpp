@@ -1,6 +1,9 @@
 #include "tools/hexad/command_line.h"
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <type_traits>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,8 +18,8 @@ namespace {
 
 constexpr size_t names_width = 30, line_width = 100;
 
-// Breaks text at blanks into lines of at most `width` characters. Longer words remain whole. Text in brackets, such as
-// "[default: 1]", counts as one word.
+// Breaks text at blanks into lines of at most `width` characters. Longer words remain whole. The text from a word that
+// begins with "[" to the end, such as "[default: 1]", counts as one word.
 std::string wrapped(const std::string& text, size_t width) {
   std::string lines;
   size_t line = 0, begin = 0;
@@ -60,6 +63,27 @@ std::string default_text(const T& value) {
     return "";  // descriptions of lists and optional values mention their defaults
 }
 
+template <class T>
+struct ValueOf {
+  using Type = T;
+};
+template <class T>
+struct ValueOf<std::optional<T>> {
+  using Type = T;
+};
+
+// Returns the problem with `text` as a decimal integer of type T; empty if there is none. CLI11 would read "010" as
+// eight, "-1" as the largest unsigned number, and a number that exceeds 64 bits as the largest one.
+template <class T>
+std::string integer_problem(const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return fmt::format("'{}' given, expected a whole number, {} .. {}", config::shown(text),
+                       std::numeric_limits<T>::min(), std::numeric_limits<T>::max());
+  return text == fmt::format("{}", value) ? "" : fmt::format("'{}' given, expected {}", config::shown(text), value);
+}
+
 std::string explain(const CLI::App& app, const CLI::ParseError& error, const Command& command) {
   std::string text = error.what();
   constexpr std::string_view too_often = ": At Most 1 required but received ";  // part of CLI11's message
@@ -86,7 +110,8 @@ Option& Option::legal(Legal values) {
     return values.accepts(text) ? std::string()
                                 : fmt::format("'{}' given, expected {}", config::shown(text), values.expected);
   };
-  option_->check(CLI::Validator(check, "").name(fmt::format("{}", fmt::join(values.words, " "))));
+  // transform() puts this check before that of integers, whose message names only the limits of the type.
+  option_->transform(CLI::Validator(check, "").name(fmt::format("{}", fmt::join(values.words, " "))));
   return *this;
 }
 
@@ -124,7 +149,13 @@ void Command::require_command() const { app_->require_subcommand(1); }
 bool Command::requires_command() const { return app_->get_require_subcommand_min() > 0; }
 
 Option Command::add_option(const std::string& name, Target target, const std::string& help) const {
-  const auto add = [&](auto* value) { return app_->add_option(name, *value, help)->default_str(default_text(*value)); };
+  const auto add = [&](auto* value) {
+    using T = typename ValueOf<std::remove_pointer_t<decltype(value)>>::Type;
+    CLI::Option* option = app_->add_option(name, *value, help)->default_str(default_text(*value));
+    if constexpr (std::is_integral_v<T>)
+      option->check(CLI::Validator([](std::string& text) { return integer_problem<T>(text); }, ""));
+    return option;
+  };
   return Option(std::visit(add, target));
 }
 

@@ -6,12 +6,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <system_error>
 
-#include <fmt/core.h>
-
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/failure.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
@@ -57,22 +55,11 @@ int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   train::install_crash_handlers();
   try {
     return flush(run(argc, argv, extensions));
-  } catch (const base::Error& e) {
-    train::say(e.what());
-    return static_cast<int>(e.code());
-  } catch (const std::filesystem::filesystem_error& e) {
-    train::say(fmt::format("{}: {}", e.path1().string(), e.code().message()));
-    return static_cast<int>(base::ExitCode::data);
-  } catch (const std::system_error& e) {  // error while printing
-    if (e.code() == std::errc::broken_pipe) return static_cast<int>(base::ExitCode::done);
-    train::say(e.what());
-    return static_cast<int>(base::ExitCode::resource);
-  } catch (const std::bad_alloc&) {
-    train::say("out of memory");
-    return static_cast<int>(base::ExitCode::resource);
   } catch (const std::exception& e) {
-    train::say(fmt::format("internal error: {}", e.what()));
-    return 1;
+    if (app::is_closed_pipe(e)) return static_cast<int>(base::ExitCode::done);
+    const app::Failure failure = app::failure_of(e);
+    train::say(failure.text);
+    return static_cast<int>(failure.code);
   }
 }
 

@@ -17,7 +17,8 @@ bool onednn_multiplies(base::Dtype dtype);
 
 /// Returns a function that computes out[T, N] = x[T, D] w[N, D]^T on the host; empty if the library is missing. The
 /// tensors must be contiguous, and all f32 or all bf16. oneDNN uses the kernels' number of threads. The first call
-/// copies the weights to oneDNN's preferred layout; later calls use this copy and do not read the weights again.
+/// copies the weights to oneDNN's preferred layout. Later calls with the same weights and number of rows use this copy
+/// and do not read the weights again.
 kernels::Multiply onednn_product();
 
 }  // namespace hexad::app

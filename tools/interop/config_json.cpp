@@ -54,7 +54,8 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
     const auto found = config.find(candidate);
     if (found == config.end() || (found->is_null() && key.conversion != Conversion::norm_order)) continue;
     if (!name.empty() && *found != value)
-      fail(ExitCode::data, where, ": ", candidate, " is ", found->dump(), ", but ", name, " is ", value.dump());
+      fail(ExitCode::data, where, ": ", candidate, " is ", found->dump(), ", but ", name, " is ", value.dump(),
+           ", expected equal values");
     value = *found, name = candidate;
   }
   return {value, name};
@@ -91,7 +92,8 @@ Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, 
       if (value == "gelu") return "exact";
       fail(ExitCode::data, where, " is ", value.dump(), ", expected gelu_new, gelu_pytorch_tanh or gelu");
   }
-  fail_invariant("[interop] unknown conversion");
+  fail_invariant(
+      cat("[interop] the conversion of ", where, " is ", static_cast<int>(conversion), "; expected a Conversion"));
 }
 
 OrderedJson to_config(const ModelKeys& keys, const ConfigKey& key, const OrderedJson& before) {
@@ -123,7 +125,8 @@ void read_keys(const Json& config, const Family& family, ModelKeys& keys, const 
       const auto [found, name] = value_of(config, key, where);
       Json value = found;
       if (name.empty()) {
-        if (key.usual.empty()) fail(ExitCode::data, where, ": ", names_of(key.config).front(), " is missing");
+        if (key.usual.empty())
+          fail(ExitCode::data, where, ": ", names_of(key.config).front(), " is missing, expected a value");
         value = Json::parse(key.usual);
         if (value.is_null() && key.conversion == Conversion::same) keys.set(key.recipe, nullptr, where);
         if (value.is_null()) continue;
@@ -339,7 +342,8 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
     if (share != family.rotary_share && share != stated)
-      fail(ExitCode::data, where, ": rotary_dim is ", found->dump(), ", but partial_rotary_factor is ", share.dump());
+      fail(ExitCode::data, where, ": rotary_dim is ", found->dump(), ", but partial_rotary_factor is ", share.dump(),
+           ", expected equal shares");
     read.keys.set("model.rotary_share", stated, where);
   }
   read_pattern(config, family.pattern, read.keys, where);

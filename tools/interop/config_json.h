@@ -19,7 +19,7 @@ struct ForeignConfig {
   std::string dtype;          // value of torch_dtype or dtype, for example "bfloat16"; empty: neither is set
   int64_t prediction_blocks;  // number of extra blocks after the last one that predict further tokens; Hexad reads them
                               // only if the family has the key model.prediction_blocks
-  std::vector<std::string> notes;  // notes for the user: keys whose effect on training is ignored
+  std::vector<std::string> notes;  // notes for the user, such as keys whose effect on training is ignored
   bool fp8_blocks = false;         // true if weights may be stored in fp8 with a scale for each block
 };
 
@@ -28,9 +28,9 @@ struct ForeignConfig {
 ForeignConfig read_config(std::string_view text, const std::string& where);
 
 /// Returns the text of a config.json for a model of `keys`. `like` is the config.json of the original model; the result
-/// keeps those of its keys that Hexad does not know. If `like` describes the same model, returns it unchanged. If
-/// `like` is empty, makes a new config.json. Throws Error(data) naming the recipe key if the family cannot express the
-/// model.
+/// keeps those of its keys that Hexad does not know. If `like` describes the same model with the same dtype, and is not
+/// quantized, returns it unchanged. If `like` is empty, makes a new config.json. Throws Error(data) naming the recipe
+/// key if the family cannot express the model.
 std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype);
 
 }  // namespace hexad::interop

@@ -18,7 +18,7 @@ struct ElementNames {
 constexpr std::array<ElementNames, 3> names{
     {{Element::f32, "F32", "float32"}, {Element::bf16, "BF16", "bfloat16"}, {Element::f16, "F16", "float16"}}};
 
-const ElementNames& names_of(Element element) { return names[static_cast<size_t>(element)]; }
+const ElementNames& names_of(Element element) { return names[base::ordinal(element)]; }
 
 template <class T>
 T load(const std::byte* from) {
@@ -85,7 +85,7 @@ uint16_t to_half(float value) {
 
 void convert(std::byte* to, Element to_type, const std::byte* from, Element from_type, int64_t count) {
   if (to_type == from_type) {
-    if (to != from) std::memcpy(to, from, static_cast<size_t>(count * bytes_of(to_type)));
+    if (to != from) std::memcpy(to, from, count * bytes_of(to_type));
     return;
   }
   const int64_t to_bytes = bytes_of(to_type), from_bytes = bytes_of(from_type);
@@ -119,17 +119,17 @@ void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t colum
     for (int64_t c0 = 0; c0 < columns; c0 += block)
       for (int64_t r = r0; r < std::min(r0 + block, rows); ++r)
         for (int64_t c = c0; c < std::min(c0 + block, columns); ++c)
-          std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, static_cast<size_t>(bytes));
+          std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, bytes);
 }
 
 void separate_interleaved(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
   for (int64_t i = 0; i < 2 * half; ++i)
-    std::memcpy(to + (i % 2 * half + i / 2) * row_bytes, from + i * row_bytes, static_cast<size_t>(row_bytes));
+    std::memcpy(to + (i % 2 * half + i / 2) * row_bytes, from + i * row_bytes, row_bytes);
 }
 
 void interleave(std::byte* to, const std::byte* from, int64_t half, int64_t row_bytes) {
   for (int64_t i = 0; i < 2 * half; ++i)
-    std::memcpy(to + i * row_bytes, from + (i % 2 * half + i / 2) * row_bytes, static_cast<size_t>(row_bytes));
+    std::memcpy(to + i * row_bytes, from + (i % 2 * half + i / 2) * row_bytes, row_bytes);
 }
 
 }  // namespace hexad::interop

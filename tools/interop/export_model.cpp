@@ -96,7 +96,7 @@ Plan make_plan(const io::Checkpoint& checkpoint, const ExportOptions& options) {
   const Family* family = read_config(plan.origin->config, plan.origin->folder + "/config.json").family;
   if (plan.family && plan.family != family)
     fail(ExitCode::usage, "--family is ", plan.family->model_type, ", but the config.json of ", plan.origin->folder,
-         " is of the family ", family->model_type);
+         " is of the family ", family->model_type, "; leave out --family, or give another --like");
   plan.family = family;
   return plan;
 }
@@ -141,7 +141,8 @@ class TensorReader {
   TensorReader(io::Checkpoint& checkpoint, const TensorMap& map, const Sizes& sizes)
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
-  /// Checks the shapes of all parameters, so that problems are found before a file is written.
+  /// Checks the shapes of all parameters, and that the family has a tensor for each parameter of the checkpoint.
+  /// Problems are thus found before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
@@ -153,7 +154,8 @@ class TensorReader {
       if (record.kind != io::Kind::main) continue;
       const auto same = [&](const OwnTensor& own) { return own.name == record.name; };
       if (std::ranges::none_of(map_.own, same))
-        fail(ExitCode::data, checkpoint_.folder(), ": the model family has no tensor for the parameter ", record.name);
+        fail(ExitCode::data, checkpoint_.folder(), ": the model family has no tensor for the parameter ", record.name,
+             "; choose another family (--family)");
     }
   }
 
@@ -203,17 +205,20 @@ class TensorReader {
     const OwnTensor& own = map_.own[part.own];
     const io::Tensor tensor = checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
     const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
+    const std::string region = cat(" of region ", io::to_string(part.region));
     const auto* elements = static_cast<const std::byte*>(tensor.raw());
     std::vector<std::byte> narrow, converted;
     for (int64_t done = 0, all = tensor.numel(); done < all; done += block_elements) {
       const int64_t count = std::min(block_elements, all - done);
       const auto [from, from_type] = as_element(tensor.dtype(), elements, done, count, narrow, where);
       if (const int64_t bad = first_non_finite(from, from_type, count); bad >= 0)
-        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, ", expected finite weights");
+        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, region,
+             ", expected finite weights");
       converted.resize(count * bytes_of(type));
       convert(converted.data(), type, from, from_type, count);
-      if (first_non_finite(converted.data(), type, count) >= 0)
-        fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), "; choose another --dtype");
+      if (const int64_t bad = first_non_finite(converted.data(), type, count); bad >= 0)
+        fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), " at element ", done + bad,
+             region, "; choose another --dtype");
       use(converted);
     }
   }
@@ -299,7 +304,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
   const Plan plan = make_plan(checkpoint, options);
   const ModelKeys keys = ModelKeys::of_recipe(recipe_of(checkpoint), checkpoint.folder() + "/manifest.json: recipe");
   const Types types(options.dtype, plan);
-  // Sets the dtype in config.json only if the config.json is new, or if the dtype differs from that of the origin.
+  // Sets the dtype in config.json only if the config.json is new, or if options.dtype names a dtype.
   const bool same_type = plan.origin && options.dtype == "source";
   const std::string config = write_config(*plan.family, keys, plan.origin ? plan.origin->config : "",
                                           same_type ? "" : config_name(types.usual()));

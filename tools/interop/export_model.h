@@ -25,7 +25,7 @@ struct ExportReport {
 /// Writes the folder `target`: config.json, safetensors shards with their index, and the origin's tokenizer files. The
 /// origin is options.like, or the import from which the checkpoint's run started. Keeps at most one tensor and some
 /// buffers in memory. After an error, nothing is left at `target`. Throws:
-/// - Error(usage) if the target is not empty or there is no origin
+/// - Error(usage) if the target is not empty, if there is neither an origin nor options.family, or if both differ
 /// - Error(data) naming the recipe key or the tensor if the family cannot express the model or the checkpoint is
 ///   damaged
 /// - Error(resource) if writing to the disk fails

@@ -13,7 +13,7 @@ namespace {
 
 using enum Conversion;
 
-// Keys of all families that have the attention of Llama.
+// Keys of all families except GPT-2 and DBRX.
 constexpr ConfigKey common[] = {
     {"vocab_size", "model.vocab"},
     {"hidden_size", "model.hidden"},
@@ -32,7 +32,7 @@ constexpr ConfigKey head_of_128[] = {{"head_dim", "model.head_size", "128"}};
 constexpr ConfigKey all_biases[] = {{"attention_bias", "model.qkv_bias", "false"},
                                     {"attention_bias", "model.o_bias", "false"}};
 constexpr ConfigKey dense_mlp[] = {{"intermediate_size", "model.mlp_hidden"}};
-// Keys of all families with experts.
+// Keys of most families with experts.
 constexpr ConfigKey routing[] = {
     {"num_experts_per_tok|moe_k", "model.moe.top_k"},
     {"router_aux_loss_coef", "model.moe.aux_loss.coefficient", "0"},
@@ -322,7 +322,7 @@ std::vector<Family> make_families() {
        .architecture = "GptOssForCausalLM",
        .names = {llama_names(), gpt_oss_names()},
        .keys = {common, untied, large_eps, gpt_oss},
-       .fixed = {silu},
+       .fixed = {silu, {"swiglu_alpha", "1.702"}},
        .constants = {{"model.sinks", "true"}, {"model.moe.expert_bias", "true"}, {"model.moe.router_bias", "true"}},
        .neutral = {"initial_context_length"},
        .training = dropouts(),

@@ -67,7 +67,7 @@ enum class Rearrangement : uint8_t {
   input_first,                  // the matrix of an expert is [in, out]
   interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
   interleaved_and_input_first,  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up
-  stacked_input_first           // like input_first; the first two dimensions of the foreign tensor are one
+  stacked_input_first           // like input_first, but the foreign tensor merges its first two dimensions
 };
 
 /// A part of a Hexad parameter. `at` lists the leading indices of the part: numbers, or E for the number of the expert.
@@ -81,9 +81,9 @@ struct Target {
 /// expert. Prediction blocks follow the layers: the parameters of block model.layers + k are called "layers.{L}" here,
 /// and "prediction.k" in a checkpoint.
 ///
-/// `shape` has a size for each dimension: letters of Sizes, which are multiplied, with an optional factor, or a number.
-/// After the rearrangement, the foreign tensor is the concatenation of its targets. The mapping applies if all
-/// conditions in `when` hold (Sizes::hold); an empty `when` always holds.
+/// `shape` has one word for each dimension. A word is a digit, letters of Sizes, or both; their product is the size.
+/// "E 2I H" is [experts, 2 x expert_hidden, hidden]. After the rearrangement, the foreign tensor is the concatenation
+/// of its targets. The mapping applies if all conditions in `when` hold (Sizes::hold); an empty `when` always holds.
 struct TensorRow {
   std::string_view theirs;
   std::string_view shape;
@@ -143,7 +143,7 @@ std::span<const std::string_view> neutral_keys();
 
 // Tables of tensor names, one for each naming scheme:
 
-std::span<const TensorRow> llama_names();          // everything except experts, for all families but GPT-2
+std::span<const TensorRow> llama_names();          // everything except experts, for most families
 std::span<const TensorRow> latent_names();         // everything except experts, for latent attention
 std::span<const TensorRow> delta_net_names();      // everything except experts, for delta nets beside gated attention
 std::span<const TensorRow> expert_names();         // mlp.experts.E.gate_proj, or fused mlp.experts.gate_up_proj

@@ -161,9 +161,9 @@ void ForeignModel::read(const Link& link, int64_t first, int64_t count, std::byt
 
 void ForeignModel::read_mxfp4(const Link& link, int64_t first, int64_t count, std::byte* to) const {
   require(first % mxfp4::block == 0 && count % mxfp4::block == 0, "[interop] ", count, " elements from ", first,
-          " are not whole MXFP4 blocks");
+          " are not whole MXFP4 blocks; expected multiples of ", mxfp4::block);
   const int64_t block = first / mxfp4::block, blocks = count / mxfp4::block;
-  std::vector<std::byte> packed(static_cast<size_t>(blocks * mxfp4::block_bytes)), scales(static_cast<size_t>(blocks));
+  std::vector<std::byte> packed(blocks * mxfp4::block_bytes), scales(blocks);
   tensor(link).read(block * mxfp4::block_bytes, packed.data(), blocks * mxfp4::block_bytes);
   mxfp4_scales_of(link).read(block, scales.data(), blocks);
   mxfp4::to_bf16(to, packed.data(), scales.data(), blocks);
@@ -194,7 +194,7 @@ void ForeignModel::check_config() const {
   }
 }
 
-// Checks that the folder has exactly the tensors of the model.
+// Checks that the folder has all tensors of the model, and that all its other tensors may be ignored.
 void ForeignModel::check_names() {
   std::set<std::string> expected;
   std::vector<std::string> missing, unknown;
@@ -253,7 +253,7 @@ void ForeignModel::check_scales(const Link& link) const {
   const std::string name = scales_of(name_of(link));
   const SourceTensor* scales = source_.find(name);
   if (link.shape.rank() != 2) fail(ExitCode::data, where(link), " is fp8, expected a matrix");
-  if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "'");
+  if (!scales) fail(ExitCode::data, where(link), " is fp8, but there is no tensor '", name, "', expected its scales");
   const Shape expected = shape_of_scales(link.shape);
   if (scales->dtype != "F32" || !(scales->shape == expected))
     fail(ExitCode::data, folder(), "/", scales->file, ": tensor '", name, "' is ", scales->dtype, " ", scales->shape,

@@ -26,7 +26,7 @@ class ForeignModel {
   ExpertLayout experts() const { return quantized_ ? ExpertLayout::fused : layout_; }
   const Sizes& sizes() const { return sizes_; }
   const TensorMap& map() const { return map_; }
-  /// Notes for the user: keys and tensors that are not imported.
+  /// Returns notes for the user, such as keys and tensors that are not imported.
   const std::vector<std::string>& notes() const { return notes_; }
 
   const SourceTensor& tensor(const Link& link) const { return *source_.find(name_of(link)); }

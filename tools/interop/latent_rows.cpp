@@ -65,14 +65,14 @@ std::vector<int64_t> parts_of_groups(int64_t groups, std::span<const int64_t> si
 
 void gather_rows(std::byte* to, const std::byte* from, std::span<const int64_t> order, int64_t row_bytes) {
   for (const int64_t row : order) {
-    std::memcpy(to, from + row * row_bytes, static_cast<size_t>(row_bytes));
+    std::memcpy(to, from + row * row_bytes, row_bytes);
     to += row_bytes;
   }
 }
 
 void scatter_rows(std::byte* to, const std::byte* from, std::span<const int64_t> order, int64_t row_bytes) {
   for (const int64_t row : order) {
-    std::memcpy(to + row * row_bytes, from, static_cast<size_t>(row_bytes));
+    std::memcpy(to + row * row_bytes, from, row_bytes);
     from += row_bytes;
   }
 }

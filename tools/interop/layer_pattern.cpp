@@ -79,7 +79,7 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
     case LayerPattern::interleaved:
       return interleaved(config, layers, where);
   }
-  fail_invariant("[interop] unknown pattern of layers");
+  fail_invariant(cat("[interop] the pattern of layers is ", static_cast<int>(pattern), "; expected a LayerPattern"));
 }
 
 }  // namespace

@@ -20,13 +20,15 @@ Json value_of(const Json& config, const char* key) {
 
 bool is_nth(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
 
-/// Returns the n for which exactly every n-th block has the mark; 0 if no block has it.
+/// Returns the n for which exactly every n-th block is marked; 0 if no block is marked. Throws Error(data) if there is
+/// no such n.
 int64_t period_of(const std::vector<bool>& marks, const char* key, const std::string& where) {
   const auto first = std::ranges::find(marks, true) - marks.begin();
   const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
   for (int64_t l = 0; l < std::ssize(marks); ++l)
-    if (marks[static_cast<size_t>(l)] != is_nth(l, every))
-      fail(ExitCode::data, where, ": ", key, " does not single out every n-th block for any n, expected such an n");
+    if (marks[l] != is_nth(l, every))
+      fail(ExitCode::data, where, ": ", key,
+           " does not single out every n-th block and no others, for any n; expected such an n");
   return every;
 }
 
@@ -38,7 +40,7 @@ int64_t tokens_of(const Json& config, const char* key, int64_t usual, const std:
   return value.get<int64_t>();
 }
 
-/// Returns a mark for each block without rotary positions.
+/// Returns a flag for each block: true if it has no rotary positions.
 std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, const std::string& where) {
   const Json list = value_of(config, "no_rope_layers");
   std::vector<bool> marks;
@@ -51,7 +53,7 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
     fail(ExitCode::data, where, ": no_rope_layers is ", list.dump().substr(0, 80), ", expected an array of ", layers,
          " entries");
   for (int64_t l = 0; l < layers; ++l) {
-    const Json& entry = list[static_cast<size_t>(l)];
+    const Json& entry = list[l];
     if (entry != 0 && entry != 1)
       fail(ExitCode::data, where, ": no_rope_layers has ", entry.dump(), ", expected 0 (no rotary positions) or 1");
     marks.push_back(entry == 0);
@@ -59,7 +61,7 @@ std::vector<bool> blocks_without_rotary(const Json& config, int64_t layers, cons
   return marks;
 }
 
-/// Returns a mark for each block with full attention.
+/// Returns a flag for each block: true if it has full attention.
 std::vector<bool> blocks_with_full_attention(const Json& config, const std::vector<bool>& without_rotary,
                                              const std::string& where) {
   const Json types = value_of(config, "layer_types");

@@ -8,12 +8,12 @@
 
 namespace hexad::interop {
 
-/// Config keys that read_llama4() reads.
+/// Returns the config keys that read_llama4() reads, except layer_types.
 std::vector<std::string_view> llama4_config_keys();
 /// Sets model.no_rotary_every, model.temperature, model.attention_chunk, model.full_attention_every and model.qk_norm.
 /// model.layers must already be set. Throws Error(data) beginning with `where` if these keys cannot describe `config`.
 void read_llama4(const Json& config, ModelKeys& keys, const std::string& where);
-/// Writes the keys that read_llama4() reads.
+/// Writes config keys from which read_llama4() reads `keys`.
 void write_llama4(OrderedJson& config, const ModelKeys& keys);
 
 }  // namespace hexad::interop

@@ -14,7 +14,7 @@ namespace {
 enum class Type : uint8_t { integer, real, flag, text, numbers };
 
 /// A key with the recipe's default, as JSON. `null` means `auto` or `none`. If `computed` is false, the key matters
-/// only in training, or follows from the other keys.
+/// only in training, or ModelKeys::meaning() contains what follows from it.
 struct KnownKey {
   std::string_view path;
   Type type;
@@ -113,7 +113,8 @@ constexpr KnownKey known_keys[] = {{"model.kind", Type::text, "\"decoder\""},
 
 const KnownKey& known(std::string_view path) {
   const auto found = std::ranges::find(known_keys, path, &KnownKey::path);
-  require(found != std::end(known_keys), "[interop] there is no key ", path);
+  require(found != std::end(known_keys), "[interop] there is no key ", path, "; expected one of the ",
+          std::size(known_keys), " known keys");
   return *found;
 }
 
@@ -213,7 +214,8 @@ ModelKeys ModelKeys::of_recipe(const config::Document& recipe, const std::string
 
 const Json& ModelKeys::operator[](std::string_view path) const {
   const auto found = values_.find(path);
-  require(found != values_.end(), "[interop] there is no key ", path);
+  require(found != values_.end(), "[interop] there is no key ", path, "; expected one of the ", values_.size(),
+          " keys of the model");
   return found->second;
 }
 

@@ -24,7 +24,7 @@ Element read_element(const io::JsonNode& node) {
 }  // namespace
 
 std::string origin_json(const Origin& origin) {
-  require(origin.element.has_value(), "[interop] the element type of the origin is unknown");
+  require(origin.element.has_value(), "[interop] the element type of the origin is not set; expected one");
   io::Json exceptions = io::Json::object();
   for (const auto& [name, element] : origin.exceptions) exceptions[name] = stored(element).name;
   const io::Json document{{"format", format_name},

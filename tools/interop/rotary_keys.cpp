@@ -33,7 +33,7 @@ Json parameters_of(const Json& config, const Family& family, const std::string& 
     if (!present(config, key)) continue;
     if (present(all, key) && all[key] != config[key])
       fail(ExitCode::data, where, ": ", key, " is ", config[key].dump(), ", but ", from, ".", key, " is ",
-           all[key].dump());
+           all[key].dump(), ", expected equal values");
     all[key] = config[key];
   }
   if (const std::string key(family.theta_key); !key.empty() && present(config, key.c_str())) {
@@ -193,7 +193,7 @@ void read_rotary(const Json& config, const Family& family, ModelKeys& keys, cons
   const Json all = parameters_of(config, family, where);
   if (family.scaled_rotary && !present(all, "rope_type") && !present(all, "type"))
     fail(ExitCode::data, where,
-         ": rope_parameters.rope_type is missing, expected default, linear, yarn or llama3, because ",
+         ": rope_parameters.rope_type is missing, expected default, linear, yarn, llama3 or longrope, because ",
          family.model_type, " has no default");
   keys.set("model.rotary_theta", number(all, "rope_theta", family.rotary_theta, where), where);
   const double share = number(all, "partial_rotary_factor", family.rotary_share, where);

@@ -12,7 +12,7 @@
 
 namespace hexad::interop {
 
-/// Config keys that read_rotary() reads.
+/// Returns the config keys that read_rotary() reads, except Family::theta_key.
 std::vector<std::string_view> rotary_config_keys();
 
 /// Sets the recipe's keys of rotary positions. model.context must already be set. Throws Error(data) if Hexad cannot

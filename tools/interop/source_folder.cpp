@@ -52,8 +52,8 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
          " (save_pretrained writes it)");
   const auto shard = std::ranges::find_if(names, [](const std::string& n) { return n.ends_with(".safetensors"); });
   if (shard != names.end())
-    fail(ExitCode::data, folder, ": has ", *shard, " but no ", index_name, ", which lists the shards");
-  fail(ExitCode::data, folder, ": has neither ", single_name, " nor ", index_name);
+    fail(ExitCode::data, folder, ": has ", *shard, " but no ", index_name, ", which lists the shards; download it");
+  fail(ExitCode::data, folder, ": has neither ", single_name, " nor ", index_name, ", expected one of them");
 }
 
 std::map<std::string, std::string> read_index(const std::string& path) {
@@ -68,7 +68,7 @@ std::map<std::string, std::string> read_index(const std::string& path) {
 
 std::string checked_path(const std::string& folder, const std::string& name) {
   if (name.empty() || name.front() == '.' || name.find_first_of("/\\") != name.npos || name.find('\0') != name.npos)
-    fail(ExitCode::data, folder, ": '", config::shown(name), "' is not a plain file name of this folder");
+    fail(ExitCode::data, folder, ": '", config::shown(name), "' is not a plain file name of this folder, expected one");
   std::string path = folder + "/" + name;
   std::error_code error;
   const fs::path inside = fs::canonical(folder, error);
@@ -112,19 +112,26 @@ void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
   for (const io::HeaderEntry& entry : io::parse_entries(text, shard.size(), known_dtypes, shard.path()).tensors) {
     const auto [at, is_new] = tensors_.try_emplace(
         entry.name, SourceTensor{file, entry.dtype.name, entry.shape, entry.begin, entry.end, &shard});
-    if (!is_new) fail(ExitCode::data, shard.path(), ": tensor '", entry.name, "' is also in ", at->second.file);
+    if (!is_new)
+      fail(ExitCode::data, shard.path(), ": tensor '", entry.name, "' is also in ", at->second.file,
+           ", expected it in one file");
   }
 }
 
 void SourceFolder::require_index(const std::map<std::string, std::string>& index, const std::string& path) const {
   for (const auto& [tensor, file] : index) {
     const SourceTensor* found = find(tensor);
-    if (!found) fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", which does not have it");
+    if (!found)
+      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file,
+           ", which does not have it; download the folder again");
     if (found->file != file)
-      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", but it is in ", found->file);
+      fail(ExitCode::data, path, ": lists '", tensor, "' in ", file, ", but it is in ", found->file,
+           "; download the folder again");
   }
   for (const auto& [name, tensor] : tensors_)
-    if (!index.contains(name)) fail(ExitCode::data, path, ": does not list '", name, "', which is in ", tensor.file);
+    if (!index.contains(name))
+      fail(ExitCode::data, path, ": does not list '", name, "', which is in ", tensor.file,
+           "; download the folder again");
 }
 
 const SourceTensor* SourceFolder::find(std::string_view name) const {

@@ -91,8 +91,8 @@ class Mapper {
       return other.parts.size() == 1 && other.parts[0].own == link.parts[0].own && other.shape == link.shape;
     };
     const auto original = std::ranges::find_if(map_.links, same);
-    require(original != map_.links.end(), "[interop] no tensor of ", family_.model_type, " equals its copy ",
-            link.theirs);
+    require(original != map_.links.end(), "[interop] no tensor of ", family_.model_type, " has the shape ", link.shape,
+            " and the parameter of its copy ", link.theirs, "; expected one");
     link.original = original->theirs;
     map_.copies.push_back(std::move(link));
   }
@@ -122,17 +122,17 @@ class Mapper {
       for (const Link::Part& part : link.parts) {
         elements += part.region.size.numel();
         const bool is_new = covered[part.own].emplace(part.first, part.region.size.numel()).second;
-        require(is_new, "[interop] two tensors of ", family_.model_type, " map to the same part of ",
-                map_.own[part.own].name);
+        require(is_new, "[interop] ", link.theirs, " and another tensor of ", family_.model_type, " begin at element ",
+                part.first, " of ", map_.own[part.own].name, "; expected different parts");
       }
       require(elements == link.shape.numel(), "[interop] ", link.theirs, " has ", link.shape.numel(),
-              " elements, but its parameters have ", elements);
+              " elements, but its parameters have ", elements, "; expected equal numbers");
     }
     for (size_t i = 0; i < map_.own.size(); ++i) {
       int64_t end = 0;
       for (const auto& [first, count] : covered[i]) end = first == end ? end + count : -1;
       require(end == map_.own[i].shape.numel(), "[interop] the tables of ", family_.model_type, " do not cover ",
-              map_.own[i].name);
+              map_.own[i].name, " ", map_.own[i].shape, "; expected each element once");
     }
   }
 
@@ -198,7 +198,8 @@ std::vector<int64_t> Sizes::moved_rows(Rearrangement rearrangement, int64_t rows
     case Rearrangement::stacked_input_first:
       break;
   }
-  fail_invariant("[interop] this rearrangement does not move rows");
+  fail_invariant(
+      cat("[interop] rearrangement ", static_cast<int>(rearrangement), " does not move rows; expected one that does"));
 }
 
 int64_t Sizes::size(char letter) const {
@@ -258,7 +259,7 @@ int64_t Sizes::size(char letter) const {
     case 'Y':
       return keys_.integer("model.delta_net.conv_size");
     default:
-      fail_invariant(cat("[interop] there is no size '", letter, "'"));
+      fail_invariant(cat("[interop] there is no size '", letter, "'; expected a letter of Sizes::size()"));
   }
 }
 
@@ -314,7 +315,7 @@ bool Sizes::holds(std::string_view word, int64_t layer) const {
   if (word == "plain_experts") return layout_ != ExpertLayout::mxfp4;
   if (word == "pairs") return pairs_;
   if (word == "halves") return !pairs_;
-  fail_invariant(cat("[interop] there is no condition '", word, "'"));
+  fail_invariant(cat("[interop] there is no condition '", word, "'; expected a word of Sizes::holds()"));
 }
 
 bool is_by_expert(Rearrangement rearrangement) {

@@ -44,7 +44,7 @@ int64_t period_of(const std::vector<bool>& wanted, const std::string& where) {
   const auto first = std::ranges::find(wanted, true) - wanted.begin();
   const int64_t every = first == layers ? 0 : first + 1;
   for (int64_t l = 0; l < layers; ++l)
-    if (wanted[static_cast<size_t>(l)] != is_full(l, every))
+    if (wanted[l] != is_full(l, every))
       fail(ExitCode::data, where, ": ", key, " names blocks with ", full,
            " that are not every n-th block for any n, expected every n-th block");
   return every;

@@ -24,13 +24,13 @@ AdvisedGroup group_of(std::string name, const comm::ProcessGroup& group) {
   return {std::move(name), group.size(), std::set<int>(nodes.begin(), nodes.end()).size() > 1};
 }
 
-// True if every choice that the recipe sets has this value in `s`.
+// True if `s` has every value that `config` sets.
 bool permits(moe::MoeScheduleConfig config, const MoeSchedule& s) {
   config.choose_open(s);
   return config.settled() == s;
 }
 
-// Returns the strategies among which the recipe lets the program choose.
+// Returns the different values of memory_reuse in `allowed`.
 std::vector<moe::ReuseStrategy> strategies(const std::vector<MoeSchedule>& allowed) {
   std::vector<moe::ReuseStrategy> all;
   for (const MoeSchedule& s : allowed)

@@ -10,7 +10,7 @@ namespace hexad::plan {
 /// Returns the MoE layer of a recipe on this rank, with the groups of `mesh`.
 AdvisedLayer advised_layer(const train::Recipe& recipe, const mesh::Mesh& mesh);
 
-/// Asks all advisers and compares their schedules with the choice, which must be made. Collective.
+/// Asks all advisers and compares their schedules with the chosen schedule (choice.current()). Collective.
 ///
 /// An adviser is right if the choice has the advised values of the keys that it decides, or if the advised schedule was
 /// tried and its times are indistinct from those of the choice. There is no verdict if the adviser is silent, if the
@@ -19,7 +19,8 @@ telemetry::ChoiceMetrics compare_advice(const train::Recipe& recipe, const train
                                         const Predictor& predictor, const comm::ProcessGroup& world,
                                         const ScheduleChoice& choice);
 
-/// Returns "MoNTA: wrong, 12.0% slower (measured) than the choice: duplicates drop, ...".
+/// Returns "MoNTA: wrong, 12.0% slower (measured) than the choice: duplicates drop, ..." or "MoNTA: no advice: " with
+/// the reason.
 std::string to_string(const telemetry::AdviceMetrics& advice);
 
 }  // namespace hexad::plan

@@ -23,7 +23,7 @@ using schedule::TimeCurve;
 
 // Bounds of EPS-MoE's two conditions in the paper's test: relative extra time of communication and of products.
 constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
-// Largest number of chunks that any adviser may advise, as for `auto`.
+// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries.
 constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
 
 // Answer of a paper's algorithm: a schedule, or the reason why there is none.
@@ -189,7 +189,7 @@ Answer of_eps(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usua
   return says(s);
 }
 
-// The all-to-alls of a layer are tasks of the lane `inter`, even inside a node.
+// Returns MPMoE's slowdowns. The all-to-alls of a layer are tasks of the lane `inter`, even inside a node.
 mpmoe::Slowdowns slowdowns(const Rates& rates) {
   const Lane comm = Lane::inter, comp = Lane::compute, mem = Lane::copy;
   return {.comm_comp = rates.alpha(comm, {comp}),

@@ -38,23 +38,24 @@ struct Advice {
   std::string_view adviser;
   std::vector<std::string_view> keys{};  // keys of schedule.moe that the paper's algorithm decides
   std::optional<moe::MoeSchedule> schedule{};
-  std::string silence{};  // reason why the paper's algorithm cannot be asked
+  std::string silence{};  // reason why there is no schedule
 
-  /// True if `chosen` has the advised values of all `keys`.
+  /// True if `schedule` is set and `chosen` has its values of all `keys`.
   bool agrees_with(const moe::MoeSchedule& chosen) const;
 };
 
-/// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser sets the choices that its paper's
-/// algorithm makes, and those that the paper presumes, in `usual`:
+/// Returns the advice of MoNTA, Parm, EPS-MoE and MPMoE, in this order. Each adviser starts from `usual` without
+/// chunks, and sets the choices that its paper's algorithm makes, and those that the paper presumes:
 ///
 ///   MoNTA    Algorithms 1 to 3: duplicates drop, overlap (O1 to O3) and its chunks. I_minimal is the smallest measured
 ///            all-to-all
 ///   Parm     Algorithm 1: duplicates (S1 or S2); S2 returns rows in phases
 ///   EPS-MoE  the number of expert groups with the largest gain L(N) - R(N), if both conditions hold, else no groups.
-///            R(N) is a line through the extra time of communication in N groups
-///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least time of the paradigms
+///            R(N) is a line fitted to the extra time of communication in N groups
+///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
-/// Only measured links are used (Rates::links). An adviser is silent if its links are not measured.
+/// Only measured links are used (Rates::links). An adviser is silent if a curve that it needs was not measured, or if
+/// the layer lacks the parallelism that it needs.
 std::vector<Advice> advice(const AdvisedLayer& layer, const schedule::Rates& rates, const moe::MoeSchedule& usual,
                            const std::vector<moe::ReuseStrategy>& reuse);
 

@@ -82,7 +82,7 @@ DiskSpeed measured(const fs::path& folder) {
   return {quartiles(std::move(syncs)), quartiles(std::move(pieces))};
 }
 
-// Returns the range of seconds per byte of the last saves of a run.
+// Returns the range of seconds per byte of up to five last saves of a run; zeros if there are none.
 Range last_saves(const fs::path& run_dir) {
   std::error_code error;
   if (!fs::is_regular_file(run_dir / "metrics.jsonl", error)) return {};

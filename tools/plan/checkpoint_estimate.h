@@ -36,7 +36,7 @@ WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& fo
 
 /// Estimates the time of a write of `bytes` from the fastest and the slowest of the last saves in `run_dir`. If
 /// `run_dir` has no saves, writes a temporary file in pieces for about a second, in `run_dir` or in its nearest
-/// existing parent. The range is then between the quartiles of these pieces' times.
+/// existing parent. The range is then that of write_time() for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

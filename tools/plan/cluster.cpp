@@ -65,6 +65,13 @@ void check_operation(const Cluster& cluster, config::Problems& problems) {
                                 "; if the value is in microseconds, write ", *cluster.operation, "e-6"));
 }
 
+void check_node_cores(const Origin& measured, config::Problems& problems) {
+  if (!problems.good({"measured.node_cores", "measured.by", "measured.waiting"}) || measured.node_cores) return;
+  if (measured.by != schedule::MeasuredBy::all_ranks)
+    problems.add("measured.by", "must be all_ranks unless measured.node_cores is set");
+  if (measured.waiting > 0) problems.add("measured.waiting", "must be 0 unless measured.node_cores is set");
+}
+
 // Checks that the measurements and the description in one file agree on the size of the cluster.
 void check_same_size(const Cluster& cluster, config::Problems& problems) {
   if (cluster.links.empty() && cluster.products.empty() && cluster.attention.empty() && cluster.kernels.empty() &&
@@ -94,7 +101,7 @@ schedule::TimeCurve curve_of(const Curve& points) {
   return curve;
 }
 
-// Returns `curve`, continued at a constant rate as by steady_curve().
+// Extends `curve` as steady_curve() does.
 schedule::TimeCurve steady(schedule::TimeCurve curve) {
   const schedule::TimeCurve::Point last = curve.points.back();
   const auto rate = [](const schedule::TimeCurve::Point& p) { return p.size / p.seconds; };
@@ -197,6 +204,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
     check_slowdown(cluster.capped_slowdowns[i], cat("capped_slowdowns.", i), problems);
   check_fewer_threads(cluster, problems);
   check_operation(cluster, problems);
+  check_node_cores(cluster.measured, problems);
   if (cluster.machine) {
     check_machine(*cluster.machine, "machine", problems);
     check_same_size(cluster, problems);
@@ -209,6 +217,16 @@ std::string to_yaml(const Cluster& cluster) {
   std::string text = config::write(cluster);
   if (!cluster.machine) text.erase(text.rfind("machine: none\n"));  // measured profiles omit the key
   return text;
+}
+
+std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node) {
+  if (!measured.node_cores) return {};
+  return schedule::SharedCores{.cores = static_cast<double>(*measured.node_cores),
+                               .ranks = static_cast<int>(ranks_per_node > 0 ? ranks_per_node : measured.ranks_per_node),
+                               .measured_ranks = static_cast<int>(measured.ranks_per_node),
+                               .threads = static_cast<int>(measured.threads),
+                               .waiting = measured.waiting,
+                               .by = measured.by};
 }
 
 std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredThreads> fewer) {
@@ -293,6 +311,7 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
       rates.slowdowns.push_back({s.of, beside, std::min(1.0, s.speed), capped});
     }
   rates.speed_of_threads = speeds_of_threads(cluster.measured.threads, cluster.fewer_threads);
+  rates.cores = shared_cores(cluster.measured, query.ranks_per_node);
   rates.check();
   return rates;
 }

@@ -82,12 +82,15 @@ using schedule::Lane;
 /// Curve of seconds (y) over sizes (x, ascending). The help text of each curve states the unit of x.
 using config::Curve;
 
-/// Date and machine of the measurement. The program uses only the sizes of the machine. The other members are for the
+/// Date and machine of the measurement. The texts (except the date 'assumed'), `seconds` and `cores` are only for the
 /// reader.
 struct Origin {
   std::string date, hexad, processor, instructions, products;
   double seconds = 0;
   int64_t nodes = 1, ranks_per_node = 1, cores = 1, threads = 1;
+  std::optional<int64_t> node_cores;
+  schedule::MeasuredBy by = schedule::MeasuredBy::all_ranks;
+  double waiting = 0;
 
   template <class V>
   void fields(V& v) {
@@ -102,6 +105,10 @@ struct Origin {
     v("ranks_per_node", ranks_per_node, "number of ranks on each node", config::between(1, 1 << 12));
     v("cores", cores, "cores that a rank may run on, shared with the other ranks of its node", at_least(1));
     v("threads", threads, "number of threads of each rank's kernels", at_least(1));
+    v("node_cores", node_cores, "cores that the ranks of a node may use together; none: ranks share no cores",
+      at_least(1));
+    v("by", by, "ranks of a node that worked at the same time: all_ranks (hexad profile) or one_rank");
+    v("waiting", waiting, "cores that a rank uses while it waits for other ranks, from 0 to 1", config::probability());
   }
 };
 
@@ -254,9 +261,8 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
 /// Returns the text of a file that load_cluster() reads. Every number is written exactly.
 std::string to_yaml(const Cluster& cluster);
 
-/// Returns the cluster that is assumed if no measurement exists: the curves of schedule::Rates::defaults() for every
-/// group of `ranks_per_node` ranks on `nodes` nodes, without slowdown. Callers must tell the user about this
-/// assumption.
+/// Returns the cluster that is assumed if no measurement exists: `nodes` nodes of `ranks_per_node` ranks, with the
+/// curves of schedule::Rates::defaults() and without slowdown. Callers must tell the user about this assumption.
 Cluster default_cluster(int64_t nodes, int64_t ranks_per_node);
 
 /// A process group. Cost::group of a schedule's tasks refers to it by name.
@@ -271,6 +277,7 @@ struct RatesQuery {
   Element element = Element::f32;
   int64_t inputs = 0, outputs = 0;  // sizes of an expert's product; 0: the sizes of the largest measured product
   CopyKind copy = CopyKind::copy;
+  int64_t ranks_per_node = 0;  // ranks of a node in the job, which share its cores; 0: as many as were measured
 };
 
 /// Returns the measured link that prices `operation` of `group`; null if there is none. Preferences by group:
@@ -282,10 +289,14 @@ struct RatesQuery {
 /// numbers.
 const MeasuredLink* nearest_link(const Cluster& cluster, Collective operation, const GroupShape& group);
 
-/// Returns the curve of `points`, continued at a constant rate. If the last point has a lower rate than the point
-/// before it, the curve keeps the last rate for all larger sizes. Extrapolation from the last two points would lower
-/// the rate further, but real links and kernels keep their rate.
+/// Returns the curve of `points`. If the last point has a lower rate than the point before it, the curve keeps the last
+/// rate for all larger sizes. Extrapolation from the last two points would lower the rate further, but real links and
+/// kernels keep their rate.
 schedule::TimeCurve steady_curve(const Curve& points);
+
+/// Returns the cores that the ranks of a node share (Rates::cores); none if measured.node_cores is not set.
+/// `ranks_per_node` is that of RatesQuery.
+std::optional<schedule::SharedCores> shared_cores(const Origin& measured, int64_t ranks_per_node = 0);
 
 /// Returns the speeds of products on 1, 2, ... of `threads` threads, relative to all of them (Rates::speed_of_threads).
 /// A speed is linear between the measured numbers of threads; it is proportional to the threads if none was measured.
@@ -294,7 +305,7 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
 /// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
-/// shape. Slowdowns are at most 1. Throws Error(usage) naming the missing entries of the cluster.
+/// shape. Relative speeds above 1 count as 1. Throws Error(usage) that names the first missing entry of the cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

@@ -14,12 +14,13 @@ namespace {
 
 constexpr int64_t most_tokens = most_micro_batch_tokens;
 
-// Returns the number of a text such as "4096", "4K" or "1M".
+// Returns the tokens of a text such as "4096", "4K" or "1M"; none if the text has another form or the number is not in
+// 1 .. most_tokens.
 std::optional<int64_t> length_of(std::string_view text) {
   int64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (error != std::errc() || n < 1 || n > most_tokens) return {};
-  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  const std::string_view unit = text.substr(end - text.data());
   if (unit == "K" || unit == "k")
     n <<= 10;
   else if (unit == "M" || unit == "m")

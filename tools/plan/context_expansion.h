@@ -13,10 +13,10 @@
 namespace hexad::plan {
 
 /// Reads sequence lengths. "4096" and "4K" are a single length. "4K..1M" is 4K and its doublings up to 1M. K is 1024, M
-/// is 1024 K. The error begins with the text and gives the nearest legal range. Throws Error(usage) in these cases:
+/// is 1024 K. Throws Error(usage) in these cases:
 /// - the text has another form
 /// - a length is not in 1 .. 4M (most_micro_batch_tokens, the limit of predictions)
-/// - the last length is not the first length times a power of two
+/// - the last length is not the first length times a power of two; the error gives the nearest legal ranges
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K" or "1M", or the plain number if `tokens` is not a multiple of 1024.

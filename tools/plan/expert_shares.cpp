@@ -90,14 +90,17 @@ std::vector<Row> rows_of_metrics(std::istream& in, const std::string& path) {
   std::vector<Row> rows;
   for (std::vector<double>& loads : last->expert_load)
     if (!loads.empty()) rows.push_back({line_of_last, std::move(loads)});
-  if (rows.empty()) fail(ExitCode::usage, path, ":", line_of_last, ": expert_load has no layer with experts");
+  if (rows.empty())
+    fail(ExitCode::usage, path, ":", line_of_last, ": expert_load has no layer with experts; expected at least one");
   return rows;
 }
 
 }  // namespace
 
 ExpertShares read_expert_shares(const std::string& path, const layers::ModelConfig& model) {
-  if (model.moe.experts == 0) fail(ExitCode::usage, path, ": loads of experts are given, but the model has no experts");
+  if (model.moe.experts == 0)
+    fail(ExitCode::usage, path,
+         ": loads of experts are given, but the model has no experts (model.moe.experts is 0); remove --routing");
   if (const std::string problem = base::file_problem(path); !problem.empty())
     fail(ExitCode::usage, "--routing: cannot read '", path, "': ", problem,
          "; expected even, p99, worst, or a file with the loads of experts");

@@ -28,7 +28,7 @@ std::vector<int> nodes_of_stage(const Recipe& r, int64_t ranks_per_node, int64_t
 
 double peak_in(const device::MemoryStats& stats, Category c) { return static_cast<double>(stats.peak_in(c)); }
 
-FewLayersStep memory_of(const device::MemoryStats& stats) {
+FewLayersMemory memory_of(const device::MemoryStats& stats) {
   return {.weights = peak_in(stats, Category::parameter),
           .gradients = peak_in(stats, Category::gradient),
           .optimizer = peak_in(stats, Category::optimizer),
@@ -37,12 +37,12 @@ FewLayersStep memory_of(const device::MemoryStats& stats) {
 
 // Returns the peak without the tensors that are counted separately. Includes NCCL's buffers.
 double temporary_of(const device::MemoryStats& stats) {
-  const FewLayersStep kept = memory_of(stats);
+  const FewLayersMemory kept = memory_of(stats);
   return std::max(
       0.0, static_cast<double>(stats.peak_total) - kept.weights - kept.gradients - kept.optimizer - kept.activations);
 }
 
-// Extrapolates the size of an operation linearly from its sizes in the two recorded steps, `less` and `more`.
+// Extrapolates a size linearly from its values in the two recorded steps, `less` and `more`.
 struct Line {
   double times;
   double operator()(double less, double more) const { return std::max(0.0, less + (more - less) * times); }
@@ -79,7 +79,7 @@ struct Extend {
 
 double number(int64_t n) { return static_cast<double>(n); }
 
-// Returns the number of loss blocks on one rank that take as much memory as the loss that tp ranks share.
+// Returns a rank's memory for the loss that tp ranks share, as a multiple of its memory for one block without tp.
 // tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of
 // the previous block are in flight. It has the gradient of one block, in the model's dtype. If this is the
 // accumulator's dtype, the gradient uses the memory of the logits.
@@ -102,10 +102,11 @@ std::optional<double> tokens_of_loss_block(const Recipe& r, int64_t recorded_tok
 }
 
 FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices& prices, int64_t world, int64_t stages,
-                     const std::array<int64_t, 2>& contexts, RoutingLoad load)
+                     const std::array<int64_t, 2>& contexts, RoutingLoad load, std::shared_ptr<SharedByRuns> shared)
     : recipe_(std::move(r)),
       extensions_(extensions),
       load_(std::move(load)),
+      shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
       recorded_(std::make_unique<Recorded>(
           StepPrices(prices, nodes_of_stage(recipe_, prices.ranks_per_node(), world, stages)))),
       contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed))),
@@ -139,7 +140,8 @@ int FewLayers::rank_in(const mesh::Layout& layout) const {
 device::MemoryStats FewLayers::run_recorded() {
   const mesh::Layout all = layout();
   const int rank = rank_in(all);
-  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank());
+  RunOnMeta run(recipe_, extensions_, all, rank, load_, RunOnMeta::Record::issues, recorded_->prices.node_of_rank(),
+                shared_);
   run.follow_spans();
   // Under ZeRO-3, an additional first step records the order in which weights are used.
   if (recipe_.parallel.zero == 3) run.step(2);
@@ -149,7 +151,8 @@ device::MemoryStats FewLayers::run_recorded() {
   return memory->stats();
 }
 
-// Sets the sizes of the recorded operations to those for these numbers of sequences and tokens.
+// Sets the sizes of the recorded operations to those for `sequences` sequences of `context` tokens each. Does nothing
+// if the two recorded lengths are equal.
 void FewLayers::set_tokens(double sequences, double context) {
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
   if (longer == shorter) return;
@@ -162,33 +165,39 @@ void FewLayers::set_tokens(double sequences, double context) {
   }
 }
 
-FewLayersStep FewLayers::step(int64_t sequences, int64_t context) {
+FewLayersMemory FewLayers::memory(int64_t sequences, int64_t context) const {
+  const double shorter = number(contexts_[0]), longer = number(contexts_[1]), tokens = number(sequences * context);
+  FewLayersMemory memory = memory_[1];
+  if (longer == shorter) {
+    memory.activations *= tokens / longer;
+    return memory;
+  }
+  const Line by_tokens{(tokens - shorter) / (longer - shorter)};
+  memory.activations = by_tokens(memory_[0].activations, memory_[1].activations);
+  const Line by_length{(number(context) - shorter) /
+                       (longer - shorter)};  // rotary tables grow with the sequence length
+  memory.weights = by_length(memory_[0].weights, memory_[1].weights);
+  return memory;
+}
+
+FewLayersTimes FewLayers::times(int64_t sequences, int64_t context) {
   set_tokens(number(sequences), number(context));
   const StepRecord& record = recorded_->record;
   const RecordPrices& priced = *recorded_->priced;
   const SimulatedStep simulated = simulate_step(
       std::span(&record, 1), recorded_->prices.node_of_rank(),
       [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); }, contention_);
-  const std::vector<schedule::Interval>& times = simulated.ranks.front().times;
+  const std::vector<schedule::Interval>& at = simulated.ranks.front().times;
 
-  FewLayersStep step = memory_[1];
-  step.micro_batch = times[second_].begin - times[first_].begin;
-  step.rest = std::max(0.0, simulated.seconds - 2 * step.micro_batch);
-  const double shorter = number(contexts_[0]), longer = number(contexts_[1]), tokens = number(sequences * context);
-  if (longer > shorter) {
-    const Line by_tokens{(tokens - shorter) / (longer - shorter)};
-    step.activations = by_tokens(memory_[0].activations, memory_[1].activations);
-    const Line by_length{(number(context) - shorter) /
-                         (longer - shorter)};  // rotary tables grow with the sequence length
-    step.weights = by_length(memory_[0].weights, memory_[1].weights);
-  } else {
-    step.micro_batch *= tokens / longer, step.activations *= tokens / longer;
-  }
+  FewLayersTimes times;
+  times.micro_batch = at[second_].begin - at[first_].begin;
+  times.rest = std::max(0.0, simulated.seconds - 2 * times.micro_batch);
+  if (contexts_[1] == contexts_[0]) times.micro_batch *= number(sequences * context) / number(contexts_[1]);
   for (size_t i = first_; i < second_; ++i)
     if (const auto* work = std::get_if<device::CommunicationWork>(&record.issues[i].work))
       if (record.groups[work->group].traffic == static_cast<int>(comm::TrafficClass::dp))
-        step.dp_traffic += priced.seconds(record.issues[i]);
-  return step;
+        times.dp_traffic += priced.seconds(record.issues[i]);
+  return times;
 }
 
 double FewLayers::temporary(double tokens) const {
@@ -204,7 +213,7 @@ double FewLayers::growth_of_layers() const {
   std::array<double, 2> bytes{};
   for (size_t length = 0; length < 2; ++length) {
     few_words.model.context = recorded_contexts_[length];
-    RunOnMeta run(few_words, extensions_, all, rank_in(all), load_);
+    RunOnMeta run(few_words, extensions_, all, rank_in(all), load_, RunOnMeta::Record::nothing, {}, shared_);
     run.step(1);
     bytes[length] = temporary_of(run.instance().context.allocator()->stats());
   }

@@ -8,35 +8,44 @@
 #include <utility>
 #include <vector>
 
-#include "tools/plan/routing_model.h"
+#include "tools/plan/shared_by_runs.h"
 #include "tools/plan/step_prices.h"
 
 namespace hexad::plan {
 
-/// Costs of one rank's step with two micro-batches. Times are in seconds. Memory is the peak of each category in bytes.
-struct FewLayersStep {
+/// Peak memory of one rank's step with two micro-batches, in bytes, by category.
+struct FewLayersMemory {
+  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
+};
+
+/// Times of one rank's step with two micro-batches, in seconds.
+struct FewLayersTimes {
   double micro_batch = 0;  // from the start of the first micro-batch to the start of the second
   // The step without its micro-batches: optimizer, exposed reductions and, under ZeRO-1 and 2, all gathers of weights,
   // which a whole step hides in part (see record_step()).
   double rest = 0;
   double dp_traffic = 0;  // communication of weights and gradients in a micro-batch, hidden or not
-  double weights = 0, gradients = 0, optimizer = 0, activations = 0;
 };
 
 /// A step of all layers of a recipe in one pipeline stage, recorded on the meta device for two sequence lengths. The
 /// sizes of operations are linear in the number of tokens. The sizes of attention are also linear in the sequence
 /// length. Therefore, a step with any number of tokens can be priced without running it. If the steps of the two
-/// lengths issue different operations, costs are assumed to be proportional to the number of tokens.
+/// lengths issue different operations, the time of a micro-batch, activations and temporary memory are assumed to be
+/// proportional to the number of tokens, and all other costs to be constant.
 class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of
   /// `world` ranks in `stages` stages. `contexts` has the two sequence lengths, ascending. If `load` gives the loads of
-  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object.
+  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object. `shared` are
+  /// results of other runs; null: none.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
-            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even);
+            int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
+            std::shared_ptr<SharedByRuns> shared = nullptr);
 
-  /// Returns the costs of a step with `sequences` sequences of `context` tokens in each micro-batch.
-  FewLayersStep step(int64_t sequences, int64_t context);
+  /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
+  /// simulated, which takes longer than to extrapolate memory.
+  FewLayersMemory memory(int64_t sequences, int64_t context) const;
+  FewLayersTimes times(int64_t sequences, int64_t context);
 
   /// Returns the bytes of temporary memory of a micro-batch of `tokens` tokens, including NCCL's buffers. Assumes that
   /// all temporary memory grows with the number of tokens (but see tokens_of_loss_block()).
@@ -62,12 +71,13 @@ class FewLayers {
   train::Recipe recipe_;  // in one pipeline stage; a micro-batch is one of the longer sequences
   const train::Extensions& extensions_;
   RoutingLoad load_;
+  std::shared_ptr<SharedByRuns> shared_;
   std::unique_ptr<Recorded> recorded_;
   StepContention contention_;
   std::array<int64_t, 2> contexts_, recorded_contexts_;  // contexts_: equal if the shorter length is ignored
   std::array<std::vector<device::Work>, 2> works_;       // operations of the shorter and the longer sequences
   size_t first_ = 0, second_ = 0;                        // first operations of the two micro-batches
-  std::array<FewLayersStep, 2> memory_;
+  std::array<FewLayersMemory, 2> memory_;
   std::array<double, 2> temporary_{};
 };
 

@@ -45,7 +45,7 @@ std::vector<FrozenPeriods> frozen_periods(const train::Recipe& r, const train::E
     if (at < 0)
       common.push_back(p.name);
     else if (at / period < periods)
-      of_period[static_cast<size_t>(at / period)].emplace_back(at % period, std::move(rest));
+      of_period[at / period].emplace_back(at % period, std::move(rest));
   }
   std::map<std::vector<OfLayer>, int64_t> counts;
   for (const std::vector<OfLayer>& frozen : of_period) ++counts[frozen];

@@ -10,7 +10,7 @@
 
 namespace hexad::plan {
 
-/// Returns the number of layers after which the pattern of dense and MoE layers repeats.
+/// Returns the number of layers after which the pattern of dense and MoE layers, and of their attention, repeats.
 int64_t layers_of_period(const train::Recipe& recipe);
 
 /// A kind of periods of layers: all periods in which the same parameters are frozen.

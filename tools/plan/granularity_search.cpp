@@ -11,7 +11,8 @@
 namespace hexad::plan {
 
 Trial search_unimodal(int64_t low, int64_t high, const std::function<std::optional<double>(int64_t)>& f) {
-  base::require(low <= high, "[search_unimodal] the range from ", low, " to ", high, " is empty");
+  base::require(low <= high, "[search_unimodal] the range from ", low, " to ", high,
+                " is empty; expected at least one number");
   while (high - low > 2) {
     const int64_t third = (high - low) / 3, left = low + third, right = high - third;
     const auto at_left = f(left);
@@ -34,7 +35,7 @@ Trial search_unimodal(int64_t low, int64_t high, const std::function<std::option
 }
 
 SampleSummary summary_of(std::vector<double> samples) {
-  base::require(!samples.empty(), "[summary_of] no samples");
+  base::require(!samples.empty(), "[summary_of] no samples are given, expected at least one");
   const auto median = [&] {
     const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
     std::nth_element(samples.begin(), middle, samples.end());
@@ -53,7 +54,8 @@ bool indistinct(const SampleSummary& a, const SampleSummary& b) {
 namespace {
 
 std::vector<int64_t> all_from(int64_t fewest, int64_t most) {
-  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most, " micro-batches");
+  base::require(1 <= fewest && fewest <= most, "[GranularitySearch] from ", fewest, " to ", most,
+                " micro-batches; expected at least 1, in ascending order");
   std::vector<int64_t> all;
   for (int64_t n = fewest; n <= most; ++n) all.push_back(n);
   return all;
@@ -64,7 +66,8 @@ std::vector<int64_t> all_from(int64_t fewest, int64_t most) {
 GranularitySearch::GranularitySearch(std::vector<int64_t> numbers, int64_t samples, State state)
     : numbers_(std::move(numbers)), samples_(samples), state_(std::move(state)) {
   base::require(!numbers_.empty() && numbers_.front() >= 1 && std::ranges::is_sorted(numbers_) && samples >= 1,
-                "[GranularitySearch] ", numbers_.size(), " numbers of micro-batches, ", samples, " samples for each");
+                "[GranularitySearch] ", numbers_.size(), " numbers of micro-batches, ", samples,
+                " samples for each; expected ascending numbers from 1, and at least 1 sample");
 }
 
 GranularitySearch::GranularitySearch(int64_t fewest, int64_t most, State state)
@@ -101,10 +104,10 @@ Trial GranularitySearch::propose(int64_t batch) {
   const auto [low, high] = bounds(batch);
   const Trial trial = search_unimodal(static_cast<int64_t>(low), static_cast<int64_t>(high),
                                       [&](int64_t position) -> std::optional<double> {
-                                        const auto known = measured(batch, numbers_[static_cast<size_t>(position)]);
+                                        const auto known = measured(batch, numbers_[position]);
                                         return known ? std::optional(known->median) : std::nullopt;
                                       });
-  const int64_t n = numbers_[static_cast<size_t>(trial.n)];
+  const int64_t n = numbers_[trial.n];
   return trial.settled ? Trial{conclude(batch, n), true} : Trial{n, false};
 }
 
@@ -129,7 +132,8 @@ int64_t GranularitySearch::conclude(int64_t batch, int64_t otherwise) {
 
 void GranularitySearch::record(int64_t batch, int64_t n, double seconds) {
   base::require(std::ranges::binary_search(numbers_, n) && seconds >= 0, "[GranularitySearch] ", seconds,
-                " s for n = ", n);
+                " s for n = ", n, "; expected at least 0 s, and one of the ", numbers_.size(),
+                " numbers of the search");
   state_.samples[{batch, n}].push_back(seconds);
 }
 

@@ -74,8 +74,8 @@ class GranularitySearch {
   /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even those of an n
   /// that was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the fastest n that has all its samples. If no n has them,
-  /// returns the legal n nearest to `otherwise`.
+  /// Settles `batch` without further measurements. Returns the smallest n with all its samples that is indistinct from
+  /// the fastest. If no n has all its samples, returns the legal n nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
   /// Records a time.
   void record(int64_t batch, int64_t n, double seconds);

@@ -29,19 +29,37 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Number of a rank's tokens in the longer of the two recorded sequence lengths.
+// Number of a rank's tokens in the longer of the two recorded sequence lengths, unless the recipe's context is shorter.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference between the two recorded sequence lengths, in tokens. If it is small, the loss usually divides both
-// lengths into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
+// Difference between the two recorded sequence lengths, in tokens of a rank. If the difference is small, the loss
+// usually divides both lengths into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
-// Adds `share` times the costs of `step` to `sum`.
-void add(FewLayersStep& sum, double share, const FewLayersStep& step) {
-  for (double FewLayersStep::*value :
-       {&FewLayersStep::micro_batch, &FewLayersStep::rest, &FewLayersStep::dp_traffic, &FewLayersStep::weights,
-        &FewLayersStep::gradients, &FewLayersStep::optimizer, &FewLayersStep::activations})
-    sum.*value += share * (step.*value);
+// Add `share` times some costs to `sum`.
+void add(FewLayersMemory& sum, double share, const FewLayersMemory& memory) {
+  for (double FewLayersMemory::*bytes : {&FewLayersMemory::weights, &FewLayersMemory::gradients,
+                                         &FewLayersMemory::optimizer, &FewLayersMemory::activations})
+    sum.*bytes += share * (memory.*bytes);
+}
+void add(FewLayersTimes& sum, double share, const FewLayersTimes& times) {
+  for (double FewLayersTimes::*seconds :
+       {&FewLayersTimes::micro_batch, &FewLayersTimes::rest, &FewLayersTimes::dp_traffic})
+    sum.*seconds += share * (times.*seconds);
+}
+
+// Costs that are linear in the number of layers.
+struct Linear {
+  double ends, layer;  // costs of embedding plus head, and of one layer
+  double at(double layers) const { return ends + layers * layer; }
+};
+
+// Returns the line through the costs `few` of models with one and with two periods of the recipe's layers.
+template <class Costs>
+Linear linear(const std::array<Costs, 2>& few, double Costs::*value, const Recipe& r) {
+  const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
+  const double one = few[0].*value, layer = (few[1].*value - one) / periods;
+  return {one - (first + periods) * layer, layer};
 }
 
 }  // namespace
@@ -59,8 +77,7 @@ int64_t LayerCosts::stages_that_count(const Recipe& r) const {
   return std::min(p.pp, static_cast<int64_t>(std::bit_floor(fill)));
 }
 
-const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
-  const Recipe& r = candidate.recipe;
+LayerCosts::Models& LayerCosts::models(const Recipe& r) {
   const int64_t stages = stages_that_count(r), unit = 2 * r.parallel.cp * r.parallel.tp;
   // These lengths satisfy every layout rule. They may be longer than a very short context of the recipe.
   const int64_t longest = std::min(r.model.context, recorded_tokens * r.parallel.cp);
@@ -68,31 +85,43 @@ const LayerCosts::Costs& LayerCosts::costs(const PlanCandidate& candidate) {
   const int64_t less = std::clamp(fewer_tokens * r.parallel.cp / unit * unit, unit, longer - unit);
   const std::array<int64_t, 2> contexts{longer - less, longer};
   const std::string key = layer_key(r, stages, longer);
-  auto known = models_.find(key);
-  if (known == models_.end()) {
-    if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
-    Models models;
-    for (const FrozenPeriods& kind : kinds_) {
-      const auto of_periods = [&](int64_t periods) {
-        Recipe few = r;
-        few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
-        few.optim.freeze = kind.freeze;
-        return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_);
-      };
-      models.of_kinds.push_back({of_periods(1), of_periods(2)});
-    }
-    known = models_.emplace(key, std::move(models)).first;
+  if (const auto known = models_.find(key); known != models_.end()) return known->second;
+  if (kinds_.empty()) kinds_ = frozen_periods(r, extensions_);
+  Models made{.recorded_context = longer, .of_kinds = {}, .memory = {}, .times = {}};
+  for (const FrozenPeriods& kind : kinds_) {
+    const auto of_periods = [&](int64_t periods) {
+      Recipe few = r;
+      few.model.layers = r.model.moe.dense_layers + periods * layers_of_period(r);
+      few.optim.freeze = kind.freeze;
+      return FewLayers(std::move(few), extensions_, prices_, world_, stages, contexts, load_, shared_);
+    };
+    made.of_kinds.push_back({of_periods(1), of_periods(2)});
   }
-  const auto [at, is_new] = known->second.costs.try_emplace({r.batch.micro, r.model.context});
+  return models_.emplace(key, std::move(made)).first->second;
+}
+
+const LayerCosts::Memory& LayerCosts::memory_of_models(const Recipe& r) {
+  Models& known = models(r);
+  const auto [at, is_new] = known.memory.try_emplace({r.batch.micro, r.model.context});
   if (!is_new) return at->second;
-  Costs& costs = at->second;
+  Memory& memory = at->second;
   for (size_t k = 0; k < kinds_.size(); ++k) {
-    std::array<FewLayers, 2>& models = known->second.of_kinds[k];
-    for (size_t m = 0; m < models.size(); ++m)
-      add(costs.steps[m], kinds_[k].share, models[m].step(r.batch.micro, r.model.context));
-    costs.temporary = std::max(costs.temporary, temporary(models[1], r, longer));
+    const std::array<FewLayers, 2>& of_kind = known.of_kinds[k];
+    for (size_t m = 0; m < of_kind.size(); ++m)
+      add(memory.of_models[m], kinds_[k].share, of_kind[m].memory(r.batch.micro, r.model.context));
+    memory.temporary = std::max(memory.temporary, temporary(of_kind[1], r, known.recorded_context));
   }
-  return costs;
+  return memory;
+}
+
+const LayerCosts::Times& LayerCosts::times_of_models(const Recipe& r) {
+  Models& known = models(r);
+  const auto [at, is_new] = known.times.try_emplace({r.batch.micro, r.model.context});
+  if (!is_new) return at->second;
+  for (size_t k = 0; k < kinds_.size(); ++k)
+    for (size_t m = 0; m < at->second.size(); ++m)
+      add(at->second[m], kinds_[k].share, known.of_kinds[k][m].times(r.batch.micro, r.model.context));
+  return at->second;
 }
 
 // Returns the bytes of temporary memory of a micro-batch of the recipe.
@@ -116,46 +145,41 @@ double LayerCosts::in_flight(const Recipe& r, int64_t micro_batches) {
   return at->second;
 }
 
-ComposedStep LayerCosts::step(const PlanCandidate& candidate) {
+double LayerCosts::seconds(const PlanCandidate& candidate) {
   const Recipe& r = candidate.recipe;
-  const auto& [few, temporary_bytes] = costs(candidate);
-  const auto periods = static_cast<double>(layers_of_period(r)), first = static_cast<double>(r.model.moe.dense_layers);
-  struct Linear {
-    double ends, layer;  // costs of embedding plus head, and of one layer
-    double at(double layers) const { return ends + layers * layer; }
-  };
-  const auto linear = [&](double FewLayersStep::*value) {
-    const double one = few[0].*value, layer = (few[1].*value - one) / periods;
-    return Linear{one - (first + periods) * layer, layer};
-  };
-  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
-  const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));
+  const Times& few = times_of_models(r);
   const auto pp = static_cast<double>(r.parallel.pp);
   const double layers = static_cast<double>(r.model.layers) / pp;
-  const int chunks = train::pipeline_of(r).chunks_a_rank();
-  const auto of_layers = [&](double FewLayersStep::*value) { return linear(value).at(layers); };
+  const auto of_layers = [&](double FewLayersTimes::*value) { return linear(few, value, r).at(layers); };
   // A micro-batch takes at least the time of its dp communication. This limit does not show in the short recorded
   // steps.
-  const double micro_batch = std::max(of_layers(&FewLayersStep::micro_batch), of_layers(&FewLayersStep::dp_traffic));
-  ComposedStep step;
+  const double micro_batch = std::max(of_layers(&FewLayersTimes::micro_batch), of_layers(&FewLayersTimes::dp_traffic));
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
+  const auto micro_batches = static_cast<double>(micro_batches_of(r, layout));
   // The bubble is the bubble of 1F1B divided by the number of chunks of a rank (Narayanan et al. 2021).
-  step.seconds = of_layers(&FewLayersStep::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
+  const int chunks = train::pipeline_of(r).chunks_a_rank();
+  return of_layers(&FewLayersTimes::rest) + micro_batch * (micro_batches + (pp - 1) / chunks);
+}
 
-  const double kept = in_flight(r, static_cast<int64_t>(micro_batches)) / chunks;
+double LayerCosts::memory(const PlanCandidate& candidate) {
+  const Recipe& r = candidate.recipe;
+  const auto& [few, temporary_bytes] = memory_of_models(r);
+  const auto pp = static_cast<double>(r.parallel.pp);
+  const double layers = static_cast<double>(r.model.layers) / pp;
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world_));
+  const double kept = in_flight(r, micro_batches_of(r, layout)) / train::pipeline_of(r).chunks_a_rank();
   // With more stages, fewer ranks share the divided state, so each rank holds more of it. The embedding and the head
   // are on different stages, unless there are prediction blocks: these are on the last stage, which then holds both.
   const double fewer = pp / static_cast<double>(stages_that_count(r));
-  const auto state = [&](double FewLayersStep::*bytes, int64_t divided_from) {
-    const Linear l = linear(bytes);
+  const auto state = [&](double FewLayersMemory::*bytes, int64_t divided_from) {
+    const Linear l = linear(few, bytes, r);
     return (l.ends / (pp > 1 && r.model.prediction_blocks == 0 ? 2 : 1) + layers * l.layer) *
            (r.parallel.zero >= divided_from ? fewer : 1);
   };
   // The activations of the head, and of the one block that is being recomputed, exist for one micro-batch at a time.
-  const Linear activations = linear(&FewLayersStep::activations);
-  step.memory = state(&FewLayersStep::weights, 3) + state(&FewLayersStep::gradients, 2) +
-                state(&FewLayersStep::optimizer, 1) + activations.ends + kept * layers * activations.layer +
-                temporary_bytes;
-  return step;
+  const Linear activations = linear(few, &FewLayersMemory::activations, r);
+  return state(&FewLayersMemory::weights, 3) + state(&FewLayersMemory::gradients, 2) +
+         state(&FewLayersMemory::optimizer, 1) + activations.ends + kept * layers * activations.layer + temporary_bytes;
 }
 
 }  // namespace hexad::plan

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,9 +20,9 @@ struct ComposedStep {
   double memory = 0;  // bytes of the rank that needs the most
 };
 
-/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp, ep, etp, recomputation and ZeRO. For
-/// each combination of these settings, models of one and two periods of layers are recorded on the meta device, and
-/// priced with the candidate's tokens (FewLayers).
+/// Composes steps from the costs of layers. The costs of a layer depend on tp, cp and its kind, ep, etp, recomputation,
+/// ZeRO and placement. For each combination of these settings, models of one and two periods of layers are recorded on
+/// the meta device, and priced with the candidate's tokens (FewLayers).
 ///
 /// Time and memory of a step are linear in the numbers of layers and micro-batches. The bubble of the pipeline is
 /// added. Temporary memory is linear in the tokens, but a GPU computes the loss in blocks of rows. For more tokens than
@@ -38,21 +39,31 @@ class LayerCosts {
              RoutingLoad load = RoutingLoad::even);
 
   /// Returns the estimate for a candidate. The first call with new layer settings takes tens of milliseconds.
-  ComposedStep step(const PlanCandidate& candidate);
+  ComposedStep step(const PlanCandidate& candidate) {
+    return {.seconds = seconds(candidate), .memory = memory(candidate)};
+  }
+  /// Return only the time or the memory of step(). For a new number of tokens, memory() is faster than seconds().
+  double seconds(const PlanCandidate& candidate);
+  double memory(const PlanCandidate& candidate);
 
  private:
-  // Steps of models with one and with two periods of layers, and the bytes of temporary memory.
-  struct Costs {
-    std::array<FewLayersStep, 2> steps{};
+  // Memory and times of models with one and with two periods of layers.
+  struct Memory {
+    std::array<FewLayersMemory, 2> of_models{};
     double temporary = 0;
   };
-  // Models with one and with two periods of layers, for each kind of periods. `costs` is by number of sequences and
-  // context.
+  using Times = std::array<FewLayersTimes, 2>;
+  using Tokens = std::pair<int64_t, int64_t>;  // number of sequences, and context
+  // Models with one and with two periods of layers, for each kind of periods, and their costs.
   struct Models {
+    int64_t recorded_context;  // the longer one
     std::vector<std::array<FewLayers, 2>> of_kinds;
-    std::map<std::pair<int64_t, int64_t>, Costs> costs;
+    std::map<Tokens, Memory> memory;
+    std::map<Tokens, Times> times;
   };
-  const Costs& costs(const PlanCandidate& candidate);
+  Models& models(const train::Recipe& recipe);
+  const Memory& memory_of_models(const train::Recipe& recipe);
+  const Times& times_of_models(const train::Recipe& recipe);
   double temporary(const FewLayers& layers, const train::Recipe& recipe, int64_t recorded_context);
   double in_flight(const train::Recipe& recipe, int64_t micro_batches);
   int64_t stages_that_count(const train::Recipe& recipe) const;
@@ -61,9 +72,10 @@ class LayerCosts {
   const Prices prices_;
   const int64_t world_;
   const RoutingLoad load_;
+  const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
   std::map<std::string, Models> models_;
   std::vector<FrozenPeriods> kinds_;  // empty before the first step
-  // Growth of the layers' temporary memory, in bytes per token. It does not depend on ZeRO and placement.
+  // Growth of the layers' temporary memory, in bytes per token. It depends neither on ZeRO nor on placement.
   std::map<std::string, double> growth_;
   std::map<std::array<int64_t, 4>, double> in_flight_;  // by kind, chunks, stages and micro-batches
 };

@@ -52,10 +52,10 @@ RunOnMeta run_of(const Recipe& recipe, const train::Extensions& extensions, cons
           std::move(nodes)};
 }
 
-// True for the pipeline stages that have an MoE layer.
+// Returns, for each pipeline stage, whether it has an MoE layer.
 std::vector<bool> stages_with_experts(const Recipe& r, const train::Extensions& extensions) {
   const pp::StageSplit split = train::stage_split(r, extensions);
-  std::vector<bool> has(static_cast<size_t>(r.parallel.pp), false);
+  std::vector<bool> has(r.parallel.pp, false);
   for (size_t stage = 0; stage < has.size(); ++stage)
     for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
       const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), chunk);
@@ -111,7 +111,7 @@ LayerGraphs::LayerGraphs(const Recipe& recipe, const train::Extensions& extensio
     const int rank =
         stand_in.empty() ? each : layout.members(Axis::ep, each)[stand_in[layout.coordinate(Axis::ep, each)]];
     std::vector<int> key;
-    const bool runs = has_experts[static_cast<size_t>(layout.coordinate(Axis::pp, rank))];
+    const bool runs = has_experts[layout.coordinate(Axis::pp, rank)];
     if (runs) {
       for (const Axis axis : {Axis::ep, Axis::etp, Axis::tp}) add_nodes(key, layout.members(axis, rank), node_of_rank);
       add_nodes(key, layout.expert_sharers(rank), node_of_rank);

@@ -22,13 +22,15 @@ struct PlanSite {
 /// copy may be illegal, or equal to the recipe.
 using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, const PlanSite& site);
 
-/// Returns the keys to change, in the order of the search:
-/// - offload.optimizer and offload.activations; schedule.moe.memory_reuse: values that save memory under
-///   Objective::memory, otherwise values that do not
+/// Returns the changes of these keys, in the order of the search:
+/// - offload.optimizer and offload.activations: values that save memory under Objective::memory, otherwise values that
+///   do not
+/// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only none
 /// - schedule.pipeline.overlap
-/// - schedule.moe.chunk_by, with two chunks, and chunks, doubled or halved
-/// - parallel.order: orders that spread some kind of group over fewer nodes (PlanRequest::orders). An order is omitted
-///   if another order spreads no kind of group over more nodes. No orders under Objective::memory
+/// - schedule.moe.chunk_by, with two chunks
+/// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
+/// - parallel.order: orders that spread some kind of group less widely (PlanRequest::orders). An order is omitted if
+///   another order spreads no kind of group more widely. No orders under Objective::memory
 /// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
 std::span<const Changes> changes_by_key();
 

@@ -124,7 +124,7 @@ struct Contention {
   }
 };
 
-/// Section `machine` of a cluster file. complete() fills in default values for optional curves and lists them.
+/// Section `machine` of a cluster file. complete() fills in default values of optional members and lists them.
 struct Machine {
   std::string name, source;
   int64_t nodes = 0, ranks_per_node = 0;
@@ -177,18 +177,18 @@ struct Machine {
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links, rates and times in wrong units, and curves that fall. Also rejects curves that rise so fast that more
-/// work would take less time.
+/// missing links and peaks, rates and times in wrong units, and curves that fall. Also rejects curves, except those of
+/// attention, that rise so fast that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
-/// A machine with values for all optional members, except links that the machine does not use, sizes of host memory,
-/// and peaks. `assumptions` has one text for each assumed value.
+/// A machine with values for all optional members, except links that the machine does not use, the size of host memory,
+/// the radix of switches, and peaks. `assumptions` has one text for each assumed value.
 struct CompleteMachine {
   Machine machine;
   std::vector<std::string> assumptions;
 };
-/// Fills in the members that are not set in `machine`. The default curves were measured on one H100
-/// (docs/reports/gpu-h100.md, arXiv 2603.07685).
+/// Fills in the members that are not set in `machine`. The default curves of kernels were measured on one H100
+/// (docs/reports/gpu-h100.md). Those of links are mostly from arXiv 2603.07685.
 CompleteMachine complete(const Machine& machine);
 
 }  // namespace hexad::plan

@@ -17,7 +17,7 @@ double efficiency(const config::Curve& shares, double volume);
 double speed(const config::Curve& speeds, double volume);
 
 /// Returns the seconds for `size`. `times` gives seconds as a function of the size. The time is linear between two
-/// points, continues along the last segment, and never falls.
+/// points. Above the last point, it continues along the last segment, but does not fall.
 double seconds(const config::Curve& times, double size);
 
 /// A theoretical bandwidth (bytes/s) and the share of this bandwidth that is reached at each volume (bytes).

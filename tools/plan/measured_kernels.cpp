@@ -25,10 +25,10 @@ constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>
     {"layer_norm", KernelClass::norm},        {"permute", KernelClass::permute},
     {"wire", KernelClass::permute},           {"embedding", KernelClass::permute},
     {"router", KernelClass::router},          {"router_loss", KernelClass::router},
-    {"sparse_mixer", KernelClass::router},    {"capacity", KernelClass::router},
-    {"slots", KernelClass::router},           {"index", KernelClass::router},
-    {"cross_entropy", KernelClass::loss},     {"split_softmax", KernelClass::loss},
-    {"optimizer", KernelClass::optimizer},
+    {"sparse_mixer", KernelClass::router},    {"expert_choice", KernelClass::router},
+    {"capacity", KernelClass::router},        {"slots", KernelClass::router},
+    {"index", KernelClass::router},           {"cross_entropy", KernelClass::loss},
+    {"split_softmax", KernelClass::loss},     {"optimizer", KernelClass::optimizer},
 });
 
 }  // namespace

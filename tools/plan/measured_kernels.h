@@ -47,14 +47,15 @@ class KernelCurves {
   std::optional<double> attention(const Attention& attention) const;
 
   /// Returns the seconds of a kernel that reads and writes `bytes`; none if no kernel of its class was measured. If
-  /// only the other element type was measured, uses its curve.
+  /// the class was not measured with this element type, uses the curve of another.
   std::optional<double> kernel(KernelClass of, base::Dtype dtype, double bytes) const;
 
   bool has_attention(Element element) const;
   /// True if any class was measured.
   bool has_kernels() const { return !kernels_.empty(); }
 
-  /// Returns one text for each curve that is missing although other curves of its kind were measured.
+  /// Returns one text for each class that was not measured, or only with one of f32 and bf16 although its kernels
+  /// follow the precision. Returns no texts if no class was measured.
   std::vector<std::string> assumptions() const;
 
  private:

@@ -73,8 +73,9 @@ void read_trace_of(MeasuredStep& measured, int64_t newest_start) {
   if (measured.traced_step)
     measured.trace = only_step(trace, *measured.traced_step);
   else
-    measured.without_trace = base::cat(path.string(), " has no step after step ", newest_start,
-                                       ", the last step before the run's newest start");
+    measured.without_trace =
+        base::cat(path.string(), " has no step after step ", newest_start,
+                  ", the last step before the run's newest start; set profile.steps to later steps");
 }
 
 double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t first, const std::string& traffic) {
@@ -114,10 +115,12 @@ bool shapes_a_step(std::string_view key) {
 MeasuredStep measured_step(const std::filesystem::path& run) {
   const train::TrainedSteps trained = train::trained_steps(run);
   if (trained.metrics.steps.empty())
-    base::fail(ExitCode::data, (run / "metrics.jsonl").string(), " contains no training step");
+    base::fail(ExitCode::data, (run / "metrics.jsonl").string(),
+               " contains no training step; expected the directory of a run that has trained at least one step");
   if (trained.history.starts.empty())
     base::fail(ExitCode::data, (run / "history.json").string(),
-               " records no start of the run, so the number of ranks is unknown");
+               " records no start of the run, so the number of ranks is unknown; expected the directory of a run that "
+               "`hexad train` has started");
   MeasuredStep measured{.run = run,
                         .recipe = trained.recipe,
                         .ranks = trained.history.starts.back().run.ranks,

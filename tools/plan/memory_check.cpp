@@ -157,7 +157,8 @@ class Judge {
       run.distributed.device_collectives = comm::DeviceCollectives::host;
     run = as_started(run, extensions_, world_);
     if (use_ == ModelUse::training) return estimate_stages(run, extensions_, world_);
-    // Estimates a single sequence if tp ranks can divide its tokens, otherwise the recipe's micro-batch.
+    // For generation, estimates a single sequence if tp ranks can divide its tokens. Otherwise, and for evaluation,
+    // estimates the recipe's micro-batch.
     if (use_ == ModelUse::generation && run.model.context % run.parallel.tp == 0) run.batch.micro = 1;
     std::vector<MemoryEstimate> stages = estimate_evaluation(run, extensions_, world_);
     if (cached_tokens_ > 0) add_caches(stages, run, extensions_, cached_tokens_);
@@ -201,7 +202,7 @@ class Judge {
     return stages_[most];
   }
 
-  // Names keys that reduce the memory, but change the trained model or need more machines.
+  // Returns changes that reduce the need or add memory, but change the trained model or need other machines.
   std::string other_keys(const Pool& pool) const {
     const MemoryEstimate& m = neediest(pool);
     const bool states = m.weights + m.gradients + m.optimizer > m.activations + m.temporary;

@@ -40,7 +40,9 @@ struct RankMemory {
 /// added up. The available memory of a pool is the minimum that its ranks report. `cached_tokens` is the number of
 /// tokens whose keys and values generation keeps. Verdict:
 /// - `too_much` if the estimate minus its error exceeds the available memory
-/// - `tight` if only the estimate plus its error exceeds it
+/// - `tight` if only the estimate plus its error exceeds it; this estimate counts whole blocks and process_bytes
+/// - `unknown` if it is not `too_much`, and the memory of a rank's machine cannot be read
+/// - `fits` otherwise
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                      const std::function<const RankMemory&(int64_t)>& memory_of, ModelUse use = ModelUse::training,
                      int64_t cached_tokens = 0);

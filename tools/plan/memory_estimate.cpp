@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "parallel/pp/program_check.h"
@@ -21,6 +22,30 @@ MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensi
 }
 
 namespace {
+
+// Estimates the memory of ranks of one layout. The pipeline is divided into stages once for all ranks.
+class RankEstimates {
+ public:
+  RankEstimates(const Recipe& recipe, const train::Extensions& extensions, int64_t world, const RoutingLoad& load)
+      : recipe_(with_stage_split(recipe, extensions)),
+        extensions_(extensions),
+        layout_(recipe.parallel.sizes(), static_cast<int>(world)),
+        load_(load) {}
+
+  // Returns the ranks of each stage that may need the most memory.
+  std::vector<std::vector<int>> ranks() const { return distinct_ranks(recipe_, layout_, load_); }
+  MemoryEstimate of(int rank) const {
+    const StepOnMeta step = step_on_meta(recipe_, extensions_, layout_, rank, load_, Wanted::memory, shared_);
+    return memory_of(step, recipe_, layout_, rank);
+  }
+
+ private:
+  const Recipe recipe_;
+  const train::Extensions& extensions_;
+  const mesh::Layout layout_;
+  const RoutingLoad& load_;
+  const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
+};
 
 MemoryEstimate by_category(const device::MemoryStats& memory) {
   const auto peak = [&](Category c) { return static_cast<double>(memory.peak_in(c)); };
@@ -48,17 +73,19 @@ MemoryEstimate memory_of(const StepOnMeta& step, const Recipe& r, const mesh::La
 
 std::vector<MemoryEstimate> estimate_stages(const Recipe& r, const train::Extensions& extensions, int64_t world,
                                             RoutingLoad load) {
-  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  const RankEstimates estimates(r, extensions, world, load);
   std::vector<MemoryEstimate> stages;
-  for (const std::vector<int>& ranks : distinct_ranks(r, layout, load)) {
+  for (const std::vector<int>& ranks : estimates.ranks()) {
     MemoryEstimate& most = stages.emplace_back();
     for (const int rank : ranks)
-      if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
+      if (const auto m = estimates.of(rank); m.total > most.total) most = m;
   }
   return stages;
 }
 
-std::vector<MemoryEstimate> estimate_evaluation(const Recipe& r, const train::Extensions& extensions, int64_t world) {
+std::vector<MemoryEstimate> estimate_evaluation(const Recipe& recipe, const train::Extensions& extensions,
+                                                int64_t world) {
+  const Recipe r = with_stage_split(recipe, extensions);
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
   std::vector<MemoryEstimate> stages;
   for (const std::vector<int>& ranks : distinct_ranks(r, layout, RoutingLoad::even)) {
@@ -71,11 +98,11 @@ std::vector<MemoryEstimate> estimate_evaluation(const Recipe& r, const train::Ex
 
 MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train::Extensions& extensions, int64_t world,
                                       RoutingLoad load) {
-  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  const RankEstimates estimates(r, extensions, world, load);
   MemoryEstimate most;
-  for (const std::vector<int>& ranks : distinct_ranks(r, layout, load))
+  for (const std::vector<int>& ranks : estimates.ranks())
     for (const int rank : ranks) {
-      if (const auto m = estimate_memory(r, extensions, layout, rank, load); m.total > most.total) most = m;
+      if (const auto m = estimates.of(rank); m.total > most.total) most = m;
       if (most.total > limit) return most;
     }
   return most;

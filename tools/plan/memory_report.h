@@ -47,8 +47,8 @@ class MemoryReport {
   std::optional<WithinMemory> within_;  // schedules that fit, if memory_reuse was not chosen yet
 };
 
-/// Returns "weights 1.20 GiB (1.10 GiB), ...": the estimate for the rank that needs the most, and in brackets the
-/// measured bytes. `measured` has the measured bytes by the allocator's category. Its entry "total" is the peak of
+/// Returns "weights 1.20 GiB (1.10 GiB), ...": for each category, the largest estimate of any stage, and in brackets
+/// the measured bytes. `measured` has the measured bytes by the allocator's category. Its entry "total" is the peak of
 /// their sum.
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);

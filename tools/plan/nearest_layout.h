@@ -28,12 +28,11 @@ using FitsMemory = std::function<bool(const train::Recipe& recipe, int64_t ranks
 /// ranks to `most_ranks`. A few ranks may therefore remain idle if using them would need another tp, pp or cp. More
 /// than half of the ranks are used if any such layout exists. Of equally near layouts, returns the one with the nearest
 /// tp, then pp, cp, etp and ep.
-/// pp, cp, etp and ep.
 ///
 /// The batch, the micro-batch, the context and the ZeRO stage do not change, because the run must remain the same up to
 /// rounding. Placements and the pipeline (parallel.order, cp_expansion; kind, split and overlap) are reset to their
 /// defaults only if a layout has no legal ep and etp otherwise. Returns nullopt if no number of ranks has a layout.
-/// `recipe` is the completed recipe of `document`, and has one stage.
+/// `recipe` is the completed recipe of `document`, and has one stage of training.
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const train::Recipe& recipe,
                                             const train::Extensions& extensions, int64_t most_ranks,
                                             const FitsMemory& fits);

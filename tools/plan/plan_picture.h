@@ -21,7 +21,8 @@ struct PicturedPlan {
 /// - Nodes are boxes with a cell for each rank. The colour of a cell is the rank's pipeline stage. If there are more
 ///   than eight nodes, one node of each kind is drawn, with the number of nodes of that kind. Nodes of one kind have
 ///   the same stages in the same positions.
-///   in a step, and the links that carry the bytes.
+/// - Below the nodes, each kind of group in `traffic` has a row with the ranks of its first group, the bytes that a
+///   rank sends in a step, and the links that carry the bytes.
 ///
 /// Pictures with too many kinds of nodes, ranks of a node, or ranks of a group show the first ones and the number of
 /// the rest.

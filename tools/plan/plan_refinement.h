@@ -13,8 +13,8 @@ namespace hexad::plan {
 /// lacks a rate.
 void simulate(PlannedLayout& layout, const PlanSite& site);
 
-/// Searches for changes that improve a layout. For each change, estimates the memory of the changed layout and
-/// simulates its step. Skips the simulation if the memory already rejects the change.
+/// Searches for changes that improve a layout. For each change, computes the quantity that the objective minimizes: the
+/// memory of the changed layout, or its simulated step. Computes the other quantity only if the first one improves.
 class PlanRefinement {
  public:
   /// `site` outlives the object.
@@ -52,8 +52,8 @@ class PlanRefinement {
 /// Refines and sorts the plan's best layouts, and counts the changes. Tries at most 39 changes, or 66 if the plan
 /// begins without a layout.
 /// - If the plan has no layout, first adds the smallest layouts of `too_large` that fit with changes that save memory.
-/// - Otherwise, adds layouts of `too_large` that fit with offload and whose steps seem shorter than that of the best
-///   layout.
+/// - Otherwise, unless the objective is memory, adds layouts of `too_large` that fit with offload and whose steps seem
+///   shorter than that of the best layout.
 void refine(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSite& site);
 
 }  // namespace hexad::plan

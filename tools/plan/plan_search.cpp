@@ -106,7 +106,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const StateBound state(recipe, layers::parameter_counts(recipe.model, extensions), cluster);
   WantedMemory wanted(request);
   std::set<Settings> far_too_large;  // settings that are too large even with the most recomputation
-  // Settings that fit, but need more memory than enough other layouts even with the most recomputation.
+  // Settings that need much more memory than enough other layouts, even with the most recomputation.
   std::set<Settings> unwanted;
   std::vector<std::optional<ComposedStep>> composed(legal.size());
   std::vector<PlannedLayout> too_large;  // candidates for offload
@@ -115,14 +115,13 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
     double bytes = state.of_layout(legal[i].recipe, request.world);
     if (bytes <= memory && !far_too_large.contains(settings)) {
       if (unwanted.contains(settings) || bytes > composed_error * wanted.limit()) continue;
-      composed[i] = costs.step(legal[i]);
-      bytes = composed[i]->memory;
+      bytes = costs.memory(legal[i]);
       wanted.add(bytes);
       if (bytes > error_of_less_recomputation * wanted.limit()) unwanted.insert(settings);
+      if (bytes <= offloaded_reach * memory) composed[i] = costs.step(legal[i]);
       if (bytes <= composed_error * memory) continue;
       if (bytes > error_of_less_recomputation * memory) far_too_large.insert(settings);
-      if (bytes <= offloaded_reach * memory)
-        too_large.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
+      if (composed[i]) too_large.push_back({.candidate = std::move(legal[i]), .composed = *composed[i]});
       composed[i].reset();
     }
     ++plan.too_large;

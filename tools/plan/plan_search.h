@@ -39,7 +39,8 @@ struct Plan {
   PlanCandidates candidates;         // counts of illegal combinations; `legal` is empty
   int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that exceed `memory`
   double memory = 0;                 // limit of a rank's tensors, in bytes
-  // Least bytes of any layout; an approximation or a lower bound if that layout was not simulated.
+  // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if that layout
+  // was not estimated.
   double least_memory = 0;
   std::vector<ResourceGain> gains;    // gains for best[0], the largest first (PlanRequest::details)
   std::vector<GroupTraffic> traffic;  // traffic of best[0] (PlanRequest::details)

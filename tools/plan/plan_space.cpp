@@ -62,7 +62,8 @@ class Collector {
  public:
   explicit Collector(const LayoutRules& rules) : rules_(rules) {}
 
-  // Adds the recipe with each of `recomputes`. The rules accept either all values of recomputation or none.
+  // Adds the recipe with each of `recomputes`, or counts these combinations as refused. The rules accept either all of
+  // these values or none.
   void add(Recipe r, std::span<const layers::Recompute> recomputes) {
     const auto count = std::ssize(recomputes);
     found_.tried += count;
@@ -77,7 +78,7 @@ class Collector {
     }
   }
 
-  /// Counts a combination that breaks the rule of `key` for all values of the keys that are not set yet.
+  // Counts one combination that breaks the rule of `key` for all values of the keys that are not set yet.
   void refuse(const std::string& key) { ++found_.tried, ++found_.refused[key]; }
 
   PlanCandidates take() { return std::move(found_); }

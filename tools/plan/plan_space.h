@@ -21,8 +21,8 @@ struct PlanCandidate {
   /// Returns the key and value of each setting that the planner may change, in the order of the recipe. Omits keys of
   /// schedule.moe if the model has no experts.
   std::vector<std::pair<std::string, std::string>> settings() const;
-  /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1.
-  /// Replaces each `auto` by its resolved value.
+  /// Returns settings() without keys that have no effect on `world` ranks, such as parallel.cp_kind if cp is 1. Gives
+  /// cp_expansion and etp their resolved values.
   std::vector<std::pair<std::string, std::string>> effective_settings(int64_t world) const;
   /// Returns a short text: "dp 16, tp 2, pp 4 interleaved x 2, ep 8, zero 1, micro 2, recompute attention". Adds order,
   /// offload, overlap and choices of schedule.moe only if they differ from their defaults.
@@ -69,16 +69,16 @@ struct PlanCandidates {
 
 /// Returns the legal layouts of the recipe on the given ranks: all combinations of
 /// - tp: powers of two inside a domain, with sequence parallelism
-/// - cp: powers of two for which each rank has at least 4096 tokens of a sequence; ulysses if the numbers of heads
-///   permit it, otherwise ring
+/// - cp: powers of two for which each rank has at least 4096 tokens of a sequence; ulysses if tp x cp divides the
+///   number of key heads, otherwise ring
 /// - pp: powers of two; 1f1b, interleaved with 2 and 4 chunks, zb_h1
 /// - ep: divisors of the number of experts, horizontal or vertical by cp_expansion: auto; etp: 1 or tp
-/// - zero: 1 and 3; without data parallelism only 0
+/// - zero: 1 and 3; only 0 if dp and cp are 1
 /// - recompute: none, attention, block
-/// - batch.micro: powers of two up to 8
+/// - batch.micro: powers of two up to 8, with at most most_micro_batch_tokens tokens unless it is 1
 ///
-/// parallel.order and cp_expansion are auto, and all other keys are as in the recipe. LayoutRules decides which layouts
-/// are legal.
+/// parallel.order and cp_expansion are auto, schedule.pipeline.split is empty, and all other keys are as in the recipe.
+/// LayoutRules decides which layouts are legal.
 PlanCandidates plan_candidates(const config::Document& document, const train::Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space);
 

@@ -158,7 +158,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     fail(ExitCode::usage, "bench predict: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   if (recipe.schedule.pipeline.overlap != pp::Overlap::none)
     fail(ExitCode::usage,
-         "bench predict: schedule.pipeline.overlap must be none; otherwise, a pass also takes the time of the other "
+         "bench predict: schedule.pipeline.overlap is micro_batches, expected none; otherwise, a pass also takes the "
+         "time of the other "
          "micro-batch's computation, which predictions do not include");
   Candidates candidates = predicted(recipe, extensions, world);
   std::string digest;

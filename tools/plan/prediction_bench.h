@@ -1,5 +1,5 @@
-// Benchmark of the simulator. It writes the predictions for every legal schedule of a recipe before any measurement,
-// and then measures the schedules.
+// Benchmark of the simulator. It writes the predictions for the legal schedules of a recipe that fit its memory limit
+// before any measurement, and then measures these schedules.
 #pragma once
 
 #include <string>

@@ -25,9 +25,9 @@ struct PredictionError {
   std::string explanation() const;
 };
 
-/// Returns the error of steps that are predicted on a cluster. If the file has a description, this is the error on
-/// published steps. If the file has only measured curves, this is the error on measured passes through MoE layers,
-/// because whole steps on a measured cluster have not been compared.
+/// Returns the error of steps that are predicted on a cluster. If the cluster has a description, this is the error on
+/// published steps. If it has only measured curves, this is the error on measured passes through MoE layers, because
+/// whole steps on a measured cluster have not been compared.
 const PredictionError& prediction_error(const Cluster& cluster);
 
 }  // namespace hexad::plan

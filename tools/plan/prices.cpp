@@ -218,7 +218,8 @@ class Described {
     const std::optional<double>& value = dtype == Dtype::bf16  ? m_.peak.bf16
                                          : dtype == Dtype::f32 ? m_.peak.f32
                                                                : m_.peak.f64;
-    base::require(base::is_floating(dtype), "[Prices] products of ", base::name_of(dtype), " have no peak rate");
+    base::require(base::is_floating(dtype), "[Prices] products of ", base::name_of(dtype),
+                  " have no peak rate; expected a floating type");
     if (!value)
       base::fail(base::ExitCode::usage, "the cluster has no machine.peak.", base::name_of(dtype),
                  "; add it, in FLOP/s, from the data sheet of the processor");
@@ -290,7 +291,7 @@ class Measured {
       base::fail(base::ExitCode::usage, "the cluster has no measured ", word(operation), " for a group of ",
                  place.ranks, " ranks on ", place.nodes, place.nodes == 1 ? " node" : " nodes",
                  "; hexad profile measures it on such ranks");
-    return links_[static_cast<size_t>(link - cluster_.links.data())].seconds(bytes);
+    return links_[link - cluster_.links.data()].seconds(bytes);
   }
 
   bool has_single_products(Element element) const {
@@ -317,7 +318,8 @@ class Measured {
     return best;
   }
 
-  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight; 0 if no product was measured.
+  // Returns the best FLOP/s, over all numbers of rows, of the largest measured weight in `pass`, or in any pass if it
+  // was not measured in `pass`; 0 if no product was measured.
   double best_rate(Element element, GemmPass pass) const {
     double largest = 0, rate = 0;
     for (const Timed& p : products_)
@@ -379,7 +381,7 @@ double Prices::product(const Product& p) const { return product(p, p.rows / p.gr
 double Prices::product(const Product& p, double largest) const {
   if (p.rows <= 0) return 0;
   base::require(p.inputs > 0 && p.outputs > 0 && p.groups >= 1, "[Prices] a product of ", p.inputs, " x ", p.outputs,
-                ", ", p.groups, " groups");
+                ", ", p.groups, " groups; expected sizes above 0 and at least 1 group");
   base::require(largest * (1 + 1e-9) >= p.rows / p.groups, "[Prices] the largest of ", p.groups, " groups has ",
                 largest, " rows; expected at least ", p.rows / p.groups, ", the mean of ", p.rows, " rows");
   if (!tables_->measured.has_products(p.dtype))
@@ -389,7 +391,7 @@ double Prices::product(const Product& p, double largest) const {
 
 double Prices::attention(const Attention& a) const {
   if (a.flops <= 0) return 0;
-  base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim);
+  base::require(a.head_dim > 0, "[Prices] attention with head_dim ", a.head_dim, ", expected above 0");
   if (const auto seconds = tables_->kernels.attention(a)) return *seconds;
   if (tables_->measured.has_products(a.dtype)) return tables_->measured.attention(a);
   return tables_->description("products of ", base::name_of(a.dtype)).attention(a);
@@ -397,7 +399,7 @@ double Prices::attention(const Attention& a) const {
 
 double Prices::memory_bound(double bytes, double kernels) const {
   if (bytes <= 0) return 0;
-  base::require(kernels >= 1, "[Prices] ", kernels, " kernels");
+  base::require(kernels >= 1, "[Prices] ", kernels, " kernels, expected at least 1");
   if (!tables_->measured.has(CopyKind::copy)) return tables_->description("copies").memory_bound(bytes, kernels);
   return kernels * tables_->measured.copy(CopyKind::copy, bytes / (2 * kernels));
 }
@@ -419,8 +421,9 @@ double Prices::copy(CopyKind kind, double bytes) const {
 
 double Prices::collective(Collective operation, const GroupPlace& place, double bytes) const {
   if (bytes <= 0 || place.ranks < 2) return 0;
-  base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks,
-                "[Prices] a group of ", place.ranks, " ranks as ", place.nodes, " x ", place.ranks_per_node);
+  base::require(place.nodes >= 1 && place.groups >= 1 && place.ranks_per_node * place.nodes == place.ranks, "[Prices] ",
+                place.groups, " groups of ", place.ranks, " ranks as ", place.nodes, " nodes x ", place.ranks_per_node,
+                "; expected at least 1 group, and that the product is the number of ranks");
   const bool described = tables_->described && !tables_->measured.has_link(operation, place);
   if (tables_->measured.has_links() && !described) return tables_->measured.collective(operation, place, bytes);
   return tables_->description("links").collective(operation, place, bytes);
@@ -432,6 +435,10 @@ double Prices::slowdown(schedule::Lane lane, schedule::LaneSet beside) const {
 
 double Prices::speed_of_share(double share, base::Dtype dtype) const {
   return tables_->measured.has_products(dtype) ? tables_->slowdowns.speed_of_share(share) : share;
+}
+
+std::optional<schedule::SharedCores> Prices::cores() const {
+  return shared_cores(tables_->measured.cluster().measured);
 }
 
 double Prices::peak(base::Dtype dtype) const {

@@ -22,7 +22,7 @@ struct Product {
   double extra_bytes = 0;  // additional bytes moved, such as f32 gradients to which the result is added
 };
 
-/// Placement of a process group's ranks. The ranks are on consecutive nodes, with the same number on each node.
+/// Placement of a process group's ranks. Each of its nodes has the same number of them.
 struct GroupPlace {
   int64_t ranks = 1;
   int64_t nodes = 1;
@@ -88,9 +88,9 @@ class Prices {
   /// the other prices.
   double operation() const;
 
-  /// Returns the seconds of a copy of `bytes`. copy and gather take memory_bound(2 bytes) unless they were measured.
-  /// offload and restore take the host link's latency plus bytes over its bandwidth. Throws Error(usage) if neither a
-  /// measurement nor a description prices the copy.
+  /// Returns the seconds of a copy of `bytes`: the measured time if this kind was measured. Otherwise, copy and gather
+  /// take memory_bound(2 bytes), and offload and restore take the host link's latency plus bytes over its bandwidth.
+  /// Throws Error(usage) if neither a measurement nor a description prices the copy.
   double copy(CopyKind kind, double bytes) const;
 
   /// Returns the seconds of a collective in which each rank sends `bytes` to other ranks (for an all-reduce, twice (n -
@@ -117,13 +117,18 @@ class Prices {
   double collective(Collective operation, const GroupPlace& place, double bytes) const;
 
   /// Returns the speed of `lane` while the lanes `beside` run too, relative to its speed alone: above 0, at most 1.
-  /// Described clusters: a product loses the SMs of a concurrent collective, and both slow down by the factors in
-  /// `contention`. Entries of `slowdowns` take precedence. For several lanes, see schedule::Rates::alpha().
+  /// Described clusters: a product loses the SMs of a concurrent collective. A collective beside products and a product
+  /// beside copies slow down by the factors in `contention`. Entries of `slowdowns` take precedence. For several lanes,
+  /// see schedule::Rates::alpha().
   double slowdown(schedule::Lane lane, schedule::LaneSet beside) const;
 
   /// Returns the speed of products on `share` of a rank's threads or multiprocessors, relative to all of them.
   /// Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
   double speed_of_share(double share, base::Dtype dtype) const;
+
+  /// Returns the cores that the ranks of a node share while all of them are in the job; none if the cluster does not
+  /// state them.
+  std::optional<schedule::SharedCores> cores() const;
 
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -19,7 +20,8 @@ std::vector<int64_t> encoded(const schedule::TaskGraph& graph) {
   for (const schedule::Task& task : graph.tasks()) {
     const schedule::Cost& c = task.spec.cost;
     const auto group = std::find(groups.begin(), groups.end(), c.group);
-    base::require(group != groups.end(), "[schedule] group '", c.group, "' is unknown");
+    base::require(group != groups.end(), "[schedule] group '", c.group,
+                  "' is unknown; expected a name such as ep, etp or tp");
     for (const int64_t field :
          {static_cast<int64_t>(task.spec.lane), static_cast<int64_t>(task.spec.kind), std::bit_cast<int64_t>(c.flops),
           c.products[0], c.products[1], c.products[2], static_cast<int64_t>(c.dense), std::bit_cast<int64_t>(c.share),
@@ -85,7 +87,7 @@ Meeting meeting_of(const mesh::Mesh& mesh) {
   std::vector<int> experts = layout.expert_sharers(rank), tensor = layout.members(base::Axis::tp, rank);
   if (closed(experts)) return {&mesh.experts(), std::move(experts)};
   if (closed(tensor)) return {&mesh[base::Axis::tp], std::move(tensor)};
-  std::vector<int> all(static_cast<size_t>(layout.world()));
+  std::vector<int> all(layout.world());
   std::iota(all.begin(), all.end(), 0);
   return {&mesh.world(), std::move(all)};
 }
@@ -97,11 +99,18 @@ schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::Ra
   return out;
 }
 
+int64_t most_ranks_of_node(std::span<const int> node_of_rank) {
+  std::map<int, int64_t> ranks;
+  int64_t most = 0;
+  for (const int node : node_of_rank) most = std::max(most, ++ranks[node]);
+  return most;
+}
+
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank) {
   schedule::RankGroups out;
   const auto along = [&](base::Axis axis) { return [&layout, axis](int rank) { return layout.members(axis, rank); }; };
   const auto list = [&](const std::string& name) -> std::vector<int>& {
-    out[name].resize(static_cast<size_t>(layout.world()));
+    out[name].resize(layout.world());
     return out[name];
   };
   const auto add = [&](const std::string& name, const auto& group_of) {
@@ -132,6 +141,7 @@ schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int
   add("experts", experts);
   add_levels("ep", along(base::Axis::ep));
   add_levels("experts", experts);
+  out[schedule::node_group].assign(node_of_rank.begin(), node_of_rank.end());
   return out;
 }
 

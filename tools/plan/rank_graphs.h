@@ -23,10 +23,12 @@ struct Meeting {
 Meeting meeting_of(const mesh::Mesh& mesh);
 
 /// Returns the ranks of each group that tasks of an MoE layer name. `node_of_rank` is ProcessGroup::node_of_rank() of
-/// all ranks. A group's number is its first rank.
+/// all ranks. A group's number is its first rank; that of schedule::node_group is the node.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
-/// Returns the groups of `ranks` only. `ranks` must contain all members of each group that it meets. Element i of a
-/// list in the result is the group's number for ranks[i].
+/// Returns the number of ranks on the node that has most of them. `node_of_rank` is as in rank_groups().
+int64_t most_ranks_of_node(std::span<const int> node_of_rank);
+/// Returns the groups of `ranks` only. `ranks` must contain all members of each group of which it contains one. Element
+/// i of a list in the result is the group's number for ranks[i].
 schedule::RankGroups groups_among(std::span<const int> ranks, const schedule::RankGroups& of_all);
 
 }  // namespace hexad::plan

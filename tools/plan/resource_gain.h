@@ -14,7 +14,7 @@ namespace hexad::plan {
 /// A resource whose rate limits steps.
 ///   - compute: rate of products and attention
 ///   - memory: bandwidth of a device's memory
-///   - inside: bandwidth of the link `inside`
+///   - inside: bandwidth of the link between the ranks of a domain (Machine::inside)
 ///   - network: bandwidth of the link between domains
 ///   - host: bandwidth of the link to the host's memory
 enum class Resource : uint8_t { compute, memory, inside, network, host };

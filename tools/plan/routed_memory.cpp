@@ -5,7 +5,7 @@ namespace hexad::plan {
 RoutedMemory routed_memory(const train::Recipe& r, const train::Extensions& extensions, int64_t world, double even) {
   const moe::MoeConfig& m = r.model.moe;
   RoutedMemory memory{.even = even, .p99 = {.bytes = even}, .worst = {.bytes = even}};
-  if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model) return memory;
+  if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model || m.experts_choose()) return memory;
   const device::MetaRun::Choice choice{m.top_k, m.experts, m.groups, m.top_groups};
   const auto times = [&](RoutingLoad::Kind load) {
     return share_of_rank(load, m.experts / r.parallel.ep, choice, m.capacity_factor) *

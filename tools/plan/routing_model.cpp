@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -90,7 +91,7 @@ class Experts {
   }
 
   /// Draws a token's experts, alternating between the token's groups. `to_rank` of the experts are on the chosen rank,
-  /// or fewer if the groups have fewer experts there.
+  /// unless the groups have too few experts there or elsewhere.
   void draw(std::span<int32_t> ids, int64_t to_rank, int64_t top_groups) {
     std::vector<int32_t> groups;
     while (std::ssize(groups) < top_groups)
@@ -100,7 +101,8 @@ class Experts {
       const auto taken = ids.first(k);
       auto id = from(here ? here_ : elsewhere_, groups, k, taken);
       if (!id) id = from(here ? elsewhere_ : here_, groups, k, taken);
-      base::require(id.has_value(), "[routing model] a token chooses more experts than exist");
+      base::require(id.has_value(), "[routing model] a token chooses ", ids.size(),
+                    " experts, but its groups have only ", k);
       ids[k] = *id;
     }
   }
@@ -109,7 +111,8 @@ class Experts {
   static int32_t either(Rounds& first, Rounds& second, std::span<const int32_t> taken) {
     auto group = first.draw(taken);
     if (!group) group = second.draw(taken);
-    base::require(group.has_value(), "[routing model] a token chooses more groups than exist");
+    base::require(group.has_value(), "[routing model] a token chooses more groups than the ", taken.size(),
+                  " that exist");
     return *group;
   }
   static std::optional<int32_t> from(std::vector<Rounds>& experts, const std::vector<int32_t>& groups, size_t turn,
@@ -133,36 +136,41 @@ class Router {
     // Keeps the recipe's own routing unless another load is requested.
     if (choice.given && load_ == RoutingLoad::even) return;
     choice.layer = -1;
-    if (chosen_.size() != ids.size() || choice != choice_) {
-      chosen_.resize(ids.size());
-      choice_ = choice;
-      choose();
-    }
-    std::ranges::copy(chosen_, ids.begin());
+    const auto known = std::ranges::find_if(
+        chosen_, [&](const Chosen& c) { return c.ids.size() == ids.size() && c.choice == choice; });
+    const Chosen& chosen =
+        known != chosen_.end() ? *known : chosen_.emplace_back(Chosen{choice, choose(ids.size(), choice)});
+    std::ranges::copy(chosen.ids, ids.begin());
   }
 
  private:
-  void choose() {
-    const int64_t top_k = choice_.top_k, local = choice_.experts / ranks_;
-    const int64_t tokens = static_cast<int64_t>(chosen_.size()) / top_k;
-    const double share = share_of_rank(load_, local, choice_, capacity_factor_);
+  struct Chosen {
+    Choice choice;
+    std::vector<int32_t> ids;
+  };
+
+  std::vector<int32_t> choose(size_t slots, const Choice& choice) const {
+    std::vector<int32_t> ids(slots);
+    const int64_t top_k = choice.top_k, local = choice.experts / ranks_;
+    const int64_t tokens = static_cast<int64_t>(slots) / top_k;
+    const double share = share_of_rank(load_, local, choice, capacity_factor_);
     const bool even = load_ == RoutingLoad::even;
-    Experts experts(choice_, even ? -1 : rank_, local);
-    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice_));
+    Experts experts(choice, even ? -1 : rank_, local);
+    const int64_t most = even ? 0 : std::min(top_k, most_of_token(local, choice));
     int64_t given = 0;  // slots assigned to this rank so far
     for (int64_t t = 0; t < tokens; ++t) {
-      const std::span<int32_t> mine = std::span(chosen_).subspan(t * top_k, top_k);
+      const std::span<int32_t> mine = std::span(ids).subspan(t * top_k, top_k);
       const int64_t wanted = std::llround(share * static_cast<double>((t + 1) * top_k)) - given;
-      experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice_.top_groups);
+      experts.draw(mine, std::clamp<int64_t>(wanted, 0, most), choice.top_groups);
       given += std::ranges::count(mine, rank_, [&](int32_t e) { return e / local; });
     }
+    return ids;
   }
 
   RoutingLoad::Kind load_;
   int rank_, ranks_;
   std::optional<double> capacity_factor_;
-  Choice choice_{};
-  std::vector<int32_t> chosen_;
+  std::vector<Chosen> chosen_;
 };
 
 // Router for given shares. Makes the same choices for all micro-batches of a layer and shape.
@@ -171,8 +179,9 @@ class GivenRouter {
   explicit GivenRouter(RoutingLoad load) : load_(std::move(load)) {}
 
   void operator()(std::span<int32_t> ids, const Choice& choice) {
-    std::vector<int32_t>& chosen = chosen_[{choice.layer, ids.size()}];
-    if (chosen.empty()) chosen = choose(static_cast<int64_t>(ids.size()), choice);
+    const std::vector<double>& shares = shares_of(choice);
+    std::vector<int32_t>& chosen = chosen_[{choice.layer, choice.top_k, ids.size()}];
+    if (chosen.empty()) chosen = choose(shares, static_cast<int64_t>(ids.size()), choice.top_k);
     std::ranges::copy(chosen, ids.begin());
   }
 
@@ -180,34 +189,33 @@ class GivenRouter {
   // Returns the shares of choice.layer, or those of layer 0 if the layer is unknown (-1). Router kernels do not know
   // their layer, but MoeLayer later replaces the experts that they choose.
   const std::vector<double>& shares_of(const Choice& choice) const {
-    const std::vector<double>& shares = load_.shares().at(static_cast<size_t>(std::max<int64_t>(0, choice.layer)));
+    const std::vector<double>& shares = load_.shares().at(std::max<int64_t>(0, choice.layer));
     base::require(std::ssize(shares) == choice.experts, "[routing model] ", shares.size(), " shares are given for ",
-                  choice.experts, " experts");
+                  choice.experts, " experts; expected one for each expert");
     return shares;
   }
 
   // Chooses experts for all tokens. Each token visits the experts that are furthest behind their shares.
-  std::vector<int32_t> choose(int64_t slots, const Choice& choice) const {
-    const std::vector<double>& shares = shares_of(choice);
+  static std::vector<int32_t> choose(const std::vector<double>& shares, int64_t slots, int64_t top_k) {
     std::vector<double> owed(shares.size(), 0);
     std::vector<int32_t> order(shares.size());
     std::vector<int32_t> chosen;
-    chosen.reserve(static_cast<size_t>(slots));
-    for (int64_t token = 0; token < slots / choice.top_k; ++token) {
-      for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(choice.top_k);
+    chosen.reserve(slots);
+    for (int64_t token = 0; token < slots / top_k; ++token) {
+      for (size_t e = 0; e < shares.size(); ++e) owed[e] += shares[e] * static_cast<double>(top_k);
       std::iota(order.begin(), order.end(), 0);
-      std::ranges::partial_sort(order, order.begin() + choice.top_k, std::greater{},
-                                [&](int32_t e) { return std::pair(owed[static_cast<size_t>(e)], -e); });
-      for (int64_t k = 0; k < choice.top_k; ++k) {
-        owed[static_cast<size_t>(order[static_cast<size_t>(k)])] -= 1;
-        chosen.push_back(order[static_cast<size_t>(k)]);
+      std::ranges::partial_sort(order, order.begin() + top_k, std::greater{},
+                                [&](int32_t e) { return std::pair(owed[e], -e); });
+      for (int64_t k = 0; k < top_k; ++k) {
+        owed[order[k]] -= 1;
+        chosen.push_back(order[k]);
       }
     }
     return chosen;
   }
 
   RoutingLoad load_;
-  std::map<std::pair<int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer and slots
+  std::map<std::tuple<int64_t, int64_t, size_t>, std::vector<int32_t>> chosen_;  // by layer, top_k and slots
 };
 
 }  // namespace
@@ -223,14 +231,14 @@ double share_of_rank(RoutingLoad::Kind load, int64_t local, const Choice& choice
 }
 
 std::vector<double> slots_of_ranks(const std::vector<double>& shares, int ranks) {
-  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  std::vector<double> slots(ranks, 0);
   for (size_t e = 0; e < shares.size(); ++e) slots[e * slots.size() / shares.size()] += shares[e];
   return slots;
 }
 
 int busiest_rank(const RoutingLoad& load, int ranks) {
   if (load != RoutingLoad::given) return 0;
-  std::vector<double> slots(static_cast<size_t>(ranks), 0);
+  std::vector<double> slots(ranks, 0);
   for (const std::vector<double>& shares : load.shares())
     std::ranges::transform(slots, slots_of_ranks(shares, ranks), slots.begin(), std::plus{});
   return static_cast<int>(std::ranges::max_element(slots) - slots.begin());
@@ -243,7 +251,7 @@ RoutingLoad with_stragglers(RoutingLoad load, int ranks) {
   for (std::vector<double>& shares : layers) {
     const std::vector<double> slots = slots_of_ranks(shares, ranks);
     const auto most = std::ranges::max_element(slots) - slots.begin();
-    if (slots[static_cast<size_t>(most)] <= slots[static_cast<size_t>(recorded)]) continue;
+    if (slots[most] <= slots[recorded]) continue;
     const auto local = std::ssize(shares) / ranks;
     std::swap_ranges(shares.begin() + most * local, shares.begin() + (most + 1) * local,
                      shares.begin() + recorded * local);

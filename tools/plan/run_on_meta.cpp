@@ -8,11 +8,13 @@ using namespace train;
 
 namespace {
 
-std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& layout, int rank, RoutingLoad load,
-                                          RunOnMeta::Record record) {
-  auto run = std::make_shared<device::MetaRun>(
-      r.device, choose_experts(load, layout.coordinate(base::Axis::ep, rank), layout.size(base::Axis::ep),
-                               r.model.moe.capacity_factor));
+std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& layout, int rank,
+                                          const RoutingLoad& load, RunOnMeta::Record record,
+                                          const std::shared_ptr<SharedByRuns>& shared) {
+  auto run = std::make_shared<device::MetaRun>(r.device,
+                                               shared->choose(load, layout.coordinate(base::Axis::ep, rank),
+                                                              layout.size(base::Axis::ep), r.model.moe.capacity_factor),
+                                               std::shared_ptr<device::KnownResults>(shared, &shared->results));
   if (record == RunOnMeta::Record::issues) run->record_issues();
   return run;
 }
@@ -44,15 +46,19 @@ std::shared_ptr<const comm::ImaginedCards> imagined_cards(const Recipe& r, int w
 }
 
 RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                     RoutingLoad load, Record record, const std::vector<int>& node_of_rank)
+                     const RoutingLoad& load, Record record, const std::vector<int>& node_of_rank,
+                     std::shared_ptr<SharedByRuns> shared)
     : recipe_(r),
       sequences_(r.batch.micro * layout.size(base::Axis::dp)),
-      run_(make_run(r, layout, rank, load, record)),
+      shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
+      run_(make_run(r, layout, rank, load, record, shared_)),
       world_(rank, layout.world(), run_->issues(), node_of_rank, imagined_cards(r, layout.world(), node_of_rank)),
       instance_(r, extensions, world_, {}, run_),
       optimizer_(r.optim, instance_.parameters, r.offload.optimizer, extensions.optimizers, &instance_.mesh),
       step_(recipe_, instance_, optimizer_),
-      source_(r.model.context) {}
+      source_(r.model.context) {
+  instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
+}
 
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();

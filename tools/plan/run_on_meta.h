@@ -10,19 +10,20 @@
 #include "optim/optimizer.h"
 #include "parallel/comm/imagined_group.h"
 #include "parallel/pp/repeated_passes.h"
-#include "tools/plan/routing_model.h"
+#include "tools/plan/shared_by_runs.h"
 #include "tools/train/train_step.h"
 
 namespace hexad::plan {
 
-/// Source of packed sequences. Each sequence has two documents, so that attention gets a document boundary. The tokens
-/// are not read.
+/// Source of packed sequences, which are all equal. Each sequence has two documents, so that attention gets a document
+/// boundary. The tokens are not read.
 class TwoDocuments final : public data::Source {
  public:
   explicit TwoDocuments(int64_t context) : context_(context) {}
   int64_t context() const override { return context_; }
   int64_t size() const override { return endless; }
   int64_t epoch(int64_t) const override { return 0; }
+  bool has_equal_sequences() const override { return true; }
   void fill(int64_t first, const data::Row& row) const override;
 
  private:
@@ -47,9 +48,11 @@ class RunOnMeta {
   enum class Record : uint8_t { nothing, issues };
 
   /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
-  /// Record::issues, issues() returns the recorded operations of the steps.
+  /// Record::issues, issues() returns the recorded operations of the steps. `shared` are results of other runs; null:
+  /// none.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
-            RoutingLoad load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {});
+            const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
+            std::shared_ptr<SharedByRuns> shared = nullptr);
 
   void step(int64_t micro_batches);
 
@@ -69,6 +72,7 @@ class RunOnMeta {
  private:
   train::Recipe recipe_;  // each step reads it
   const int64_t sequences_;
+  const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
   std::optional<pp::RepeatedPasses> passes_;

@@ -100,7 +100,8 @@ void RunSchedule::choose() {
   if (resumed)
     return run_.log.info("schedule.moe: continues to choose, with at most {} more trial steps", choice_->trials_left());
   if (!before.empty())
-    run_.log.warn(cat("schedule.moe: the recipe no longer allows the schedule that the run had chosen: ", before));
+    run_.log.warn(cat("schedule.moe: the recipe no longer allows the schedule that the run had chosen: ", before,
+                      "; another one is chosen"));
   if (!run_.recipe.schedule.moe.memory_reuse) log_memory();
   const auto& all = choice_->candidates();
   run_.log.info("schedule.moe: predicted fastest of {} schedules: {}; predicted slowest: {}", all.size(),
@@ -117,7 +118,8 @@ void RunSchedule::log_memory() {
       "under any routing",
       human_bytes(m.kept), human_bytes(m.least));
   if (limit > 0 && m.least > limit)
-    return run_.log.warn(text + "; even this least need is above memory.limit_bytes (" + human_bytes(limit) + ")");
+    return run_.log.warn(text + "; even this least need is above memory.limit_bytes (" + human_bytes(limit) +
+                         "); raise the limit, or set a smaller batch.micro");
   run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
 }
 
@@ -183,11 +185,14 @@ void RunSchedule::trace(telemetry::StepMetrics& metrics) {
     run_.log.info("schedule of step {}, {} passes {}", metrics.step, kind.passes, ScheduleTrace::line(kind));
   const std::string links = fmt::format("{}", fmt::join(trace->assumed_links, "; "));
   if (run_.recipe.schedule.profile.empty())
-    run_.log.warn(cat("schedule.trace: predicted for a default machine, because there is no schedule.profile",
-                      links.empty() ? "" : "; unmeasured links: ", links));
+    run_.log.warn(
+        cat("schedule.trace: predicted for a default machine, because there is no schedule.profile (`hexad profile` "
+            "writes one)",
+            links.empty() ? "" : "; unmeasured links: ", links));
   else if (!links.empty())
     run_.log.warn(cat("schedule.trace: ", run_.recipe.schedule.profile,
-                      " lacks some links, which are predicted like those of a default machine: ", links));
+                      " lacks some links, which are predicted like those of a default machine: ", links,
+                      "; `hexad profile` on the ranks of this run measures them"));
   run_.trace.add(std::move(trace->events), trace->begin);
 }
 

@@ -11,7 +11,8 @@ namespace hexad::plan {
 /// True if a run of this recipe predicts schedules, because the recipe leaves a choice open or traces its schedule.
 bool needs_predictions(const train::Recipe& recipe);
 
-/// Throws Error(usage) if a stage of training needs predictions but schedule.profile is not readable.
+/// Throws Error(usage) if a stage of training needs predictions, and schedule.profile names a file that is not a valid
+/// cluster file.
 void require_profile(const train::Recipe& recipe);
 
 class RunSchedule final : public train::ScheduleAdviser {
@@ -34,8 +35,8 @@ class RunSchedule final : public train::ScheduleAdviser {
   /// Chooses anew for the load of the experts in this step.
   void redecide(int64_t step, const train::StepResult& result);
   void log_memory();
-  /// Compares the choice, which must be made, with the advice of the papers. Without a profile, only records the choice
-  /// for the metrics.
+  /// Compares the choice with the advice of the papers. Requires that the choice is made. Without a profile, only
+  /// records the choice for the metrics.
   void ask_advisers();
   /// Gathers the recorded passes and adds them to the trace.
   void trace(telemetry::StepMetrics& metrics);

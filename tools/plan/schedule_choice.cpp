@@ -89,8 +89,9 @@ ScheduleChoice::ScheduleChoice(const Recipe& recipe, ModelInstance& instance, Pr
   }
 }
 
-// Picks the fastest schedule of each family as a finalist. Schedules of a family differ only in their chunks. Picks
-// none if there are no trials, or if there is only one schedule.
+// Picks the predicted fastest schedules of up to four families as finalists. Schedules of a family differ only in their
+// chunks. If the number of chunks is fixed, each schedule is a family. Picks none if there are fewer than four trials
+// or two families.
 void ScheduleChoice::pick_finalists() {
   const auto open = [&](size_t i) { return chunks_open(recipe_, candidates_[i].schedule); };
   const auto pick = [&](int64_t trials) {
@@ -229,7 +230,7 @@ void ScheduleChoice::begin_searches(const MoeSchedule& like, int64_t repeats) {
     made_ = true;
     return;
   }
-  starts.resize(static_cast<size_t>(std::min<int64_t>(std::ssize(starts), trials / 2)), like);
+  starts.resize(std::min<int64_t>(std::ssize(starts), trials / 2), like);
   if (repeats == 0) repeats = std::clamp<int64_t>(trials / (most_asked * std::ssize(starts)), 1, most_repeats);
   for (const MoeSchedule& start : starts) {
     GranularitySearch::State known;

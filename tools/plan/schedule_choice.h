@@ -1,7 +1,7 @@
 // Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
 // schedules. Regular steps of the run then try the cheapest schedules. MPMoE's Algorithm 1 finds the number of chunks
-// of the fastest schedule: one number for each open strategy of memory_reuse, of which the best pair is chosen. Trial
-// steps are not wasted, because every schedule computes the same results.
+// of the fastest schedule. If memory_reuse is open, Algorithm 1 finds a number for each strategy, and the fastest pair
+// of strategy and number is chosen. Trial steps are not wasted, because every schedule computes the same results.
 #pragma once
 
 #include <deque>
@@ -27,13 +27,15 @@ class ScheduleChoice {
   /// Continues from a saved run. `chosen` is the text of that run's schedule, or empty if it had not chosen one.
   /// `state` is the result of its state(). If the micro-batch size has changed, searches only the number of chunks
   /// again, starting from the results for the old size. Returns false if the recipe no longer allows the chosen
-  /// schedule. The caller must then choose a new one.
+  /// schedule, or if no schedule was chosen and the saved trials cannot be continued. The object then makes a new
+  /// choice.
   bool resume(const std::string& chosen, const std::string& state);
   /// Returns the results so far, as text for a checkpoint.
   std::string state() const;
 
   bool made() const { return made_; }
-  /// Returns the predicted schedules, the fastest first, followed by tried schedules with other numbers of chunks.
+  /// Returns the schedules predicted at the start, the fastest first, followed by schedules added later, such as those
+  /// that Algorithm 1 tries.
   const std::vector<ScheduleCandidate>& candidates() const { return candidates_; }
   /// Returns the schedule that is set in the model.
   const ScheduleCandidate& current() const { return candidates_[current_]; }
@@ -56,8 +58,8 @@ class ScheduleChoice {
     std::string from{};      // name of the schedule before
     std::string fastest{};   // name of the schedule that this rank predicts to be the fastest
     double gain = 0;         // seconds of `from` over those of `fastest`, minus 1
-    bool switched = false;   // true if the gain is above 5% and `fastest` was set
-    bool same_bits = false;  // true if both schedules compute bitwise the same
+    bool switched = false;   // true if rank 0 predicts a gain above 5%, so that its `fastest` was set on all ranks
+    bool same_bits = false;  // true if `from` and the schedule that is now set compute bitwise the same
   };
   /// Predicts all allowed schedules for the load of the experts in this step and sets the fastest one, if it is more
   /// than 5% faster than the current one. `loads` has a row for each MoE layer. The layer with the median imbalance is

@@ -32,8 +32,8 @@ struct ScheduleCandidate {
 int64_t rows_of_layer(const train::Recipe& recipe);
 
 /// Predicts `schedule`. Collective over `world`, like all predicting functions. Needs no real model: a model of one
-/// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, each rank is simulated
-/// alone, so no rank waits for another rank.
+/// layer runs on the meta device. Up to 64 ranks are simulated together. In larger worlds, or if the collectives of
+/// ranks differ, each rank is simulated alone, so no rank waits for another rank.
 ScheduleCandidate predicted_schedule(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const Predictor& predictor, const comm::ProcessGroup& world,
                                      const moe::MoeSchedule& schedule);
@@ -43,9 +43,9 @@ std::vector<ScheduleCandidate> predicted_each(const train::Recipe& recipe, const
                                               const std::vector<moe::MoeSchedule>& schedules, const RoutingLoad& load);
 
 /// Predicts all `allowed` schedules, in their order. Of schedules with the same graphs and no open number of chunks,
-/// returns only one: the recipe's own, or else the first. If there are hundreds of schedules, first predicts schedules
-/// with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order, GEMMs). Then predicts
-/// the fastest of these with all other values of the late choices.
+/// returns only one: the recipe's own, or else the first. If there are more than 200 schedules, first predicts
+/// schedules with the usual value of every late choice (moe::ChoiceFacts::late: rows, ESP exchange, order, GEMMs). Then
+/// predicts the eight fastest of these with all other values of the late choices.
 std::vector<ScheduleCandidate> predicted_schedules(const train::Recipe& recipe, const train::Extensions& extensions,
                                                    const Predictor& predictor, const comm::ProcessGroup& world,
                                                    const std::vector<moe::MoeSchedule>& allowed,

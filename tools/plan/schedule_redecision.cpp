@@ -31,7 +31,7 @@ const std::vector<double>& typical_layer(const ExpertShares& loads, int ranks) {
 }
 
 // Returns the ratio of measured to predicted seconds that applies to candidates without trials: the median over the
-// others.
+// candidates with trials; 1 if there are none.
 double usual_error(const std::vector<ScheduleCandidate>& candidates) {
   std::vector<double> errors;
   for (const ScheduleCandidate& c : candidates)
@@ -56,8 +56,8 @@ std::vector<size_t> ScheduleChoice::compared_candidates() {
   return all;
 }
 
-// Returns the predictions for `load`, scaled by the errors of trials. The current schedule is the first. Of the allowed
-// schedules with equal graphs, only one is returned.
+// Returns the predictions for `load`, scaled by the errors of trials: all compared_candidates(), the current schedule
+// first, and then those predicted_schedules() whose graphs differ from the graphs of all compared candidates.
 std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad& load) {
   const std::vector<size_t> known = compared_candidates();
   std::vector<MoeSchedule> schedules;
@@ -81,7 +81,8 @@ std::vector<ScheduleCandidate> ScheduleChoice::candidates_for(const RoutingLoad&
 }
 
 std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step, const ExpertShares& loads) {
-  base::require(made_, "[ScheduleChoice] step ", step, ": the first choice is not made yet");
+  base::require(made_, "[ScheduleChoice] redecide() was called at step ", step,
+                "; expected a call after the first choice is made");
   if (loads.empty() || memory_.schedules.size() < 2) return {};
   const int ranks = instance_.mesh[base::Axis::ep].size();
   const std::vector<double>& shares = typical_layer(loads, ranks);
@@ -99,7 +100,8 @@ std::optional<ScheduleChoice::Redecision> ScheduleChoice::redecide(int64_t step,
   device::DeviceContext host;
   const std::string chosen = comm::broadcast_text(out.gain > least_gain ? out.fastest : out.from, 0, world_, host);
   const auto to = std::ranges::find(now, chosen, name);
-  base::require(to != now.end(), "[ScheduleChoice] step ", step, ": rank 0 chose an unknown schedule: ", chosen);
+  base::require(to != now.end(), "[ScheduleChoice] step ", step, ": rank 0 chose the schedule ", chosen,
+                "; expected one of this rank's ", now.size(), " candidates");
   out.switched = chosen != out.from;
   out.same_bits = moe::same_bits(before.schedule, to->schedule, recipe_.device == device::DeviceKind::cuda);
   if (out.switched) {

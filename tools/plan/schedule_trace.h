@@ -54,7 +54,8 @@ struct ScheduleTrace {
 };
 
 /// Gathers the trace on rank 0. Predicts each pass together with the passes of all ranks of Predictor::meeting: the
-/// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Collective.
+/// k-th pass of a name is paired with the k-th pass of the same name on the other ranks. Returns none on ranks other
+/// than 0. Collective.
 std::optional<ScheduleTrace> gather_trace(const std::vector<PassRecorder::Recording>& passes,
                                           const Predictor& predictor, const comm::ProcessGroup& world,
                                           device::Device device);

@@ -1,6 +1,7 @@
 #include "tools/plan/step_forecast.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "layers/model_size.h"
@@ -26,7 +27,7 @@ std::vector<bool> spans_of_update(const StepRecord& record) {
   std::vector<bool> of_update;
   for (const StepRecord::Span& span : record.spans)  // a span comes after the one that encloses it
     of_update.push_back(span.name == "gradients: norm" || span.name == "optimizer" ||
-                        (span.around >= 0 && of_update[static_cast<size_t>(span.around)]));
+                        (span.around >= 0 && of_update[span.around]));
   return of_update;
 }
 
@@ -48,7 +49,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
     const std::vector<bool> of_update = spans_of_update(record);
     for (size_t i = 0; i < record.issues.size(); ++i)
       if (const device::Issue& issue = record.issues[i];
-          !issue.communicates() && issue.span >= 0 && of_update[static_cast<size_t>(issue.span)])
+          !issue.communicates() && issue.span >= 0 && of_update[issue.span])
         stage.update += rank.times[i].end - rank.times[i].begin;
     for (const device::Issue& issue : part.stages[s].issues)
       if (const auto* work = std::get_if<device::CommunicationWork>(&issue.work)) {
@@ -103,9 +104,10 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
           .peak_flops_per_second = static_cast<double>(ranks) * prices.peak(train::dtype_of(recipe.train.precision))};
 }
 
-RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
+RecordedStep record_for_forecast(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout,
                                  const StepPrices& prices, RoutingLoad load) {
-  require_few_tokens(recipe);
+  require_few_tokens(r);
+  const Recipe recipe = with_stage_split(r, extensions);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
   // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
@@ -118,9 +120,10 @@ RecordedStep record_for_forecast(const Recipe& recipe, const train::Extensions& 
   const int ep = layout.size(base::Axis::ep);
   const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
   const RoutingLoad slowest = with_stragglers(std::move(load), ep);
+  const auto shared = std::make_shared<SharedByRuns>();
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
-        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank());
+        record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank(), shared);
     step.longer.stages.push_back(std::move(records.front()));
     if (step.shorter) step.shorter->stages.push_back(std::move(records.back()));
   }

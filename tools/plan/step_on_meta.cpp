@@ -8,6 +8,7 @@
 #include "framework/base/ordinal.h"
 #include "parallel/pp/program_check.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/plan/step_record.h"
 #include "tools/train/model/evaluation.h"
 #include "tools/train/recipe/stages.h"
 
@@ -53,6 +54,23 @@ bool stands_for_all(const Recipe& r, const mesh::Layout& layout, int64_t few, in
         pp::make_schedule(pipeline_of(r), layout.size(base::Axis::pp), static_cast<int>(micro_batches)));
   };
   return in_flight(few) == in_flight(all);
+}
+
+// True for a pipeline in which each rank repeats one forward and one backward of a micro-batch, and these are equal for
+// all micro-batches. Sent tensors are then freed at once (pp::Transfers), so the memory of a rank depends only on its
+// own actions.
+bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
+  const pp::PipelineKind kind = pipeline_of(r).kind;
+  const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
+  return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
+}
+
+// Returns the number of micro-batches in flight on a rank of such a pipeline.
+int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
+  const int stages = layout.size(base::Axis::pp);
+  const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));
+  return pp::peak_activations(
+      pp::make_schedule(pipeline_of(r), stages, enough))[layout.coordinate(base::Axis::pp, rank)];
 }
 
 // Extrapolates the line through `less` and `more`. The result replaces `more`. Its distance from `less` is `times`
@@ -113,19 +131,21 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
 }
 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                    RoutingLoad load, Wanted wanted) {
+                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const int64_t unit =
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
-  const int64_t fewer = (gathers ? 2 : 1) * unit, few = fewer + unit + all % unit;
-  RunOnMeta run(recipe, extensions, layout, rank, load);
-  measured_step(run, std::min(all, gathers ? few : unit));
+  const bool repeats = repeats_one_micro_batch(recipe, load);
+  const int64_t fewer = repeats ? in_flight_on(rank, recipe, layout, all) : (gathers ? 2 : 1) * unit,
+                few = fewer + (repeats ? 2 : unit + all % unit);
+  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
+  measured_step(run, std::min({all, few, gathers ? few : unit}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
-  if (!stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
+  if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
 
   StepOnMeta step = measured_step(run, few);
   // On GPUs, the host runs ahead, so the batch of the next step is in memory, too.
@@ -192,13 +212,16 @@ std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout
 }
 
 StepOnMeta step_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                        RoutingLoad load, Wanted wanted) {
-  return for_tokens(recipe, [&](const Recipe& r) { return run_step(r, extensions, layout, rank, load, wanted); });
+                        const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+  return for_tokens(with_stage_split(recipe, extensions),
+                    [&](const Recipe& r) { return run_step(r, extensions, layout, rank, load, wanted, shared); });
 }
 
 device::MemoryStats evaluation_on_meta(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout,
                                        int rank) {
-  return for_tokens(recipe, [&](const Recipe& r) { return run_evaluation(r, extensions, layout, rank); }).memory;
+  return for_tokens(with_stage_split(recipe, extensions),
+                    [&](const Recipe& r) { return run_evaluation(r, extensions, layout, rank); })
+      .memory;
 }
 
 }  // namespace hexad::plan

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "framework/device/memory.h"
 #include "parallel/comm/traffic.h"
-#include "tools/plan/routing_model.h"
+#include "tools/plan/shared_by_runs.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
@@ -26,13 +27,19 @@ struct StepOnMeta {
 /// buffers and records the order in which weights are used. Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
-///   micro-batches' tokens is added. Traffic is extrapolated from this step and a step with fewer micro-batches.
+///   micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
+///   micro-batches are run than are in flight on the rank. Traffic is extrapolated from this step and a step with fewer
+///   micro-batches.
 /// - If all micro-batches are in flight at the same time (gpipe), memory and traffic are extrapolated from two numbers
-///   of micro-batches. These numbers are large enough for memory to grow only by the tensors kept for backward. With
-///   fewer micro-batches, the update might need more memory than the passes.
-/// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated.
+///   of micro-batches. These numbers are large enough for the peak to grow at least by the tensors kept for backward.
+///   With fewer micro-batches, the update might need more memory than the passes.
+/// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
+///   pipeline stages have the layers that the recipe's stages have.
+///
+/// `shared` are results of other runs; null: none.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                        int rank, RoutingLoad load, Wanted wanted);
+                        int rank, const RoutingLoad& load, Wanted wanted,
+                        const std::shared_ptr<SharedByRuns>& shared = nullptr);
 
 /// Returns the memory of rank `rank` in an evaluation on held-out data: the weights and all micro-batches that are
 /// evaluated at the same time.

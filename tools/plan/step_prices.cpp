@@ -163,7 +163,8 @@ StepContention StepPrices::contention(const comm::Priorities& priorities) const 
           .compute_beside_copy = prices_.slowdown(Lane::compute, {Lane::copy}),
           .intra_beside_compute = prices_.slowdown(Lane::intra, {Lane::compute}),
           .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
-          .priority = priorities.of_class};
+          .priority = priorities.of_class,
+          .cores = prices_.cores()};
 }
 
 }  // namespace hexad::plan

@@ -26,7 +26,7 @@ class StepPrices {
   const Prices& prices() const { return prices_; }
   /// Returns the placement of the group that consists of `ranks`, as seen by `rank`, which must be one of them.
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
-  /// Returns the speeds of kernels and communication that run at the same time.
+  /// Returns the speeds of kernels and communication that run at the same time, and the cores that ranks share.
   StepContention contention(const comm::Priorities& priorities) const;
 
  private:

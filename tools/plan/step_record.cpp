@@ -133,9 +133,10 @@ int64_t repeated_micro_batches(const train::Recipe& r) {
 }
 
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
-                                     const mesh::Layout& layout, int rank, RoutingLoad load,
-                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank) {
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank);
+                                     const mesh::Layout& layout, int rank, const RoutingLoad& load,
+                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank,
+                                     std::shared_ptr<SharedByRuns> shared) {
+  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, std::move(shared));
   run.follow_spans();
   const bool equal_before = needs_equal_step_before(recipe);
   if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))

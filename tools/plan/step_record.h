@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,7 @@ struct StepRecord {
 };
 
 class RunOnMeta;
+struct SharedByRuns;
 
 /// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
 /// operations, so that they can be recorded once and repeated (RunOnMeta::repeat_passes()). False for ZeRO-2 and
@@ -53,13 +55,15 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
-/// Records one step of rank `rank` for each entry of `micro_batches`. Before the recorded steps, runs a step that
-/// creates buffers and records the order in which weights are used. If that is faster and has_equal_passes() is true,
-/// the passes of the middle micro-batches are recorded once, in this first step, and repeated. The records are the
-/// same. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one node. Takes the time and memory
-/// of steps on the meta device: milliseconds for each layer and micro-batch that is not repeated.
+/// Records one step of rank `rank` for each entry of `micro_batches`. Other steps run before: with ZeRO, an equal step
+/// before each recorded step, which determines when weights are gathered; otherwise one step, which creates buffers. If
+/// repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches, and
+/// all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty, all
+/// ranks are on one node. `shared` are results of other runs; null: none. Takes the time and memory of steps on the
+/// meta device: milliseconds for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
-                                     const mesh::Layout& layout, int rank, RoutingLoad load,
-                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {});
+                                     const mesh::Layout& layout, int rank, const RoutingLoad& load,
+                                     std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},
+                                     std::shared_ptr<SharedByRuns> shared = nullptr);
 
 }  // namespace hexad::plan

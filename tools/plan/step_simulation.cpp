@@ -192,7 +192,8 @@ void require_alike(const Group& group, const Member& a, const Member& b) {
     const bool both = k < std::min(a.issues.size(), b.issues.size());
     base::require(both && name(a, k) == name(b, k), "[plan] group '", group.name, "': operation ", k, " of rank ",
                   a.rank->record().rank, " is ", k < a.issues.size() ? name(a, k) : "missing", ", that of rank ",
-                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing");
+                  b.rank->record().rank, " is ", k < b.issues.size() ? name(b, k) : "missing",
+                  "; expected equal operations");
   }
 }
 
@@ -240,8 +241,8 @@ class Matches {
       if (sides[0]) {
         base::require(sides[0]->issues.size() == sides[1]->issues.size(), "[plan] group '", std::get<0>(pair)->name,
                       "': rank ", sides[0]->rank->record().rank, " sends ", sides[0]->issues.size(),
-                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ",
-                      sides[1]->issues.size());
+                      " messages to rank ", sides[1]->rank->record().rank, ", which receives ", sides[1]->issues.size(),
+                      "; expected equal numbers");
         join({*sides[0], *sides[1]});
         continue;
       }
@@ -312,6 +313,22 @@ double speed_of(int queue, uint64_t others, const Queues& queues, const StepCont
   return (higher ? gives_way : 1.0 / sharers) * beside;
 }
 
+// Returns the cores that a rank needs for `jobs`: one for each thread while kernels run, and one while the copy lane
+// runs; SharedCores::waiting while no lane runs.
+schedule::CoreNeeds needs_of(std::span<const Job> jobs, const schedule::SharedCores& cores) {
+  constexpr uint64_t copies = uint64_t{1} << static_cast<int>(device::Lane::copy);
+  constexpr uint64_t kernels = ((uint64_t{1} << device::lane_count) - 1) & ~copies;
+  const bool any_copies = std::ranges::any_of(
+      jobs, [](const Job& job) { return job.queue % Queues::most == static_cast<int>(device::Lane::copy); });
+  return {.cores =
+              [cores](size_t active) {
+                const int needed = ((active & kernels) != 0 ? cores.threads : 0) + ((active & copies) != 0 ? 1 : 0);
+                return needed > 0 ? static_cast<double>(needed) : cores.waiting;
+              },
+          .most = static_cast<double>(cores.threads + (any_copies ? 1 : 0)),
+          .local = is_lane};
+}
+
 // Divides the time of a rank into computation, exposed communication, and idle time. Communication counts from the time
 // at which the last member of its collective has begun, because before that, the rank waits for this member. `begins`
 // has this time for each collective.
@@ -362,10 +379,13 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
                             const PriceOfIssue& price, const StepContention& contention) {
   std::vector<RankJobs> ranks;
   std::vector<Job> jobs;
-  std::vector<int> simulated;
+  std::vector<int> simulated, nodes;
   Queues queues;
   ranks.reserve(records.size());
-  for (const StepRecord& record : records) simulated.push_back(record.rank);
+  for (const StepRecord& record : records) {
+    simulated.push_back(record.rank);
+    if (contention.cores) nodes.push_back(node_of_rank[record.rank]);
+  }
   for (const StepRecord& record : records) {
     ranks.emplace_back(record, node_of_rank, price);
     ranks.back().add_to(jobs, static_cast<int>(ranks.size() - 1) * Queues::most, queues, simulated);
@@ -373,9 +393,11 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
   Matches matches(jobs);
   matches.match(ranks);
   const schedule::JobTimes times = schedule::run_jobs(
-      jobs, {.sets = static_cast<int>(ranks.size()), .beside = Queues::most, .speed = [&](int queue, size_t others) {
-               return speed_of(queue, others, queues, contention);
-             }});
+      jobs, {.sets = static_cast<int>(ranks.size()),
+             .beside = Queues::most,
+             .speed = [&](int queue, size_t others) { return speed_of(queue, others, queues, contention); },
+             .sharing = schedule::sharing_of(contention.cores, std::move(nodes),
+                                             needs_of(jobs, contention.cores.value_or(schedule::SharedCores{})))});
   if (!times.stuck.empty()) {
     constexpr int named = 6;
     std::string where;

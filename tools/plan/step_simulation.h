@@ -3,11 +3,13 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "framework/schedule/interval.h"
+#include "framework/schedule/shared_cores.h"
 #include "parallel/comm/traffic_class.h"
 #include "tools/plan/step_record.h"
 
@@ -26,6 +28,9 @@ struct StepContention {
   /// Priority of each class of traffic. On its network, a class yields to classes with smaller values. Classes with the
   /// same value share the network evenly.
   std::array<int, comm::traffic_class_count> priority{};
+  /// Cores that the ranks of a node share; none: ranks do not slow each other's kernels and copies. Ranks of the node
+  /// that are not simulated are assumed to need as many cores as the simulated ones do on average.
+  std::optional<schedule::SharedCores> cores{};
 };
 
 /// Times of one rank in a simulated step, in seconds from the start of the step.
@@ -35,8 +40,8 @@ struct SimulatedRank {
   /// job's time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
-  /// Time in which no kernel ran while communication of the class was in flight. If several classes are in flight at
-  /// the same time, each gets an equal part of this time.
+  /// Time in which no kernel or copy ran while communication of the class was in flight. If several classes are in
+  /// flight at the same time, each gets an equal part of this time.
   std::array<double, comm::traffic_class_count> exposed{};
   double idle = 0;  // time in which nothing ran: bubbles, and waits for late ranks
 };

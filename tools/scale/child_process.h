@@ -32,8 +32,8 @@ class Children {
 
   /// Runs `words` with its output in the file `output` and no input. Returns the number of the child. After
   /// `limit_seconds`, its process group receives SIGTERM, and SIGKILL 30 s later. The child inherits the file
-  /// descriptor `kept` (-1: none). If this process is killed, a lock on it thus lasts as long as the child. Throws
-  /// Error(resource) if the program cannot be started.
+  /// descriptor `kept` (-1: none), so if this process is killed, a lock on this descriptor lasts as long as the child.
+  /// Throws Error(resource) if the program cannot be started.
   int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept = -1);
   /// Waits until a child ends. Returns its number and its end. Requires a running child.
   std::pair<int64_t, ChildEnd> wait();

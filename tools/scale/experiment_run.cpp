@@ -25,7 +25,7 @@ namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
 
-// Returns the last line of a file that is not empty.
+// Returns the last line of a file, ignoring blank lines.
 std::string last_line(const std::string& path) {
   std::ifstream in(path);
   std::string last;
@@ -96,7 +96,7 @@ class Runner {
     }
   }
 
-  // Starts a run. Returns false if it needs not run.
+  // Starts a run. Returns false if the run is already finished, or if another process is executing it.
   bool start(const Waiting& waiting, const std::vector<std::string>& places) {
     const Execution& e = waiting.execution;
     const std::string name = fmt::format("{}: {}, repeat {}", waiting.number, point_of(e).point.name, e.repeat);
@@ -165,7 +165,7 @@ class Runner {
   bool is_active(int64_t point) const {
     return std::ranges::any_of(active_, [point](const Active& active) { return active.execution.point == point; });
   }
-  const LoadedPoint& point_of(const Execution& e) const { return points_.at(static_cast<size_t>(e.point)); }
+  const LoadedPoint& point_of(const Execution& e) const { return points_.at(e.point); }
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;
   }
@@ -182,7 +182,7 @@ class Runner {
   Places places_;
   std::vector<Waiting> waiting_{};
   std::vector<Active> active_{};
-  Children children_{};  // ends before the locks of active_ are released
+  Children children_{};  // destroyed before active_, so children end before their locks are released
   RunCounts counts_{};
 };
 
@@ -192,7 +192,7 @@ std::vector<telemetry::StepMetrics> steps_of(const Experiment& experiment, const
   const int64_t wanted = experiment.config.steps_of_run();
   if (const int64_t last = history.steps.empty() ? 0 : history.steps.back().step; last != wanted)
     base::fail(base::ExitCode::data, path, " ends at step ", last, ", but the finished run had ", wanted,
-               " steps; remove ", run_dir, ".json to run it again");
+               " steps; remove the folder and ", run_dir, ".json to run it again");
   return std::move(history.steps);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 double quantile(std::vector<double> values, double part) {
   std::ranges::sort(values);
-  return values[static_cast<size_t>(std::llround(part * static_cast<double>(values.size() - 1)))];
+  return values[std::llround(part * static_cast<double>(values.size() - 1))];
 }
 
 // Returns the mean of the parts, scaled so that they add up to `seconds`.

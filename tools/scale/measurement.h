@@ -20,7 +20,7 @@ struct StepParts {
   double total() const;
 };
 
-/// Steps of all finished runs of a point. NaN if nothing was measured.
+/// Steps of all finished runs of a point.
 struct PointMeasurement {
   int64_t runs = 0, steps = 0;  // finished runs, and their steps after the warm-up
   double step_seconds = 0;      // median of the runs' medians
@@ -29,8 +29,8 @@ struct PointMeasurement {
   double tokens_per_second = 0;
   double work = 0;               // FLOPs of the model in a step, without recomputation
   double peak_memory_bytes = 0;  // of the rank that needs the most
-  double loss = 0;               // after the last step of the first run
-  StepParts parts{};             // parts of the step of step_seconds
+  double loss = 0;               // in the last step of the first run; NaN: the step has none
+  StepParts parts{};             // means over all steps, scaled so that they add up to step_seconds
 };
 
 /// Divides a step into parts. Like the waiting times of the metrics, the parts are means over ranks. The time of

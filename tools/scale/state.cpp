@@ -119,19 +119,19 @@ void ExperimentFolder::require_own_runs() const {
              ".json is missing; move the folder away");
       if (record(run).state == RunState::finished && !fs::exists(fs::path(run_dir(run)) / "metrics.jsonl", error))
         fail(ExitCode::usage, base_of(run), ".json says that the run is finished, but ", run_dir(run),
-             " has no metrics.jsonl; remove the file to run it again");
+             " has no metrics.jsonl; remove the file and the folder to run it again");
     }
 }
 
 std::string ExperimentFolder::base_of(const Execution& run) const {
-  return (dir_ / points_.at(static_cast<size_t>(run.point)).point.name / base::cat("repeat-", run.repeat)).string();
+  return (dir_ / points_.at(run.point).point.name / base::cat("repeat-", run.repeat)).string();
 }
 
 RunRecord ExperimentFolder::record(const Execution& run) const {
   const std::string file = base_of(run) + ".json";
   std::error_code error;
   if (!fs::exists(file, error)) return {};
-  const Json json = object_in(file, "remove the file to run this point again");
+  const Json json = object_in(file, "remove the file and the folder " + run_dir(run) + " to run this point again");
   try {
     if (const auto state = base::enum_named<RunState>(json.at("state").get<std::string>()))
       return {.state = *state,
@@ -141,7 +141,8 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .beside = json.at("beside").get<int64_t>()};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
-  fail(ExitCode::usage, file, " is not the record of a run; remove the file to run this point again");
+  fail(ExitCode::usage, file, " is not the record of a run; remove the file and the folder ", run_dir(run),
+       " to run this point again");
 }
 
 void ExperimentFolder::start(const Execution& run) const {

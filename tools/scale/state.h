@@ -4,6 +4,7 @@
 //   DIR/POINT/repeat-1/                run directory
 //   DIR/POINT/repeat-1.json            state of this run
 //   DIR/POINT/repeat-1.txt             output of this run
+//   DIR/POINT/repeat-1.lock            lock of the process that executes this run
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ namespace hexad::scale {
 /// State of a run.
 ///   - waiting: not started
 ///   - started: running, or killed
-///   - failed: ended with an exit code other than 0
+///   - failed: ended with an exit code other than 0, or exceeded the limit of time
 ///   - finished: ended with exit code 0
 enum class RunState : uint8_t { waiting, started, failed, finished };
 constexpr auto enum_names(RunState) {
@@ -42,8 +43,8 @@ struct RunRecord {
 class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
-  /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
-  /// start. `points` must outlive the object.
+  /// has other contents: other files, an incomplete file, another experiment, runs that the experiment did not start,
+  /// or finished runs without metrics. `points` must outlive the object.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }

@@ -8,7 +8,7 @@ frame=32000
 . "$here/../launcher.sh"
 order=()  # hosts in the order of their ranks; empty: ascending numbers
 
-# usage [ERROR]: prints the comment at the top of the script that sources this file, and exits.
+# usage [ERROR]: prints ERROR and the comment at the top of the script that sources this file, and exits with 2.
 usage() {
   [ $# -eq 0 ] || echo "$(basename "$0"): $1" >&2
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2

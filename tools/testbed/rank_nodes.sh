@@ -34,7 +34,7 @@ check_count --ranks "$ranks"
 check_rate --inter "$inter"
 check_rate --intra "$intra"
 
-# Assigns the next free host of its node to each rank. Hosts are numbered node by node.
+# Assigns to each rank the next free host of the rank's node. Hosts are numbered node by node.
 place_ranks() {
   local node taken=()
   for node in ${placement//,/ }; do

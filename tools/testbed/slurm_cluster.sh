@@ -32,7 +32,7 @@ done
 # Slurm's plugin loads PMIx by a file name that only the development package contains.
 compgen -G '/usr/lib/*/pmix2/lib/libpmix.so' >/dev/null || skip "libpmix.so is missing (apt install libpmix-dev)"
 
-# Host 0 is the controller. The other hosts are the nodes.
+# Writes the files of Slurm's configuration. Host 0 is the controller. The other hosts are the nodes.
 write_configuration() {
   local i
   mkdir -p "$state"/save

@@ -1,4 +1,4 @@
-// Functions that start a training run, in the order in which Trainer and StageTrainer call them.
+// Functions with which Trainer and StageTrainer start a training run.
 #pragma once
 
 #include <optional>
@@ -13,35 +13,37 @@
 
 namespace hexad::train {
 
-/// Prepares this process for the recipe. Warns about doubtful settings and about too many threads. Throws Error(usage)
-/// if offload.folder cannot be used.
+/// Sets the number of this process's threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful settings
+/// and about too many threads. Throws Error(usage) if offload.folder cannot be used. Collective.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Returns the options of the run's checkpoint store.
 io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Logs this rank's coordinates in the recipe's layout. Warns if the placement of ranks on nodes makes groups slow.
+/// Logs this rank's coordinates in the recipe's layout. Warns if the placement of ranks on nodes, or parallel.order,
+/// makes groups slow.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Opens the training data, ordered by data.shuffle. Throws Error(data) if the data cannot be used. Collective.
+/// Opens the training data, ordered by data.shuffle. Warns about missing held-out data. Throws Error(data) if the data
+/// cannot be used. Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 
-/// Logs on rank 0 how much of each dataset is seen by the end of the stage. If there are several datasets, also tells
-/// the user. `sequences` is the number of sequences up to the end of the stage.
+/// Logs how much of each dataset is seen by the end of the stage. If several datasets are mixed, also tells the user.
+/// `sequences` is the number of sequences up to the end of the stage.
 void note_data_use(const data::TrainingData& data, int64_t sequences, const TrainingDirectory& directory);
 
 /// Loads the initial weights of `state`: those of `checkpoint` with its progress, those of train.init_from, or random
-/// weights. If the context has changed since the checkpoint, the run continues at the same token of the data (see
-/// continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the recipe
-/// since the checkpoint. Collective.
+/// weights. If the context has changed since the checkpoint, the run continues at the same or a later token of the data
+/// (see continued_sequence()). Each stage chooses the schedule of its MoE layers again. Returns the changes of the
+/// recipe since the checkpoint. Collective.
 std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, const Recipe& recipe,
                                     const data::TrainingData& data, const comm::World& world,
                                     const TrainingDirectory& directory, TrainingState& state);
 
-/// On rank 0, writes recipe.yaml and opens metrics.jsonl, tensorboard/ and the progress line. Does nothing on other
-/// ranks. Once another job has started in the directory, writes to metrics.jsonl and tensorboard/ throw Error(usage)
-/// and change nothing.
+/// Writes recipe.yaml, and opens metrics.jsonl, tensorboard/ and the progress line. Call it only on rank 0. Once
+/// another job has started in the directory, this function and writes to metrics.jsonl and tensorboard/ throw
+/// Error(usage) and change nothing.
 telemetry::MetricsHub open_sinks(const Recipe& recipe, const TrainingDirectory& directory);
 
 }  // namespace hexad::train

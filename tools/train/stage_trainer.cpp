@@ -24,7 +24,7 @@ namespace {
 
 bool is_due(int64_t step, int64_t every) { return every > 0 && step % every == 0; }
 
-// Returns a text about what may end the process before its save is complete; empty if no signal requires this warning.
+// Returns a text that tells how the process may end before its save is complete; empty if no SIGINT or SIGTERM came.
 std::string end_without_save() {
   if (!end_requested()) return {};
   const std::optional<double> patience = mpirun_patience();
@@ -123,7 +123,7 @@ ExitCode StageTrainer::train() {
 }
 
 // Records this start in the run directory, but only just before the first step. If a start fails during loading, or has
-// no step to train, all files must remain unchanged.
+// no step to train, the checkpoints and history.json must remain unchanged.
 void StageTrainer::begin_steps() {
   if (!leader()) return;
   directory_.require_held_now();
@@ -260,7 +260,7 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
     // If this start failed before its first step, the report of the previous start remains. In a later stage, earlier
-    // stages of this start have trained steps, which need a report.
+    // stages of this start may have trained steps, which need a report.
     if (trained() || trouble.empty() || stage_ > 0) write_run_report(dir);
   } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));

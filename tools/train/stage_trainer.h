@@ -41,8 +41,8 @@ class StageTrainer {
   /// step. Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
-  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run and its state was
-  /// saved. Otherwise throws Error.
+  /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run, whose trained steps
+  /// are then saved. Otherwise throws Error.
   ExitCode run();
 
   /// True if no stage follows.
@@ -64,12 +64,12 @@ class StageTrainer {
   /// Evaluates `sequences` sequences of the held-out set (see evaluate()). Returns none without a held-out set.
   /// Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
-  /// Evaluates the usual sample of the held-out set, for the last point of the loss curve. Then evaluates the whole
-  /// held-out set and returns that result.
+  /// If the run evaluates samples of the held-out set regularly, evaluates the sample once more, for the last point of
+  /// the loss curve. Then evaluates the whole held-out set and returns that result.
   std::optional<telemetry::EvalMetrics> evaluate_at_end();
   void save(SaveFailure on_failure);
-  /// Writes data.json, which records the data that the run has seen, to the run directory. A failed write is only a
-  /// warning.
+  /// On rank 0, writes data.json, which records the data that the run has seen, to the run directory. Does nothing for
+  /// a registered data source. A failed write is only a warning.
   void record_data();
   ExitCode end_preempted();
   ExitCode end_done();

@@ -7,6 +7,7 @@
 #include "framework/base/ordinal.h"
 #include "framework/base/units.h"
 #include "tools/train/recipe/training_stages.h"
+#include "tools/train/report/expert_loads.h"
 
 namespace hexad::train {
 
@@ -75,7 +76,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded activations are in a file, which has its own allocator
+  if (recipe_.offload.any()) {  // offloaded tensors are in a file, which has its own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -100,18 +101,19 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
     m.z_loss += r.z_loss / micro_batches / layers;
     assignments += r.assignments, dropped += r.dropped;
     passes += r.passes, shadowed += r.shadowed;
-    std::vector<double> load;
-    for (int64_t n : r.counts)
-      load.push_back(static_cast<double>(n) / static_cast<double>(std::max<int64_t>(1, r.assignments)));
-    m.router_max_load =
-        std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
-    if (shows_loads(m.step)) m.expert_load.push_back(std::move(load));
   }
+  std::vector<std::vector<double>> loads = expert_loads(recipe_.model, result.routers);
+  for (const std::vector<double>& load : loads)
+    if (!load.empty())
+      m.router_max_load =
+          std::max(m.router_max_load, *std::max_element(load.begin(), load.end()) * static_cast<double>(load.size()));
+  if (shows_loads(m.step)) m.expert_load = std::move(loads);
   m.dropped_fraction = assignments > 0 ? static_cast<double>(dropped) / static_cast<double>(assignments) : 0;
   m.shadowed_experts = passes > 0 ? static_cast<double>(shadowed) / static_cast<double>(passes) : 0;
 }
 
-// Includes the first step of this start and the last step of the run, so that every report can show loads.
+// True if the metrics of `step` contain the experts' loads: every train.router_every steps (0: never). Also includes
+// the first step after the start and the last step of the run, so that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

@@ -31,8 +31,8 @@ class StepObservers {
                 const TrainingDirectory& directory, SkippedSteps& skipped, std::unique_ptr<StepMeter> meter,
                 const MakeAdviser& make_adviser);
 
-  /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) if another job has taken over
-  /// the run directory.
+  /// Notifies the observers before the work of `step`. Collective. Throws Error(usage) on rank 0 if another job has
+  /// taken over the run directory.
   void begin_step(int64_t step);
   /// Notifies the observers after a step that the state's progress already counts. Sends the step's metrics to `sinks`.
   /// Throws Error(numeric) if replicas differ or too many consecutive steps were skipped. Collective.

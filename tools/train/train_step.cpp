@@ -50,20 +50,26 @@ int64_t TrainStep::micro_batches() const {
 
 // With m = batch.micro, micro-batch j of the global batch consists of sequences [j m, (j + 1) m). Each dp coordinate
 // has a contiguous range of micro-batches. Ranks that differ only in pp, cp and tp have the same micro-batches.
-std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) const {
+std::vector<MicroBatch> TrainStep::load(const data::Source& source, int64_t first_sequence) {
   const device::Span span(instance_.context.spans(), "data");
   const int64_t micro = recipe_.batch.micro, mine = micro_batches();
+  const bool equal = instance_.context.meta() && source.has_equal_sequences();
   std::vector<MicroBatch> batches;
   for (int64_t i = 0; i < mine; ++i) {
     const int64_t begin = first_sequence + (instance_.mesh.coordinate(Axis::dp) * mine + i) * micro;
+    if (equal && equal_ && equal_->source == &source) {
+      batches.push_back(equal_->batches.make(begin, instance_.context));
+      continue;
+    }
     batches.push_back(make_micro_batch(source.batch(begin, micro), begin, micro, instance_.context,
                                        {instance_.mesh.size(Axis::cp), instance_.mesh.coordinate(Axis::cp)},
                                        recipe_.model.prediction_blocks, recipe_.model.attention_chunk));
+    if (equal) equal_.emplace(Equal{&source, EqualMicroBatches(batches.back())});
   }
   return batches;
 }
 
-// Sums over all ranks. Each token is counted once per layer, because exactly one rank routes it in this layer.
+// Sums over all ranks. Each token is counted once per layer, because each rank has counted only its own rows.
 void TrainStep::reduce_statistics(std::vector<RouterStatistics>& routers) const {
   if (routers.empty()) return;
   const auto& world = instance_.mesh.world();

@@ -11,6 +11,7 @@
 #include "optim/optimizer.h"
 #include "parallel/dp/gradient_buckets.h"
 #include "tools/train/checkpoint/progress.h"
+#include "tools/train/model/equal_micro_batches.h"
 #include "tools/train/model/model_pipeline.h"
 
 namespace hexad::train {
@@ -42,9 +43,8 @@ class TrainStep {
   /// Runs one step. The global batch consists of sequences [first_sequence, first_sequence + batch.global) of `source`.
   /// `update` is the number of this optimizer update, counted from 1. Collective. Under ZeRO-1 and 2, and under
   /// ZeRO-3 for an embedding that two pipeline stages share, gathers of the new weights may be in flight on return. The
-  /// next pass waits for each weight where it uses it. Call
-  /// ModelInstance::weights.complete() before anything else reads weights (Parameter::local()), and after the last
-  /// step.
+  /// next pass waits for each weight where it uses it. Call ModelInstance::weights.complete() before anything else
+  /// reads weights (Parameter::local()), and after the last step.
   StepResult run(const data::Source& source, int64_t first_sequence, int64_t step, int64_t update, double lr);
   /// Runs the step that follows `progress`, and updates `progress`.
   StepResult run(const data::Source& source, Progress& progress, double lr);
@@ -54,8 +54,9 @@ class TrainStep {
   void on_gradients(std::function<void()> observe) { on_gradients_ = std::move(observe); }
 
  private:
-  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence) const;
-  /// Returns the batch that begins at `first_sequence`. Loads the batch unless it was loaded in advance.
+  std::vector<MicroBatch> load(const data::Source& source, int64_t first_sequence);
+  /// Returns this rank's micro-batches of the global batch that begins at `first_sequence`. Loads them unless they were
+  /// loaded in advance.
   std::vector<MicroBatch> take(const data::Source& source, int64_t first_sequence);
   /// Returns the number of this rank's micro-batches in a step.
   int64_t micro_batches() const;
@@ -75,6 +76,12 @@ class TrainStep {
     std::vector<MicroBatch> batches;
   };
   std::optional<Loaded> ahead_;
+  // On a meta device, micro-batches of the last source that has equal sequences.
+  struct Equal {
+    const data::Source* source;
+    EqualMicroBatches batches;
+  };
+  std::optional<Equal> equal_;
   std::function<void()> on_gradients_;
 };
 

@@ -18,19 +18,19 @@ class Trainer {
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
 
   /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
-  /// ended, so its layout may differ. Returns done, or preempted if a signal ended the run and its state was saved.
-  /// Otherwise throws Error.
+  /// ended, so its layout may differ. Returns and throws like StageTrainer::run().
   ExitCode run();
 
-  /// Sets the estimated seconds of a save, and warns if mpirun leaves less time between SIGTERM and SIGKILL. Call it on
-  /// rank 0 before run().
+  /// Sets the estimated seconds of a save. The run then warns if mpirun leaves less time between SIGTERM and SIGKILL
+  /// than a step and a save may take. Call it on rank 0 before run().
   void expect_save(double seconds) { patience_.expect_save(seconds); }
 
  private:
   void open_stage(std::optional<io::Checkpoint> checkpoint);
   /// Opens the stage that follows the checkpoint of `step`. Collective.
   void open_next_stage(const std::string& checkpoint, int64_t step);
-  /// Records a failure between two stages, and writes report.html. StageTrainer handles failures during a stage.
+  /// Records a failure between two stages, and writes report.html. Call it on rank 0. StageTrainer handles failures
+  /// during a stage.
   void report_failure(int64_t step, const std::string& reason);
 
   const Recipe recipe_;

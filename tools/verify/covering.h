@@ -11,8 +11,8 @@
 
 namespace hexad::verify {
 
-/// Returns the reason why a variant is illegal ("model.heads must be divisible by parallel.tp"), or an empty text if it
-/// is legal.
+/// Function that returns the reason why a variant is illegal ("model.heads must be divisible by parallel.tp"), or an
+/// empty text if it is legal.
 using Illegal = std::function<std::string(const Variant&)>;
 
 struct Covering {

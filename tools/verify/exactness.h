@@ -22,7 +22,7 @@ struct Exactness {
 /// (rounds_other_rows()) have a larger tolerance.
 Exactness exactness_of(const train::Recipe& run);
 
-/// True if `run` sends the experts' rows in fp8.
+/// True if runs of `recipe` send the experts' rows in fp8.
 bool sends_fp8(const train::Recipe& recipe);
 /// True if some layout of `run` may differ from the oracle by rounding, and therefore uses the oracle's routing.
 bool may_differ_by_rounding(const train::Recipe& run);

@@ -32,7 +32,7 @@ bool send_all(int socket, const std::string& bytes) {
     const ssize_t n = ::send(socket, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
-    done += static_cast<size_t>(n);
+    done += n;
   }
   return true;
 }
@@ -89,14 +89,16 @@ void IsolatedWorker::start() {
   std::array<int, 2> ends{};
   std::fflush(nullptr);  // otherwise, the child would also print the buffered output
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot open a socket to a child process: ", std::strerror(errno),
+               "; raise the limit of open files (ulimit -n)");
   const pid_t parent = ::getpid();
   child_ = ::fork();
   if (child_ < 0) {
     const int error = errno;
     child_ = 0;
     ::close(ends[0]), ::close(ends[1]);
-    base::fail(base::ExitCode::resource, "cannot start a child process: ", std::strerror(error));
+    base::fail(base::ExitCode::resource, "cannot start a child process: ", std::strerror(error),
+               "; raise the limit of processes (ulimit -u)");
   }
   if (child_ == 0) {
     ::close(ends[0]);

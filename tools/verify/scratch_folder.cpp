@@ -37,7 +37,8 @@ void remove(const std::string& path) {
 
 ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() / "hexad-verify-XXXXXX").string()) {
   if (::mkdtemp(path_.data()) == nullptr)
-    base::fail(base::ExitCode::resource, "cannot create the folder ", path_, ": ", std::strerror(errno));
+    base::fail(base::ExitCode::resource, "cannot create the folder ", path_, ": ", std::strerror(errno),
+               "; set TMPDIR to a writable folder");
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) == 0) {
     remover_ = ::fork();
@@ -48,7 +49,8 @@ ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() /
   if (remover_ > 0) return;
   const int error = errno;
   remove(path_);
-  base::fail(base::ExitCode::resource, "cannot start a child process to remove ", path_, ": ", std::strerror(error));
+  base::fail(base::ExitCode::resource, "cannot start a child process to remove ", path_, ": ", std::strerror(error),
+             "; raise the limits of processes and open files (ulimit -u, -n)");
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -18,7 +18,8 @@ struct Selection {
 /// - a number: the size of a random sample of these layouts, drawn with `seed`
 /// - a list of layouts, as for parse_layouts()
 ///
-/// Throws Error(usage), with the reason, if a listed layout is illegal or if no layout is legal.
+/// Throws Error(usage), with the reason, if `layouts` has another form, if a listed layout is illegal, or if no layout
+/// is legal.
 Selection select(const std::string& layouts, int world, const Illegal& illegal, uint64_t seed);
 
 }  // namespace hexad::verify

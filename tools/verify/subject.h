@@ -44,7 +44,8 @@ class Subject {
   const Recipe& recipe() const { return recipe_; }
   const Extensions& extensions() const { return extensions_; }
   const data::Source& source() const { return *source_; }
-  /// Returns a description of the data: "the recipe's data, documents cut further", or "synthetic documents".
+  /// Returns a description of the data: "the recipe's data, documents cut further", or "synthetic documents", with the
+  /// error in brackets if the recipe's data cannot be opened.
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
   /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. They do not fill the
@@ -91,8 +92,8 @@ struct Oracle {
 /// them may write.
 enum class Saves : uint8_t { no, yes };
 /// Computes the oracle of subject `kind`. `start` is a checkpoint with the initial weights of an eventful kind. Throws
-/// Error(numeric) with a tensor's name if the oracle itself is not finite. Other errors are those of training; their
-/// messages begin by saying that the oracle failed.
+/// Error(numeric) that names the loss or tensor if the oracle itself is not finite. Other errors are those of training;
+/// their messages begin by saying that the oracle failed.
 Oracle compute_oracle(const Subject& subject, Saves saves = Saves::yes, std::string_view kind = "own",
                       const std::string& start = {});
 /// Loads the oracle's initial weights if the run is eventful. Does nothing otherwise. Called before the first step.

@@ -28,7 +28,8 @@ Overrides for_rounding(const OwnSubject& own) {
   const double typical =
       1 / std::sqrt(static_cast<double>(own.parameters));  // typical element of a gradient with norm one
   Overrides out{base::cat("optim.eps=", std::max(own.recipe.optim.eps, typical))};
-  if (has_experts(own.recipe)) out.emplace_back("model.moe.drop=position");  // drops by position instead of by score
+  // Drops by position instead of by score. The runs get the choices of experts from the oracle.
+  if (has_experts(own.recipe) && !own.recipe.model.moe.experts_choose()) out.emplace_back("model.moe.drop=position");
   // Muon makes all singular values of an update equal, so rounding would decide the directions of the smallest ones.
   // AdamW replaces it.
   if (own.recipe.optim.name == "muon")
@@ -88,14 +89,30 @@ Overrides forms(const OwnSubject& own) {
   return out;
 }
 
-// Returns overrides that select the router sparse_mixer, and the defaults of the keys that it does not read.
-Overrides sparse_mixer(const OwnSubject&) {
-  Overrides out;
+// Returns overrides that select a router without a score rule, and the defaults of the keys that it does not read.
+// `settings` are further keys of model.moe.
+Overrides router_without_rule(std::string_view router, std::initializer_list<std::string_view> settings) {
+  Overrides out{base::cat("model.moe.router=", router)};
   for (const std::string_view setting :
-       {"router=sparse_mixer", "mixer_jitter=0.2", "router_options=[]", "score=softmax", "router_bias=false",
-        "normalize=true", "normalize_floor=0", "scale=1", "groups=1", "top_groups=1", "group_score=best_two",
-        "bias_rate=0", "selection_bias=auto"})
+       {"router_options=[]", "score=softmax", "router_bias=false", "normalize=true", "normalize_floor=0", "scale=1",
+        "groups=1", "top_groups=1", "group_score=best_two", "bias_rate=0", "selection_bias=auto"})
     out.push_back(base::cat("model.moe.", setting));
+  for (const std::string_view setting : settings) out.push_back(base::cat("model.moe.", setting));
+  return out;
+}
+
+Overrides sparse_mixer(const OwnSubject&) { return router_without_rule("sparse_mixer", {"mixer_jitter=0.2"}); }
+
+// Returns overrides that select an encoder whose experts choose tokens, with fewer choices than slots.
+Overrides expert_choice(const OwnSubject& own) {
+  const Recipe& r = own.recipe;
+  Overrides out =
+      router_without_rule("expert_choice", {base::cat("mixer_jitter=", moe::usual_mixer_jitter), "capacity_factor=0.7",
+                                            "drop=probability", "aux_loss.coefficient=0", "routing=model"});
+  out.insert(out.end(),
+             {"model.kind=encoder", "model.window=none", "model.attention_chunk=none", "model.full_attention_every=0",
+              "model.prediction_blocks=0", base::cat("model.prediction_weight=", layers::usual_prediction_weight)});
+  if (!r.data.registered() && r.data.mlm_probability == 0) out.emplace_back("data.mlm_probability=0.15");
   return out;
 }
 
@@ -147,7 +164,7 @@ Overrides delta_net(const OwnSubject& own) {
 }
 
 bool always(const Recipe&, const Extensions&) { return true; }
-bool if_experts(const Recipe& r, const Extensions&) { return has_experts(r); }
+bool if_tokens_choose(const Recipe& r, const Extensions&) { return has_experts(r) && !r.model.moe.experts_choose(); }
 
 bool if_moments_may_be_bf16(const Recipe& r, const Extensions& extensions) {
   const auto* rule = extensions.optimizers.find(r.optim.name);
@@ -176,6 +193,9 @@ std::span<const SubjectKind> subject_kinds() {
       {"sparse_mixer",
        [](const Recipe& r, const Extensions&) { return has_experts(r) && r.model.moe.router != "sparse_mixer"; },
        sparse_mixer},
+      {"expert_choice",
+       [](const Recipe& r, const Extensions& e) { return if_tokens_choose(r, e) && !r.model.delta_net.used(); },
+       expert_choice},
       {"llama4",
        [](const Recipe& r, const Extensions&) {
          const layers::ModelConfig& m = r.model;
@@ -210,11 +230,11 @@ std::span<const SubjectKind> subject_kinds() {
          return Overrides{"model.moe.aux_loss.scope=sequence", "model.moe.capacity_scope=sequence"};
        },
        {"batch.micro=1"}},
-      {"zipf", if_experts,
+      {"zipf", if_tokens_choose,
        [](const OwnSubject&) {
          return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
        }},
-      {"idle_ranks", if_experts,
+      {"idle_ranks", if_tokens_choose,
        [](const OwnSubject& own) {
          return Overrides{"model.moe.routing=trace", "model.moe.trace=" + own.trace};
        }},
@@ -250,7 +270,7 @@ std::span<const SubjectKind> subject_kinds() {
 const SubjectKind& subject_kind(std::string_view name) {
   const auto all = subject_kinds();
   const auto found = std::find_if(all.begin(), all.end(), [&](const SubjectKind& k) { return k.name == name; });
-  base::require(found != all.end(), "[verify] there is no subject ", name);
+  base::require(found != all.end(), "[verify] there is no subject ", name, "; expected a name in subject_kinds()");
   return *found;
 }
 

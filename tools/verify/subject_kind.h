@@ -39,12 +39,14 @@ struct SubjectKind {
 /// Returns all kinds of subject:
 /// - own: the recipe
 /// - tied: tied embeddings
-/// - forms: norms of queries and keys over all heads (in each head, if norms are zero-centred), biases and a gate of
-///   attention, rotary positions on a part of each head, scaled rotary frequencies; with experts, also a gate on shared
-///   experts, a selection bias, a floor of normalised routing weights, and groups of experts ranked by their best score
-///   (by their two best, if the recipe ranks them by the best one)
+/// - forms: less common forms, where the recipe permits them: norms of queries and keys over all heads (in each head,
+///   if norms are zero-centred), biases, sinks and a gate of attention, windows, rotary positions on a part of each
+///   head, scaled rotary frequencies, a limit of SwiGLU; with experts, also shared experts with a gate, biases of
+///   experts and router, a dense layer beside the experts, a selection bias, a floor of normalised routing weights, and
+///   groups of experts ranked by their best score (by their two best, if the recipe ranks them by the best one)
 /// - latent: latent attention, with sizes that ranks cannot divide evenly
 /// - sparse_mixer: the router of Phi-3.5-MoE
+/// - expert_choice: an encoder whose experts choose tokens
 /// - llama4: chunks of attention, blocks without rotary positions, a temperature of their queries, and norms of queries
 ///   and keys without gains; with experts, also a routing weight that multiplies the input of a token's only expert
 /// - delta_net: delta nets beside gated attention, and zero-centred norms
@@ -65,7 +67,8 @@ std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
 /// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, these include changes
-/// that prevent rounding from flipping a decision.
+/// that prevent rounding from flipping a decision. If `kind` changes the model, these clear optim.freeze and
+/// optim.muon_except.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
 /// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts;

@@ -45,7 +45,8 @@ class Reader {
     return Shape(sizes);
   }
   const char* raw(size_t bytes) {
-    require(bytes <= text_.size() - at_, "[gather] a rank's message ends early");
+    require(bytes <= text_.size() - at_, "[gather] a rank's message has ", text_.size(), " bytes, expected at least ",
+            at_ + bytes);
     return text_.data() + std::exchange(at_, at_ + bytes);
   }
 

@@ -125,7 +125,8 @@ Comparison train_on_rank(const Subject& subject, const Oracle& oracle, const Var
   std::vector<telemetry::StepMetrics> seen;
   Trainer trainer(recipe, extensions, world,
                   [&](const AdvisedRun& run) { return std::make_unique<Observer>(run, oracle, exactness, seen); });
-  require(trainer.run() == ExitCode::done, "[verify] the loop ended before its last step");
+  require(trainer.run() == ExitCode::done, "[verify] the training loop ended early; expected it to reach step ",
+          recipe.train.steps);
 
   Comparer comparer(exactness.tolerance, exactness.measure, exactness.least_unit);
   for (const telemetry::StepMetrics& m : seen)

@@ -36,7 +36,8 @@ class TrainingRun {
   /// Return the pieces that this rank holds. Gradients are those of the last step, after reduction and before clipping.
   std::vector<Piece> held_weights() const;
   std::vector<Piece> held_gradients() const;
-  /// Returns main weights, moments and router states. Their names are like "NAME/moment1" and "NAME/state".
+  /// Returns the optimizer's states, such as main weights and moments, and router states. Their names are like
+  /// "NAME/moment1" and "NAME/state".
   std::vector<Piece> held_states() const;
 
   /// Return copies of the whole tensors on the run's host device. The result is the same on all ranks. Collective.

@@ -115,7 +115,7 @@ Option schedule_option(const moe::VariedChoice& choice) {
 
 // Returns the option for the order of axes.
 // - All values are legal on every mesh, because pp is first or last.
-// - Every other axis varies fastest in at least one value.
+// - tp, cp, ep and pp each vary fastest in at least one value. In the last value, dp varies fastest inside a stage.
 // - Some values, but not all, make tp ranks neighbours, or keep etp groups inside tp groups.
 Option order_option() {
   Option order{"order", "parallel.order", {}, {}, {}};
@@ -274,7 +274,7 @@ class LayoutReader {
     for (size_t i = 0; i < options().size(); ++i)
       if (variant_.choice[i] != 0 && !options()[i].matters(m))
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", options()[i].name,
-             " has no effect on this mesh, ", Variant(m).mesh_text());
+             " has no effect on this mesh, ", Variant(m).mesh_text(), "; remove it");
   }
 
   std::string_view text_;
@@ -308,7 +308,7 @@ std::span<const Option> options() {
 const std::string& Variant::operator[](std::string_view option) const {
   for (size_t i = 0; i < choice.size(); ++i)
     if (options()[i].name == option) return options()[i].values[choice[i]];
-  base::fail_invariant(cat("[verify] there is no option ", option));
+  base::fail_invariant(cat("[verify] there is no option ", option, "; expected a name in options()"));
 }
 
 void Variant::choose(std::string_view option, std::string_view value) {
@@ -318,7 +318,8 @@ void Variant::choose(std::string_view option, std::string_view value) {
     const auto found = std::find(values.begin(), values.end(), value);
     if (found != values.end()) return void(choice[i] = static_cast<int>(found - values.begin()));
   }
-  base::fail_invariant(cat("[verify] there is no option ", option, "=", value));
+  base::fail_invariant(
+      cat("[verify] there is no option ", option, "=", value, "; expected a name and a value in options()"));
 }
 
 bool Variant::has_memory_limit() const { return (*this)["memory_reuse"].ends_with(limited); }

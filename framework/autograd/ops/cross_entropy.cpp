@@ -16,11 +16,11 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
   const Dtype acc = accumulator_dtype(x.data.dtype());
   const bool train = tape.recording();
   const int64_t chunk = options.chunk_rows.value_or(k.cross_entropy.chunk_rows(rows, vocab));
-  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk, ", expected at least 1");
+  require(chunk > 0, "[cross_entropy] chunk_rows is ", chunk, "; expected at least 1");
   const Tensor weight = w.use(tape.stream);
   Parameter* const bias = options.bias;
   require(!bias || (bias->shape() == Shape{vocab} && bias->dtype() == acc), "[cross_entropy] the bias is ",
-          bias ? bias->shape() : Shape{}, ", expected [", vocab, "] in the accumulator type");
+          bias ? bias->shape() : Shape{}, " ", bias ? bias->dtype() : acc, ", expected [", vocab, "] ", acc);
   const Tensor addend = bias ? bias->use(tape.stream) : Tensor{};
   std::vector<Parameter*> parameters{&w};
   if (bias) parameters.push_back(bias);
@@ -33,7 +33,8 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
     Tensor logits = Tensor::empty({end - begin, vocab}, acc, x.device());
     k.matmul.forward(tape.stream, logits, in, weight, Write::replace);
     if (bias) k.bias.forward(tape.stream, logits, addend);
-    // Matrix products need both operands in the model's dtype, so the gradient of the logits is written in that dtype.
+    // The gradient of the logits is written in the dtype of x, because it is an operand of matrix products with x and
+    // w.
     Tensor dlogits;
     if (train) dlogits = acc == x.data.dtype() ? logits : Tensor::empty(logits.shape(), x.data.dtype(), x.device());
     k.cross_entropy.forward(tape.stream, losses.slice(0, begin, end), dlogits, logits, targets.slice(0, begin, end),
@@ -53,7 +54,8 @@ Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tenso
                        if (dout.device().on_host()) {  // on a device, the read would block the host
                          const double given = dout.dtype() == Dtype::f64 ? *dout.data<double>() : *dout.data<float>();
                          require(dout.dtype() == Dtype::f64 ? given == scale : given == static_cast<float>(scale),
-                                 "[cross_entropy] expected the gradient ", scale, " of the loss, got ", given);
+                                 "[cross_entropy] the gradient of the loss is ", given,
+                                 "; expected gradient_scale, which is ", scale);
                        }
                        auto [saved_dx] = s.get<1>();
                        b.accumulate(0, saved_dx);

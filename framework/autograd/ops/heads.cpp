@@ -14,7 +14,7 @@ Tensor columns_of_head(const Tensor& x, int64_t h, int64_t begin, int64_t end) {
 }
 
 // Returns the sum over the heads of the first `size` elements of each head: dout[T, H, C] -> [T, size]. The sum is
-// computed in the accumulator dtype.
+// computed in the accumulator dtype and rounded to the dtype of dout.
 Tensor sum_of_heads(Stream& stream, const Tensor& dout, int64_t size) {
   const KernelTable& k = kernels::kernels(dout.device());
   const int64_t tokens = dout.dim(0), heads = dout.dim(1);

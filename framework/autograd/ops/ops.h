@@ -1,5 +1,5 @@
-// Declarations of all differentiable ops. Each op is implemented in the file named in its section. Shapes use the
-// legend of kernel_table.h.
+// Declarations of the differentiable ops of this folder. The files that implement the ops of a section are named in its
+// heading. Shapes use the legend of kernel_operands.h.
 #pragma once
 
 #include <optional>
@@ -14,29 +14,29 @@ using kernels::GeluKind;
 using kernels::RouterRule;
 
 /// Prepares `out` for a kernel that can add its result to the gradient `so_far` (see Backward::accumulate). Returns the
-/// mode in which the kernel must write. Copies `so_far` to `out` if they are in different memory.
+/// mode in which the kernel must write. Copies `so_far`, if it is defined, to `out` unless they share memory.
 Write add_to(Stream& stream, const Tensor& out, const Tensor& so_far);
 
 // --- products (linear.cpp)
 
-/// Returns y[T, N] = x[T, D] w[N, D]^T + bias[N]. `bias` may be null. The gradients of w and bias are computed in a
-/// separate task. For stacked weights [n, N, D] and biases [n, N], y is [T, n N].
+/// Returns y[T, N] = x[T, D] w[N, D]^T + bias[N]. `bias` may be null. The weight pullback computes the gradients of w
+/// and bias. For stacked weights [n, N, D] and biases [n, N], y is [T, n N].
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias = nullptr);
 
 // --- norms (rms_norm.cpp, layer_norm.cpp)
 
-/// Returns the RMS norm of the rows of x. The gain is `base` + the weights of `gain`; the sum is rounded to their
+/// Returns the RMS norm of x over the last dimension. The gain is `base` + the weights of `gain`, rounded to their
 /// dtype.
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base = 0);
 struct SumAndNorm {
   Value sum, normed;
 };
 /// Returns sum = x + addend, rounded to the dtype of x, and the RMS norm of the sum. x and addend have the same shape
-/// and dtype. Forward and backward launch one kernel each. x and addend get the same gradient.
+/// and dtype. One kernel computes both results. x and addend get the same gradient.
 SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Parameter& gain, double eps, double base = 0);
 /// Returns the RMS norm of the last dimension of x, without a gain.
 Value unit_rms_norm(Tape& tape, const Value& x, double eps);
-/// Returns the layer norm of the rows of x. `bias` may be null.
+/// Returns the layer norm of x over the last dimension. `bias` may be null.
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps);
 
 // --- attention (rotary.cpp, attention.cpp)
@@ -51,8 +51,8 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
 /// Like rotary(q, k), for one tensor x[T, H, C].
 Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& cosine, const Tensor& sine);
 /// Returns the attention of the queries q[T, H, C] to the keys k and values v, both [T, G, C]. `first` and `last` bound
-/// the keys that each query sees and may be undefined; see AttentionShape. `sinks` contains one sink per head; see
-/// sinks.h.
+/// the keys that each query sees and may be undefined; see AttentionShape. `sinks` contains one sink per head, or no
+/// sinks; see sinks.h.
 Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, const Tensor& first, const Tensor& last,
                 const AttentionShape& shape, const AttentionSinks& sinks = {});
 
@@ -67,13 +67,14 @@ Value resize_heads(Tape& tape, const Value& x, int64_t size);
 
 // --- activations and gates (swiglu.cpp, gelu.cpp, row_gate.cpp)
 
-/// Returns the SwiGLU of gate and up, which are the two halves of each row: [T, 2 F] -> [T, F]. If `limit` is set, uses
-/// the clamped formula of ClampedSwigluKernels.
+/// Returns the SwiGLU of gate and up, the first and the second half of each row: [T, 2 F] -> [T, F]. If `limit` is set,
+/// uses the clamped formula of ClampedSwigluKernels.
 Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit = {});
 Value gelu(Tape& tape, const Value& x, GeluKind kind);
-/// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits[T, 1] are in the accumulator dtype.
+/// Returns the rows of x[T, D], each multiplied by the sigmoid of its logit. logits are [T, 1] in the accumulator
+/// dtype.
 Value gate_rows(Tape& tape, const Value& x, const Value& logits);
-/// Returns the rows of x[T, D], each multiplied by its factor. factors[T, 1] are in the accumulator dtype.
+/// Returns the rows of x[T, D], each multiplied by its factor. factors are [T, 1] in the accumulator dtype.
 Value scale_rows(Tape& tape, const Value& x, const Value& factors);
 /// Returns x * sigmoid(logits), element by element. Both have the same shape and dtype.
 Value gate_elements(Tape& tape, const Value& x, const Value& logits);
@@ -95,7 +96,7 @@ Value add(Tape& tape, const Value& a, const Value& b);
 /// Returns alpha x.
 Value scale(Tape& tape, const Value& x, double alpha);
 Value clamp(Tape& tape, const Value& x, double limit);
-/// Returns the elements of x with the shape `shape`.
+/// Returns x with the shape `shape`, in the same memory; see Tensor::reshape().
 Value reshape(Tape& tape, const Value& x, const Shape& shape);
 
 // --- tables and losses (embedding.cpp, cross_entropy.cpp)
@@ -104,38 +105,42 @@ Value reshape(Tape& tape, const Value& x, const Shape& shape);
 Value embedding(Tape& tape, Parameter& table, const Tensor& ids);
 
 struct CrossEntropyOptions {
-  /// Gradient of the loss: 1 / (number of valid tokens of all ranks). It is needed before backward, because the forward
-  /// pass computes the gradients of x and w.
+  /// Gradient of the returned loss, which backward must receive. For the mean over tokens, this is 1 / (number of valid
+  /// tokens of all ranks). It is needed before backward, because the forward pass computes the gradients of x, w and
+  /// bias.
   double gradient_scale = 1;
-  /// Number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
+  /// Maximum number of tokens whose logits are in memory at a time; if empty, the device's preferred number.
   std::optional<int64_t> chunk_rows{};
   /// Bias of the logits, [V]; null: none. It must be in the accumulator dtype.
   Parameter* bias = nullptr;
 };
 /// Returns the sum over valid tokens of -log softmax(x w^T + bias)[target], a scalar [1] in the accumulator dtype.
 /// Shapes: x[T, D], w[V, D], targets[T] (i32). Tokens with target -1 are ignored. The forward pass computes the product
-/// with w, the softmax and all gradients for one chunk of tokens at a time. This is the method of Liger Kernel (Hsu et
-/// al. 2024). Backward throws if it receives a gradient other than `options.gradient_scale`. If `row_losses` is not
-/// null, it receives the losses [T].
+/// with w and the softmax for one chunk of tokens at a time and, if the tape records, all gradients. This is the method
+/// of Liger Kernel (Hsu et al. 2024). If `row_losses` is not null, it receives the losses [T]. If the host can read the
+/// gradient that backward receives, backward throws std::logic_error unless it is `options.gradient_scale`.
 Value linear_cross_entropy(Tape& tape, const Value& x, Parameter& w, const Tensor& targets,
                            const CrossEntropyOptions& options, Tensor* row_losses = nullptr);
 
-// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp)
+// --- mixture of experts (router.cpp, router_losses.cpp, sparse_mixer.cpp, expert_choice.cpp)
 
 struct RouterChoice {
   Value scores;   // [T, E] acc
   Value weights;  // [T, K] acc
   Tensor ids;     // [T, K] i32
 };
-/// Chooses experts from logits[T, E] (accumulator dtype). `bias` [E] (accumulator dtype, may be undefined) affects only
-/// which experts are chosen, not their weights. `forced_ids` [T, K] (may be undefined) replaces the choice. Weights and
-/// their gradients then belong to the forced experts.
+/// Chooses K = rule.top_k experts per token from logits[T, E] (accumulator dtype). `bias` [E] (accumulator dtype, may
+/// be undefined) affects only which experts are chosen, not their weights. `forced_ids` [T, K] (may be undefined)
+/// replaces the choice. Weights and their gradients then belong to the forced experts.
 RouterChoice choose_experts(Tape& tape, const Value& logits, const Tensor& bias, const RouterRule& rule,
                             const Tensor& forced_ids);
 /// Returns the weights [T, K] of the experts ids[T, K] by the rule of SparseMixerKernels, from logits[T, E]
 /// (accumulator dtype). No gradient flows through the choice of near candidates.
 Value sparse_mixer_weights(Tape& tape, const Value& logits, const Tensor& ids, double tolerance);
-/// Weight of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
+/// Returns the scores [T, K] of the experts ids[T, K] (i32) from scores[T, E] (accumulator dtype); 0 for an empty slot
+/// (-1).
+Value chosen_scores(Tape& tape, const Value& scores, const Tensor& ids);
+/// Factors of a router's loss. The op returns weight * share * loss and adds share * loss to `total` ([1] f64), unless
 /// `total` is undefined. The gradient is that of weight * loss, without `share`. If several ranks compute the same
 /// loss, each adds only its share of the value but computes the whole gradient.
 struct LossUse {
@@ -143,18 +148,20 @@ struct LossUse {
   Tensor total{};
 };
 /// Returns the load-balancing loss (Shazeer 2017; Fedus 2021, eq. 4), the mean over S scopes, as a scalar [1] in the
-/// accumulator dtype. The loss of one scope is E sum_e f_e P_e. f_e is the fraction of assignments that go to expert e,
-/// a constant from `fractions`. P_e is the mean over valid tokens of the scores, normalised so that the scores of a
-/// token sum to one.
-/// segment[T] (i32) is the scope of each token; -1 excludes a token. If `segment` is undefined, all tokens are in scope
-/// 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all ranks in
-/// each scope. It is required if several ranks hold tokens of the same scope. The loss is then the sum of the ranks'
-/// results. If tokens_in_scope is empty, the host reads `segment` and counts the tokens.
+/// accumulator dtype. `use` scales it. The loss of one scope is E sum_e f_e P_e. f_e is the fraction of assignments
+/// that go to expert e, a constant from `fractions`. P_e is the mean over the valid tokens of the scope of the scores
+/// for expert e, normalised so that the scores of a token sum to one.
+///
+/// segment[T] (i32) is the scope of each token; -1: the token is not valid. If `segment` is undefined, all tokens are
+/// in scope 0. fractions[S, E] is in the accumulator dtype. tokens_in_scope[S] is the number of valid tokens of all
+/// ranks in each scope. It is required if several ranks hold tokens of the same scope. The loss is then the sum of the
+/// ranks' results. If tokens_in_scope is empty, the host counts this rank's valid tokens; `segment`, if defined, must
+/// then be in host memory.
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope = {}, const LossUse& use = {});
 /// Returns the mean over valid tokens of logsumexp(logits)^2 (Zoph et al. 2022, eq. 5), a scalar [1] in the accumulator
-/// dtype. `segment` is as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of all ranks that
-/// share the mean. If it is empty, the host counts the valid tokens of `segment`.
+/// dtype. `use` scales it. `segment` is as in load_balancing_loss(). `valid_tokens` is the number of valid tokens of
+/// all ranks that share the mean. If it is empty, the host counts them as load_balancing_loss() does.
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens = {},
                     const LossUse& use = {});
 

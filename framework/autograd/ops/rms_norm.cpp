@@ -6,7 +6,7 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-// The kernels of one norm op. The op saves its input rows and their inverse root mean squares.
+// Kernels and constants of one norm op. The op saves the rows that it normalises and their inverse root mean squares.
 struct RmsNorm {
   const KernelTable& k;
   Parameter& gain;
@@ -34,8 +34,8 @@ struct RmsNorm {
     return {out, inverse_rms};
   }
 
-  // Writes dx = dresidual + the gradient that flows through the norm. dresidual may be undefined. The same pass over
-  // the rows computes partial sums of the gain's gradient, which are added up in the weight task.
+  // Writes dx = dresidual + the gradient that flows through the norm, unless dx is undefined. dresidual may be
+  // undefined. The same kernel computes partial sums of the gain's gradient, which the weight pullback adds up.
   void backward(Backward& b, const Tensor& dx, const Tensor& dout, const Saved& saved, const Tensor& dresidual) const {
     const auto [in, inverse_rms] = saved.get<2>();
     const Tensor partials =

@@ -14,8 +14,8 @@ Rotated rotary(Tape& tape, const Value& q, const Value& k, const Tensor& positio
   const QueriesAndKeys out{Tensor::like(q.data), Tensor::like(k.data)};
   kernel.apply(tape.stream, out, {q.data, k.data}, positions, cosine, sine, Direction::forward);
   const Value inputs[] = {q, k};
-  // The pullback may hold these tensors without saving them, because they outlive the tape. The layer owns the tables,
-  // and the batch owns the positions.
+  // The pullback holds the positions and the tables without saving them on the tape, because they outlive the tape: the
+  // layer owns the tables, and the batch owns the positions.
   const std::vector<Value> values =
       tape.record_many("rotary", {out.q, out.k}, inputs, {},
                        [&kernel, positions, cosine, sine](Backward& b, const Tensor& dq, const Saved&) {
@@ -34,7 +34,7 @@ Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& 
           "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape(),
           "; expected [T, H, C], [T] and [context, at most C/2]");
   const auto& kernel = kernels::kernels(x.device()).rotary;
-  // As above, the pullback may hold these tensors, because the layer and the batch outlive the tape.
+  // As above, the pullback holds the positions and the tables, because the batch and the layer outlive the tape.
   const auto turned = [&kernel, positions, cosine, sine](Stream& stream, const Tensor& from, Direction direction) {
     const QueriesAndKeys out{Tensor::like(from), {}};
     kernel.apply(stream, out, {from, {}}, positions, cosine, sine, direction);

@@ -8,7 +8,7 @@ namespace hexad::autograd {
 using namespace kernels;
 namespace {
 
-// Returns the number of tokens in each scope. The host reads `segment`.
+// Returns the number of tokens in each scope. The host reads `segment`, if it is defined.
 std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t scopes) {
   std::vector<int64_t> counts(scopes, 0);
   if (!segment.defined()) {
@@ -17,9 +17,9 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
   }
   const int32_t* s = segment.data<int32_t>();
   for (int64_t t = 0; t < tokens; ++t) {
-    if (s[t] < 0) continue;
-    require(s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ", scopes - 1);
-    ++counts[s[t]];
+    require(-1 <= s[t] && s[t] < scopes, "[load_balancing_loss] token ", t, " has scope ", s[t], "; expected 0 .. ",
+            scopes - 1, ", or -1 for none");
+    if (s[t] >= 0) ++counts[s[t]];
   }
   return counts;
 }
@@ -27,7 +27,12 @@ std::vector<int64_t> count_tokens(const Tensor& segment, int64_t tokens, int64_t
 int64_t count_valid(const Tensor& segment, int64_t tokens) {
   if (!segment.defined()) return tokens;
   const int32_t* s = segment.data<int32_t>();
-  return std::count_if(s, s + segment.numel(), [](int32_t x) { return x >= 0; });
+  int64_t valid = 0;
+  for (int64_t t = 0; t < segment.numel(); ++t) {
+    require(-1 <= s[t], "[router_z_loss] token ", t, " has scope ", s[t], "; expected at least 0, or -1 for none");
+    valid += s[t] >= 0;
+  }
+  return valid;
 }
 
 // Coefficient of each scope: `scale` for all scopes or, if they differ, of_scopes[S] in f64
@@ -37,8 +42,8 @@ struct Coefficients {
   Tensor of_scopes{};
 };
 
-// Returns E / (S n) for each scope of n tokens, or 0 if n is 0. The factor converts sums over tokens to means over
-// tokens and scopes.
+// Returns E / (S n) for each of S scopes, where n is its number of tokens; 0 if n is 0. The division by S n converts
+// sums over tokens to means over tokens and scopes.
 Coefficients coefficients(const std::vector<int64_t>& tokens_in_scope, int64_t experts, Device device) {
   const auto scopes = static_cast<int64_t>(tokens_in_scope.size());
   std::vector<double> values;

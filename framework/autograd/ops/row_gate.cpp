@@ -8,7 +8,7 @@ Value gate_rows(Tape& tape, const Value& x, const Value& logits) {
   require(x.data.rank() == 2 && logits.shape() == Shape({x.data.dim(0), 1}) &&
               logits.data.dtype() == accumulator_dtype(x.data.dtype()),
           "[gate_rows] x is ", x.shape(), " ", x.data.dtype(), ", logits ", logits.shape(), " ", logits.data.dtype(),
-          "; expected [T, D], [T, 1] and the accumulator type");
+          "; expected [T, D], and [T, 1] in the accumulator dtype");
   const auto& k = kernels::kernels(x.device()).row_gate;
   const Tensor out = Tensor::like(x.data);
   k.forward(tape.stream, out, x.data, logits.data);
@@ -26,7 +26,7 @@ Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
   require(x.data.rank() == 2 && factors.shape() == Shape({rows, 1}) &&
               factors.data.dtype() == accumulator_dtype(x.data.dtype()),
           "[scale_rows] x is ", x.shape(), " ", x.data.dtype(), ", factors ", factors.shape(), " ",
-          factors.data.dtype(), "; expected [T, D], [T, 1] and the accumulator type");
+          factors.data.dtype(), "; expected [T, D], and [T, 1] in the accumulator dtype");
   const auto& k = kernels::kernels(x.device());
   const Tensor own = Tensor::empty({rows}, Dtype::i64, x.device()), out = Tensor::like(x.data);
   k.slots.iota(tape.stream, own, 0);
@@ -43,7 +43,7 @@ Value scale_rows(Tape& tape, const Value& x, const Value& factors) {
 
 namespace {
 
-// Returns `t` as a column [n, 1] in the dtype of logits.
+// Returns `t` as a column [n, 1] in the accumulator dtype, as RowGateKernels needs its logits.
 Tensor column_of(Stream& stream, const Tensor& t) {
   const Dtype dtype = accumulator_dtype(t.dtype());
   if (t.dtype() == dtype) return t.reshape({t.numel(), 1});

@@ -6,30 +6,31 @@
 namespace hexad::autograd {
 
 /// Sinks of some heads: one trainable logit for each head. In each softmax of the head, the logit is an additional
-/// entry without a value vector. A default-constructed object has no sinks, and its functions do nothing.
+/// entry without a value vector. A default-constructed object has no sinks: add() and backward() do nothing.
 ///
-/// An op adds the sinks once, after it has computed the attention to all keys. The attention's own backward pass then
-/// needs no change, because it computes probabilities from the log-sum-exp, which contains the sinks.
+/// An op must add the sinks once, after it has computed the attention to all keys. The attention's own backward pass
+/// then needs no change, because it computes probabilities from the log-sum-exp, which contains the sinks.
 class AttentionSinks {
  public:
   AttentionSinks() = default;
   /// Takes the sinks from `logits` [heads] in the accumulator dtype, which must outlive the tape.
   explicit AttentionSinks(Parameter& logits) : logits_(&logits) {}
-  /// Returns the sinks of the heads from `head` on.
+  /// Returns the sinks of the heads from `head` on, counted from the first head of this object.
   AttentionSinks from(int64_t head) const;
 
   /// Multiplies out[T, H, C] by the share of the keys in the softmax, and adds the sinks to log_sum_exp[T, H].
   void add(Stream& stream, const Tensor& out, const Tensor& log_sum_exp) const;
-  /// Computes the gradients for weights(), in the pullback of the op. `out` and `log_sum_exp` contain the sinks.
+  /// Computes the gradient of each row's sinks and passes it to the weight pullback. Must be called in the pullback of
+  /// the op. `out` and `log_sum_exp` contain the sinks.
   void backward(Backward& b, const Tensor& dout, const Tensor& out, const Tensor& log_sum_exp) const;
-  /// Returns the weight pullback of the op.
+  /// Returns the weight pullback of the op, which sums the results of backward() over the rows; empty without sinks.
   WeightPullback weights() const;
 
  private:
   Tensor of_heads(const Tensor& all, int64_t heads) const { return all.slice(0, first_, first_ + heads); }
 
   Parameter* logits_ = nullptr;
-  int64_t first_ = 0;  // first head of the op
+  int64_t first_ = 0;  // index in `logits_` of the op's first head
 };
 
 }  // namespace hexad::autograd

@@ -27,7 +27,7 @@ Value clamped_swiglu(Tape& tape, const Value& gate_up, double limit) {
 
 Value swiglu(Tape& tape, const Value& gate_up, std::optional<double> limit) {
   require(gate_up.data.rank() == 2 && gate_up.data.dim(1) % 2 == 0, "[swiglu] gate and up are ", gate_up.shape(),
-          ", expected [T, 2 F]");
+          "; expected [T, 2 F]");
   if (limit) return clamped_swiglu(tape, gate_up, *limit);
   const auto& k = kernels::kernels(gate_up.device()).swiglu;
   const auto [gate, up] = gate_and_up(gate_up.data);

@@ -8,7 +8,7 @@
 namespace hexad::data {
 namespace {
 
-constexpr size_t few = 32;  // below this number of symbols, a linear search is faster than a queue
+constexpr size_t few = 32;  // up to this number of symbols, a linear search is faster than a queue
 constexpr PairTable::Value no_merge{std::numeric_limits<int32_t>::max(), -1};
 
 PairTable::Value value_of(const PairTable& merges, int32_t left, int32_t right) {

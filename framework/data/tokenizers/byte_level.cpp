@@ -8,7 +8,7 @@
 namespace hexad::data {
 namespace {
 
-// Bytes by code point; -1: not in the alphabet. A printable Latin-1 character represents its own byte. The other bytes,
+// Bytes by code point; -1: not in the alphabet. A visible Latin-1 character represents its own byte. The other bytes,
 // in order, are represented by the characters from U+0100 on.
 constexpr std::array<int16_t, 512> alphabet = [] {
   std::array<int16_t, 512> bytes{};

@@ -13,7 +13,8 @@ constexpr int64_t longest_strip = 64;
 void read_strip(const JsonField& json, DecoderRules& rules) {
   const std::string content = json["content"].text();
   const int64_t start = json["start"].integer(0, longest_strip);
-  if (json["stop"].integer(0, longest_strip) != 0) json["stop"].fail(" is not 0, which is not supported");
+  if (const int64_t stop = json["stop"].integer(0, longest_strip); stop != 0)
+    json["stop"].fail(" is ", stop, ", which is not supported, expected 0");
   for (int64_t i = 0; i < start; ++i) rules.prefix += content;
 }
 
@@ -34,7 +35,7 @@ std::string DecoderRules::bytes_of(const std::string& name) const {
 
 void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
   const std::string type = json["type"].text();
-  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times");
+  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
   if (type == "Sequence") {
     const JsonField list = json["decoders"];
     for (size_t i = 0; i < list.size(); ++i) read_decoder(list.at(i), rules, depth + 1);
@@ -50,7 +51,7 @@ void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
     if (scheme != "never") rules.prefix.assign(1, ' ');
   } else if (type == "Replace") {
     const JsonField from = json["pattern"]["String"];
-    if (from.text().empty()) from.fail(" is empty");
+    if (from.text().empty()) from.fail(" is empty, expected at least one character");
     rules.replacements.emplace_back(from.text(), json["content"].text());
   } else if (type == "Strip") {
     read_strip(json, rules);

@@ -20,7 +20,7 @@ class TemplateReader {
  public:
   void read(const JsonField& json, int depth) {
     const std::string type = json["type"].text();
-    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times");
+    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
     if (type == "Sequence") {
       const JsonField list = json["processors"];
       for (size_t i = 0; i < list.size(); ++i) read(list.at(i), depth + 1);

@@ -45,7 +45,7 @@ NamedMerge merge_of(const JsonField& json) {
 
 int32_t id_of(const Vocabulary& vocabulary, std::string_view name, const JsonField& place) {
   const auto id = vocabulary.id_of(name);
-  if (!id) place.fail(": token '", name, "' is not in the vocabulary");
+  if (!id) place.fail(": token '", name, "' is not in the vocabulary, expected one that is");
   return *id;
 }
 
@@ -148,8 +148,8 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
     const JsonField entry = list.at(i);
     if (entry.size() != 2) entry.fail(" has ", entry.size(), " elements, expected a token and its score");
     UnigramPiece piece{entry.at(0).text(), entry.at(1).number()};
-    if (piece.text.empty()) entry.fail(" is an empty token");
-    if (!std::isfinite(piece.score)) entry.fail(" has a score that is not finite");
+    if (piece.text.empty()) entry.fail(" is an empty token, expected at least one character");
+    if (!std::isfinite(piece.score)) entry.fail(" has the score ", piece.score, ", expected a finite number");
     piece.hidden = special.contains(piece.text);
     vocabulary.add(piece.text, static_cast<int32_t>(i), list);
     parts.pieces.push_back(std::move(piece));
@@ -163,7 +163,7 @@ std::unique_ptr<TextModel> read_unigram(const JsonField& json, bool byte_level, 
 
 std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
                                       Vocabulary& vocabulary) {
-  // Older versions of the library do not write the type.
+  // Files of older versions of Hugging Face's tokenizers library may have no type. A model with merges is then BPE.
   const std::string type = json.text("type", json.find("merges") ? "BPE" : "");
   if (type == "Unigram") return read_unigram(json, byte_level, special, vocabulary);
   if (type != "BPE") json.fail(" is of type '", type, "', expected BPE or Unigram");

@@ -16,7 +16,7 @@ namespace hexad::data {
 using SpecialTexts = std::set<std::string, std::less<>>;
 
 /// Reads the model, and adds its tokens to `vocabulary`. A whole piece is never encoded as a token of `special`. Throws
-/// Error(data) that names an unsupported model type, a merge of tokens that do not exist, or a missing token.
+/// Error(data) that names the problem, such as an unsupported model type or a merge of tokens that do not exist.
 std::unique_ptr<TextModel> read_model(const JsonField& json, bool byte_level, const SpecialTexts& special,
                                       Vocabulary& vocabulary);
 

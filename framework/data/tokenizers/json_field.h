@@ -33,7 +33,8 @@ class JsonField {
   JsonField operator[](const char* key) const {
     require_kind(json_->is_object(), "an object");
     const auto found = json_->find(key);
-    if (found == json_->end()) base::fail(base::ExitCode::data, file_, ": damaged tokenizer: no '", path_of(key), "'");
+    if (found == json_->end())
+      base::fail(base::ExitCode::data, file_, ": damaged tokenizer: no '", path_of(key), "', expected one");
     return {file_, *found, path_of(key)};
   }
   /// Returns a member of an object, or nullopt if it is missing or null.

@@ -38,7 +38,7 @@ class Metaspace final : public PreTokenizer {
 std::unique_ptr<PreTokenizer> read_metaspace(const JsonField& json) {
   const std::string replacement = json.text("replacement", metaspace);
   if (replacement.empty()) json["replacement"].fail(" is empty, expected one character");
-  // Older versions of the library write add_prefix_space instead of prepend_scheme.
+  // Older versions of Hugging Face's tokenizers library write add_prefix_space instead of prepend_scheme.
   const std::string scheme = json.text("prepend_scheme", json.flag("add_prefix_space", true) ? "always" : "never");
   if (scheme != "always" && scheme != "first" && scheme != "never")
     json["prepend_scheme"].fail(" is '", scheme, "', expected always, first or never");

@@ -1,4 +1,5 @@
-// The pre-tokenizer of SentencePiece-like models: each space becomes U+2581, and each word begins with U+2581.
+// The pre-tokenizer of SentencePiece-like models. It replaces each space by a visible character, usually U+2581, with
+// which words begin.
 #pragma once
 
 #include <memory>

@@ -74,7 +74,7 @@ Normalizer replace(const JsonField& json) {
   const std::string content = json["content"].text();
   if (const auto literal = pattern.find("String")) {
     const std::string from = literal->text();
-    if (from.empty()) literal->fail(" is empty");
+    if (from.empty()) literal->fail(" is empty, expected at least one character");
     return [from, content](std::string& text) { replace_all(text, from, content); };
   }
   const JsonField expression = pattern["Regex"];
@@ -131,7 +131,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 std::vector<Normalizer> read_normalizers(const JsonField& json, int depth) {
   const std::string type = json["type"].text();
-  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times");
+  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
   std::vector<Normalizer> all;
   if (type == "Sequence") {
     const JsonField list = json["normalizers"];

@@ -25,7 +25,7 @@ struct PipelineParts {
 };
 
 /// Makes a tokenizer. A byte that is not part of a UTF-8 character becomes the id of the byte, and is not merged with
-/// its neighbours. If the vocabulary has no ids of bytes, the byte becomes U+FFFD.
+/// its neighbours. If the vocabulary has no id for the byte, the byte is encoded as U+FFFD.
 std::unique_ptr<Tokenizer> make_pipeline(TokenizerRequest request, PipelineParts parts);
 
 }  // namespace hexad::data

@@ -112,7 +112,7 @@ class Reader {
  public:
   void read(const JsonField& json, int depth) {
     const std::string type = json["type"].text();
-    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times");
+    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
     if (result_.byte_level && type != "Sequence") json.fail(" comes after ByteLevel, expected ByteLevel to be last");
     if (type == "Sequence") {
       const JsonField list = json["pretokenizers"];
@@ -154,7 +154,7 @@ class Reader {
     const RegexSplit options{behavior_of(json, ""), json.flag("invert", false)};
     const auto literal = pattern.find("String");
     const JsonField text = literal ? *literal : pattern["Regex"];
-    if (text.text().empty()) text.fail(" is empty");
+    if (text.text().empty()) text.fail(" is empty, expected at least one character");
     result_.steps.push_back(make_regex_split(
         Regex(literal ? escaped_pattern(text.text()) : text.text(), text.place(), RegexDialect::oniguruma), options));
   }

@@ -10,7 +10,7 @@ namespace hexad::data {
 struct ProtobufField {
   uint64_t number = 0;
   uint64_t value = 0;           // value of an integer field
-  std::string_view bytes = {};  // contents of a field that is a string or a message
+  std::string_view bytes = {};  // contents of any other field: a string, a message or a number of fixed size
 };
 
 class ProtobufReader {

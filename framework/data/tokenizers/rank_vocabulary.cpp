@@ -20,11 +20,13 @@ std::unique_ptr<TextModel> make_ranked_model(const std::string& path, const std:
     const auto [found, added] = parts.whole_pieces.emplace(token, id);
     if (!added)
       fail(ExitCode::data, path, ": damaged tokenizer: ranks ", found->second - first_id, " and ", rank,
-           " are the same token");
+           " are the same token, expected distinct tokens");
     if (token.size() == 1) parts.bytes[static_cast<unsigned char>(token[0])] = id;
   }
   for (size_t b = 0; b < parts.bytes.size(); ++b)
-    if (parts.bytes[b] < 0) fail(ExitCode::data, path, ": damaged tokenizer: no token for the byte ", b);
+    if (parts.bytes[b] < 0)
+      fail(ExitCode::data, path, ": damaged tokenizer: no token for the byte ", b,
+           ", expected one for each of the 256 bytes");
   for (const auto& [token, id] : parts.whole_pieces) {
     const std::string_view text = token;
     for (size_t cut = 1; cut < text.size(); ++cut) {

@@ -133,7 +133,8 @@ class Translation {
     character_ = item_;
     return i;
   }
-  // Copies a count such as {1,3}, and a following + or ?.
+  // Copies a count such as {1,3}. If a following + or ? repeats the counted part (in Oniguruma), copies it, too, and
+  // encloses the counted part in a group.
   size_t count(size_t i) {
     size_t end = pattern_.find_first_not_of("0123456789,", i + 1);
     const bool counts = end != pattern_.npos && pattern_[end] == '}' && end > i + 1;

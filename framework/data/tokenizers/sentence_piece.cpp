@@ -92,7 +92,7 @@ class SentencePiece final : public ImportedTokenizer {
       for (int b = 0; b < 256; ++b)
         if (fallback_name(static_cast<unsigned char>(b)) == text) return std::string(1, static_cast<char>(b));
     }
-    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which the library decodes it
+    if (processor_.IsUnknown(id)) return " \xe2\x81\x87 ";  // the text to which SentencePiece decodes it
     replace_all(text, metaspace, " ");
     return text;
   }

@@ -13,7 +13,7 @@ enum TrainerField : uint64_t { model_type = 3, whitespace_as_suffix = 24 };
 enum NormalizerField : uint64_t { character_map = 2, dummy_prefix = 3, remove_extra_spaces = 4, escape_spaces = 5 };
 constexpr uint64_t bpe = 2;  // value of model_type for BPE
 
-// True if `token` has a space after another character.
+// True if `token` has a space after a character other than a space.
 bool continues_after_space(std::string_view token) {
   if (token.find(' ') != token.npos) return true;
   while (token.starts_with(metaspace)) token.remove_prefix(metaspace.size());

@@ -6,9 +6,10 @@
 
 namespace hexad::data {
 
-/// True if the ids of a text are the concatenated ids of its words. This is the case for a BPE model that changes no
-/// characters, inserts a space before each text, and has no token with a space after another character. `model` is the
-/// contents of a SentencePiece file.
+/// True if the ids of a text are known to be the concatenated ids of its words. The model must be a BPE model that
+/// changes no characters, keeps repeated spaces, writes spaces as U+2581 and inserts a space before each text. It must
+/// have a token for a space, and no token with a space after another character. `model` is the contents of a
+/// SentencePiece file.
 bool words_are_independent(std::string_view model);
 
 /// Calls f for each word. One space before a word is omitted, because the model inserts it. Additional spaces before a

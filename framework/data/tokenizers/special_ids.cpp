@@ -58,7 +58,8 @@ int32_t end_of(const TokenizerRequest& request, const SpecialHints& hints, const
   const std::string& wanted = request.choice.end_of_document;
   if (!wanted.empty()) {
     if (const auto id = id_of(wanted)) return *id;
-    fail(ExitCode::usage, "end of document: '", wanted, "' is not a token of ", request.path);
+    fail(ExitCode::usage, "end of document: '", wanted, "' is not a token of ", request.path,
+         "; name one that is (--end-of-document)");
   }
   if (const auto id = config.token("eos_token", id_of)) return *id;
   const Config generation(request.path, "generation_config.json");

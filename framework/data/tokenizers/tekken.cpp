@@ -69,7 +69,7 @@ std::vector<std::string> read_tokens(const JsonField& json, int64_t count) {
     const JsonField text = entry["token_bytes"];
     auto token = from_base64(text.text());
     if (!token || token->empty()) text.fail(" is not base64 of at least one byte");
-    if (!tokens[rank].empty()) entry.fail(" has the rank of another token, ", rank);
+    if (!tokens[rank].empty()) entry.fail(" has the rank of another token, ", rank, ", expected distinct ranks");
     tokens[rank] = std::move(*token);
   }
   return tokens;

@@ -13,7 +13,7 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-// Returns the tokens by rank; empty for unused ranks.
+// Returns the tokens by rank; empty for unused ranks. Adds the number of tokens to `count`.
 std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& count) {
   std::vector<std::string> tokens;
   std::string_view rest = request.source.bytes;
@@ -32,7 +32,8 @@ std::vector<std::string> read_ranks(const TokenizerRequest& request, int64_t& co
            ": damaged tokenizer: expected base64, a space and a rank from 0 to ", most_ids - 1);
     if (tokens.size() <= static_cast<size_t>(rank)) tokens.resize(static_cast<size_t>(rank) + 1);
     if (!tokens[rank].empty())
-      fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: a second token of rank ", rank);
+      fail(ExitCode::data, request.path, ":", line, ": damaged tokenizer: a second token of rank ", rank,
+           ", expected distinct ranks");
     tokens[rank] = *token;
     ++count;
   }

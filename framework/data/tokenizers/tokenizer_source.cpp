@@ -49,7 +49,8 @@ std::unique_ptr<Tokenizer> make_from_source(TokenizerRequest request) {
   if (kind == "huggingface") return make_hugging_face(std::move(request));
   if (kind == "tiktoken") return make_tiktoken(std::move(request));
   if (kind == "tekken") return make_tekken(std::move(request));
-  require(kind == "sentencepiece", "[tokenizer] kind is ", kind);
+  require(kind == "sentencepiece", "[tokenizer] kind is ", kind,
+          "; expected huggingface, tiktoken, tekken or sentencepiece");
   return make_sentence_piece(std::move(request));
 }
 

@@ -21,8 +21,9 @@ class Vocabulary {
     if (names_.size() <= index) names_.resize(index + 1), used_.resize(index + 1);
     const auto [found, added] = ids_.emplace(name, id);
     if (used_[index] && names_[index] != name)
-      place.fail(": tokens '", names_[index], "' and '", name, "' have the same id, ", id);
-    if (!added && found->second != id) place.fail(": token '", name, "' has two ids, ", found->second, " and ", id);
+      place.fail(": tokens '", names_[index], "' and '", name, "' have the same id, ", id, ", expected distinct ids");
+    if (!added && found->second != id)
+      place.fail(": token '", name, "' has two ids, ", found->second, " and ", id, ", expected one");
     names_[index] = name;
     used_[index] = true;
   }

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t alignment = 512;
 constexpr int64_t large = int64_t{1} << 20;        // smallest block, in bytes, outside the segment of small blocks
-constexpr int64_t least_whole = int64_t{4} << 20;  // minimum bytes of a whole block; at most a third of its pages is
-                                                   // unused
+constexpr int64_t least_whole = int64_t{4} << 20;  // minimum bytes of a whole block; with pages of 2 MiB, less than a
+                                                   // third of its memory is unused
 constexpr int64_t large_page =
     int64_t{8} << 20;  // bytes of a page of the large segments; smaller pages would need too many driver calls
 
@@ -26,7 +26,8 @@ bool may_be_registered(Category category) { return category == Category::paramet
 }  // namespace
 
 CardAllocator::CardAllocator(std::shared_ptr<Blocks> blocks, const Options& options)
-    : options_(options),
+    : Allocator(Held::measured),
+      options_(options),
       driver_(options.ordinal),
       blocks_(std::move(blocks)),
       cleaner_(options.poison ? std::make_shared<Queue>(options.ordinal, 0) : nullptr),
@@ -59,6 +60,7 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
   const int64_t size = round_up(bytes, alignment);
   const bool whole = blocks_->makes_whole() && may_be_registered(category) && size >= least_whole;
   std::optional<Segment::Taken> taken;
+  bool within_limit = true;
   {
     std::lock_guard lock(mutex_);
     const auto attempt = [&] { return whole ? take_whole(size) : take(segment_for(size, category), size); };
@@ -67,12 +69,10 @@ void* CardAllocator::allocate(int64_t bytes, Category category) {
       for (Segment* s : segments_) s->give_back_pages();
       taken = attempt();
     }
+    if (!taken) within_limit = fits(whole ? whole_.size_of(size) : segment_for(size, category).missing(size));
     hold(held());
   }
-  if (!taken)
-    base::fail(base::ExitCode::resource, "out of memory of the card: ", name_of(category), " block of ", bytes,
-               " bytes", options_.limit ? base::cat(" does not fit under the limit of ", options_.limit, " bytes") : "",
-               "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
+  if (!taken) refuse("out of memory of the card", bytes, category, within_limit ? 0 : options_.limit);
   if (cleaner_) taken->former = poison(taken->begin, size, taken->former);
   blocks_->add(taken->begin, whole ? whole_.size_of(size) : size, std::move(taken->former), whole);
   count(bytes, category);

@@ -1,4 +1,4 @@
-// Allocator of card memory. It reuses freed memory without calls of the driver.
+// Allocator of card memory that reuses freed memory, in most cases without calls of the driver.
 #pragma once
 
 #include <array>
@@ -9,15 +9,15 @@
 
 namespace hexad::device::cuda {
 
-/// Allocates blocks at multiples of 512 bytes, like the driver. It has one segment each for small blocks, for
-/// long-lived blocks (parameters, gradients, optimizer state), and for short-lived blocks. After Blocks::make_whole(),
-/// each large parameter or gradient is a separate allocation of the driver (whole_blocks.h).
+/// Allocates blocks at multiples of 512 bytes. It has one segment each for blocks below 1 MiB, for larger long-lived
+/// blocks (parameters, gradients, optimizer state), and for larger short-lived blocks. After Blocks::make_whole(), a
+/// new parameter or gradient of at least 4 MiB is a separate allocation of the driver (whole_blocks.h).
 class CardAllocator final : public Allocator {
  public:
   struct Options {
     int ordinal = 0;
-    int64_t addresses = 0;  // maximum bytes of each segment (its address space); a multiple of the page size
-    int64_t limit = 0;      // maximum bytes of mapped pages; 0: no limit
+    int64_t addresses = 0;  // bytes of addresses that each segment reserves; a multiple of all segments' page sizes
+    int64_t limit = 0;      // maximum bytes of mapped pages and of memory passed to account(); 0: no limit
     bool poison = false;    // fills new blocks with NaN
   };
   /// `blocks` records the queues that use each block. The host must not access the blocks.
@@ -38,7 +38,7 @@ class CardAllocator final : public Allocator {
   const Options options_;
   const Driver driver_;
   const std::shared_ptr<Blocks> blocks_;
-  std::shared_ptr<Queue> cleaner_;  // queue that writes the NaNs
+  std::shared_ptr<Queue> cleaner_;  // queue that writes the NaNs; null without Options::poison
   Segment small_, long_lived_, short_lived_;
   const std::array<Segment*, 3> segments_{&small_, &long_lived_, &short_lived_};
   WholeBlocks whole_;

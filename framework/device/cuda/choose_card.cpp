@@ -14,8 +14,9 @@ namespace {
 // Returns CUDA's version number as text: 13000 is "13.0".
 std::string version(int number) { return base::cat(number / 1000, ".", number % 1000 / 10); }
 
-// Requests 32 connections to the card. Streams that share a connection wait for each other, and the default of 8 is
-// less than the number of lanes and traffic classes. CUDA reads the environment variable at its first call.
+// Requests 32 connections to the card, unless the environment sets another number. Streams that share a connection can
+// wait for each other, and the default of 8 is less than the number of lanes and traffic classes. CUDA reads the
+// environment variable at its first call.
 void request_connections() {
   static const int done = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   static_cast<void>(done);
@@ -41,7 +42,8 @@ int count_devices() {
   return devices;
 }
 
-// Assigns the cards of a node to its ranks in turn. HEXAD_LOCAL_RANK overrides the rank's index `place`.
+// Returns the ordinal of the rank's card. The cards of a node are assigned to its ranks in turn. HEXAD_LOCAL_RANK
+// overrides `place`, the rank's index on its node.
 int choose_device(int devices, int place) {
   const char* text = std::getenv("HEXAD_LOCAL_RANK");
   if (!text) return place % devices;
@@ -52,8 +54,8 @@ int choose_device(int devices, int place) {
   return static_cast<int>(rank % devices);
 }
 
-// HEXAD_CUDA_ARCH is, for example, "90a" for kernels of generation 9.0 only, or "90" for kernels of generation 9.0 and
-// later.
+// Throws Error(resource) if this program has no kernels for the card. HEXAD_CUDA_ARCH is, for example, "90a" for
+// kernels of compute capability 9.0 only, or "90" for kernels of compute capability 9.0 and later.
 void require_generation(const cudaDeviceProp& card) {
   const std::string built = HEXAD_CUDA_ARCH;
   const int needed = std::atoi(built.c_str()), has = 10 * card.major + card.minor;

@@ -20,8 +20,8 @@ namespace {
 
 using cuda::check;
 
-// Returns the bytes of addresses to reserve for a segment. The result exceeds the card's memory, because a segment can
-// grow only into contiguous free addresses.
+// Returns the bytes of addresses to reserve for a segment: more than four times the card's memory, because a segment
+// places each block in contiguous free addresses.
 int64_t addresses_of(const cudaDeviceProp& card) {
   constexpr int64_t step = int64_t{1} << 30;
   return 4 * (static_cast<int64_t>(card.totalGlobalMem) / step + 1) * step;
@@ -32,7 +32,7 @@ int priority_of(Lane lane) { return lane == Lane::inter || lane == Lane::intra ?
 
 constexpr int64_t most_staged = int64_t{64} << 20;
 
-// Returns the bytes of staging buffers to allocate at the start: at most an eighth of the limit.
+// Returns the bytes of staging buffers to allocate at the start: 40 MiB, but at most an eighth of the limit.
 int64_t stocked(int64_t pinned_limit) {
   constexpr int64_t all = int64_t{40} << 20;
   return pinned_limit ? std::min(all, pinned_limit / 8) : all;
@@ -72,9 +72,9 @@ class CudaBackend final : public Backend {
     return std::make_unique<cuda::CudaStream>(card_, blocks_, priority_of(lane));
   }
 
-  // A copy from or to ordinary (pageable) host memory is complete when the call returns. For such memory, CUDA waits
-  // until the queue is empty. Therefore a copy of at most most_staged bytes from pageable memory goes through a staging
-  // buffer, which avoids the wait.
+  // CUDA copies from or to ordinary (pageable) host memory only after the earlier work of the queue, and blocks the
+  // host until the copy is done. A copy of at most most_staged bytes from pageable memory goes through a staging
+  // buffer, which avoids this wait.
   // The card reads a host_buffer() when the stream reaches the copy. The caller must write to the buffer again only
   // after that copy, or release it and take another buffer.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {

@@ -1,7 +1,5 @@
 #include "framework/device/cuda/cuda_stream.h"
 
-#include <algorithm>
-
 #include "framework/base/error.h"
 #include "framework/device/cuda/cuda_check.h"
 
@@ -12,12 +10,11 @@ Card::Card(int ordinal) : ordinal_(ordinal) {
 }
 
 void Card::reserve(int multiprocessors) {
-  const int most = this->multiprocessors() - 2;
+  const int all = this->multiprocessors(), most = all - 2;
   if (multiprocessors < 0 || multiprocessors > most)
     base::fail(base::ExitCode::usage, "distributed.reserve_multiprocessors (", multiprocessors, ") must be from 0 to ",
-               most, ", because the ", properties_.name, " has ", this->multiprocessors(),
-               " multiprocessors and products need two");
-  reserved_ = std::min((multiprocessors + 1) / 2 * 2, most);
+               most, ", because the ", properties_.name, " has ", all, " multiprocessors and products need two");
+  reserved_ = multiprocessors == 0 ? 0 : all - (all - multiprocessors) / 2 * 2;
 }
 
 CudaStream::CudaStream(std::shared_ptr<Card> card, std::shared_ptr<Blocks> blocks, int priority)
@@ -33,7 +30,8 @@ void CudaStream::run(std::function<void()>) {
 
 CudaStream& cuda_stream(Stream& stream) {
   auto* cuda = dynamic_cast<CudaStream*>(&stream);
-  base::require(cuda != nullptr, "[cuda] a kernel of the card was given a stream of another device");
+  base::require(cuda != nullptr,
+                "[cuda] a kernel of the card was given a stream of another device; expected a CudaStream");
   return *cuda;
 }
 

@@ -15,8 +15,8 @@
 namespace hexad::device::cuda {
 
 /// The card of a context, and objects that kernels reuse between calls: library handles, plans, workspaces. There is
-/// one object per type. It is made at first use and destroyed with the context. Only the thread that issues the
-/// context's work may use this class.
+/// one object per type. It is made at first use and destroyed with this Card. Only the thread that issues the context's
+/// work may call reserve() and shared().
 class Card {
  public:
   explicit Card(int ordinal);
@@ -25,8 +25,8 @@ class Card {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Sets reserved() to `multiprocessors`, rounded up to an even number because matrix products use multiprocessors in
-  /// pairs. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
+  /// Reserves at least `multiprocessors`; 0 reserves none. Matrix products use multiprocessors in pairs, so an even
+  /// number remains for them. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.
@@ -63,8 +63,8 @@ class CudaStream final : public Stream {
   Card& card() const { return *card_; }
   const std::shared_ptr<Queue>& queue() const { return queue_; }
   const std::shared_ptr<Blocks>& blocks() const { return blocks_; }
-  /// Returns a new queue of the same context. `priority` is a CUDA priority: queues with lower numbers go first. If the
-  /// card does not support this priority, the nearest supported priority is used.
+  /// Returns a stream with a new queue of the same card. `priority` is a CUDA priority: queues with lower numbers go
+  /// first. If the card does not support this priority, the nearest supported priority is used.
   std::unique_ptr<CudaStream> beside(int priority) const;
 
  private:

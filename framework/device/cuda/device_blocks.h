@@ -15,9 +15,9 @@ namespace hexad::device::cuda {
 /// Points in queues. All must be passed before the next user of the memory may access it.
 using Marks = std::vector<std::shared_ptr<const DeviceMark>>;
 
-/// Allows freed memory to be reused in the order of issue, without a wait on the host. Before the first work of a queue
-/// on a block, the queue waits for earlier work of other queues on the same memory. Therefore every launch must
-/// announce the memory that it uses. Thread-safe.
+/// Allows freed memory to be reused in the order of issue, without a wait on the host. Before a queue first uses a
+/// block, it waits for the former users of the block's memory. Therefore every launch must announce the memory that it
+/// uses. Thread-safe.
 class Blocks {
  public:
   /// Adds a new block. Queues wait for `former` before they use its memory. `whole` means that the block is a separate
@@ -25,17 +25,18 @@ class Blocks {
   void add(void* begin, int64_t bytes, Marks former, bool whole = false);
   /// Removes a block. Returns one mark for each queue that used the block: the mark set by end_use() or, without one,
   /// the queue's current end. If no queue used the block, returns the marks passed to add(). If the block has
-  /// companions, blocks the host until the returned marks have been passed.
+  /// companions, blocks the host until the marks of the queues that used it have been passed.
   Marks remove(void* begin);
   /// Announces a launch in `queue` that uses the block containing the address `place`. Does nothing if no block
   /// contains it.
   void touch(const void* place, const std::shared_ptr<Queue>& queue);
   /// Declares that the work of `queue` so far is its last use of the block containing the address `place`, until the
   /// next touch(). The next user of the memory then need not wait for later work of `queue`, even if the block is freed
-  /// after that work was issued. Does nothing if no block contains `place`.
+  /// after that work was issued. Does nothing if no block contains `place` or `queue` has not used the block.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes all later large long-lived blocks whole, for libraries that register blocks.
+  /// Makes the CardAllocator allocate later large parameters and gradients as whole blocks, for libraries that register
+  /// blocks.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {
@@ -47,8 +48,8 @@ class Blocks {
   /// Keeps the object `companion` alive until the block that begins at `begin` is removed.
   void accompany(void* begin, std::shared_ptr<const void> companion);
 
-  /// Records `queue` as a user of every block that is added during the lifetime of this object. These are the temporary
-  /// blocks of a kernel's launch. At most one Launch may exist at a time.
+  /// Records `queue` as a user of every block that is added during the lifetime of this object, such as the temporary
+  /// blocks of a kernel's launch. If Launch objects are nested, the innermost applies.
   class Launch {
    public:
     Launch(Blocks& blocks, const std::shared_ptr<Queue>& queue);

@@ -25,7 +25,8 @@ void load(F& function, const char* name) {
 
 void require_success(CUresult result, std::string_view what) {
   if (result != CUDA_SUCCESS)
-    base::fail(base::ExitCode::resource, "[cuda] ", what, ": driver error ", static_cast<int>(result));
+    base::fail(base::ExitCode::resource, "[cuda] ", what, ": driver error ", static_cast<int>(result),
+               " (a CUresult of cuda.h)");
 }
 
 }  // namespace
@@ -59,8 +60,8 @@ Driver::Driver(int ordinal) {
   };
   if (!has(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, "querying virtual memory management"))
     refuse_card(
-        "the GPU or its driver has no virtual memory management (a virtual GPU may need another profile, WSL a newer "
-        "driver)");
+        "the GPU or its driver has no virtual memory management (a virtual GPU may need another profile; WSL may need "
+        "a newer driver)");
   memory_.requestedHandleTypes =
       has(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, "querying the sharing of pages")
           ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR

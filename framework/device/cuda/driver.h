@@ -9,13 +9,14 @@
 namespace hexad::device::cuda {
 
 /// Functions of libcuda, obtained through the CUDA runtime. If the card allows it, other processes can open the mapped
-/// pages, as NCCL's registered buffers require. The constructor throws Error(resource) if the driver lacks a function,
-/// which the message names. It also throws if the card or its driver has no virtual memory management.
+/// pages, as NCCL's registered buffers require. The constructor makes the card current in the calling thread. It throws
+/// Error(resource) if the driver lacks a function, which the message names, or if the card or its driver has no virtual
+/// memory management.
 class Driver {
  public:
   explicit Driver(int ordinal);
 
-  /// Returns the page size in bytes. Sizes and addresses of mappings are multiples of it.
+  /// Returns the page size in bytes. Sizes and addresses of mappings must be multiples of it.
   int64_t page() const { return page_; }
   /// Reserves `bytes` bytes of addresses, without memory.
   CUdeviceptr reserve(int64_t bytes) const;

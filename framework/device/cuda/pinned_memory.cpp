@@ -42,9 +42,9 @@ int64_t PinnedMemory::held() const {
 }
 
 std::string PinnedMemory::unavailable_reason() const {
-  if (limit_ == 0) return base::cat("the system allows at most ", held(), " bytes");
+  if (limit_ == 0) return base::cat("the system page-locks no more than the ", held(), " bytes that are taken");
   return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken",
-                   is_kept() ? " and cannot be freed while cards wait for each other" : "");
+                   is_kept() ? " and must not be freed before the run ends" : "");
 }
 
 }  // namespace hexad::device::cuda

@@ -8,8 +8,8 @@
 
 namespace hexad::device::cuda {
 
-/// Page-locked host memory of one rank. It has a limit, because the operating system cannot give page-locked memory to
-/// other programs. Thread-safe.
+/// Page-locked host memory of one rank. Its size can be limited, because the operating system cannot swap out
+/// page-locked memory for other programs. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
   /// `limit` is in bytes; 0 means no limit.

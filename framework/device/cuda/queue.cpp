@@ -64,7 +64,8 @@ class Queue::Mark final : public DeviceMark {
   }
 
   double passed_at() const override {
-    base::require(clock_ != nullptr, "[cuda] a mark that records no time was asked for its time");
+    base::require(clock_ != nullptr,
+                  "[cuda] passed_at() was called for a mark that records no time; expected a mark of record_timed()");
     ensure_card(queue_->ordinal());
     return clock_->passed_at(event_);
   }

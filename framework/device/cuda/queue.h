@@ -11,8 +11,8 @@
 
 namespace hexad::device::cuda {
 
-/// A CUDA stream that does not wait for the default stream, and the events recorded in it. Streams, allocators and
-/// marks share its ownership. Thread-safe, because any thread may free memory, and freeing records a mark. If the
+/// A CUDA stream that does not wait for the default stream, and the events recorded in it. Streams, Blocks, allocators
+/// and marks share its ownership. Thread-safe, because any thread may free memory, and freeing records a mark. If the
 /// calling thread has no current card, the queue's card becomes current.
 class Queue : public std::enable_shared_from_this<Queue> {
  public:
@@ -42,16 +42,17 @@ class Queue : public std::enable_shared_from_this<Queue> {
   };
   Handle handle() { return Handle(*this); }
   int ordinal() const { return ordinal_; }
-  /// Returns a mark at the current end of the queue. While no Handle exists and nothing is appended, repeated calls
-  /// return the same mark.
+  /// Returns a mark at the current end of the queue. This is the mark of the previous call if that mark still exists
+  /// and no Handle existed during or since that call; otherwise it is a new mark.
   std::shared_ptr<const DeviceMark> record();
   /// Like record(), but the mark also records the time at which the queue passed it.
   std::shared_ptr<const DeviceMark> record_timed();
-  /// Makes later work of this queue wait for `event`. If the event is a mark of another queue, the host does not wait.
-  /// If it is a mark of this queue, there is nothing to wait for. Any other event blocks the host until it is done.
+  /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
+  /// done. The host does not wait for the mark of another queue, and nothing waits for a mark of this queue. A mark of
+  /// another kind of device blocks the host until it is passed.
   void wait(const Event& event);
   void wait(const DeviceMark& mark);
-  /// Blocks the host until the queue is empty.
+  /// Blocks the host until all work issued so far in this queue is done.
   void synchronize() const;
 
  private:

@@ -35,7 +35,8 @@ ReusedBuffers::~ReusedBuffers() {
   }
 }
 
-// Returns a cached buffer of `size` to most_waste * size bytes whose copies have finished; empty if there is none.
+// Removes from the cache a buffer of `size` to most_waste * size bytes whose copies have finished, and returns it. The
+// result is empty if there is none.
 ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
   constexpr int64_t most_waste = 8;
   for (auto it = free_.lower_bound(size); it != free_.end() && it->first <= most_waste * size; ++it) {
@@ -51,8 +52,9 @@ ReusedBuffers::Taken ReusedBuffers::from_cache(int64_t size) {
 
 ReusedBuffers::Taken ReusedBuffers::fresh(int64_t size) { return {memory_->allocate(size), size}; }
 
-// Obtains a buffer when the limit is reached. Waits for the copies of a released buffer that is large enough. If there
-// is none, frees released buffers after their copies have finished, until a new buffer fits.
+// Obtains a buffer when no more memory can be allocated. Waits for the copies of a released buffer that is large
+// enough. If there is none and memory may be freed (RawMemory::is_kept), frees released buffers after their copies have
+// finished, until a new buffer fits. The result is empty if this fails.
 ReusedBuffers::Taken ReusedBuffers::after_others(int64_t size) {
   const auto release = [](std::vector<Free>& buffers) {
     const Free buffer = std::move(buffers.back());
@@ -87,8 +89,7 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// Allocates fewer buffers of larger sizes: from 512 KiB on, the buffers of each size occupy the same number of bytes in
-// total.
+// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

@@ -24,8 +24,8 @@ class ReusedBuffers : public std::enable_shared_from_this<ReusedBuffers> {
   /// Returns a buffer of at least `bytes` bytes. A released buffer is reused once the copies that use it are done.
   /// Throws Error(resource) if no memory is left.
   std::shared_ptr<std::byte> take(int64_t bytes);
-  /// Allocates free buffers of all usual sizes in advance, at most `bytes` bytes in total. Most later calls of take()
-  /// then need no allocation, which might wait for the card.
+  /// Allocates free buffers of 4 KiB to 4 MiB in advance, smallest sizes first, at most `bytes` bytes in total. Most
+  /// later calls of take() then need no allocation, which might wait for the card.
   void stock(int64_t bytes);
 
  private:

@@ -1,4 +1,4 @@
-// A range of card addresses whose used parts are mapped to pages.
+// A range of card addresses, parts of which are mapped to pages of memory.
 #pragma once
 
 #include <map>
@@ -12,15 +12,16 @@
 namespace hexad::device::cuda {
 
 /// Allocator of adjacent blocks. A block is placed in the smallest free range that is large enough. If there is none,
-/// new pages are mapped at the end of the segment or in a gap. Adjacent free ranges are merged, and free pages anywhere
-/// in the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do not
-/// exhaust the card. Not thread-safe.
+/// grow() maps new pages after the last block or in a gap before it. Adjacent free ranges are merged, and free pages
+/// anywhere in the segment can be returned to the driver. Therefore blocks of changing sizes, such as routed rows, do
+/// not exhaust the card. Not thread-safe.
 class Segment {
  public:
   /// `addresses`, the size of the range, and `page` are in bytes. `addresses` is a multiple of `page`, and `page` is a
   /// multiple of the driver's page size.
   Segment(const Driver& driver, int64_t addresses, int64_t page);
-  /// Waits for the last users of the freed memory. All blocks must have been freed before.
+  /// Waits for the last users of the freed memory, and returns all pages and addresses to the driver. All blocks must
+  /// have been freed before.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -31,10 +32,11 @@ class Segment {
   };
   /// Allocates a block in mapped free memory. Returns nullopt if no free range is large enough.
   std::optional<Taken> take(int64_t bytes);
-  /// Returns the bytes of pages that must be added before take(bytes) can succeed.
+  /// Returns the bytes of pages that must be added before take(bytes) can succeed. Throws Error(resource) if no range
+  /// of addresses between the blocks in use is large enough.
   int64_t missing(int64_t bytes) const;
-  /// Adds pages of `bytes` bytes in total. Returns false if the card's memory does not suffice. Pages that were already
-  /// added remain.
+  /// Adds the pages that take(bytes) needs: missing(bytes) bytes in total. Returns false if the card's memory does not
+  /// suffice. Pages that were already added then remain. Throws like missing().
   bool grow(int64_t bytes);
   /// Frees a block. The next user of its memory waits for the marks `last`.
   void give(void* begin, int64_t bytes, Marks last);
@@ -60,7 +62,7 @@ class Segment {
   const int64_t addresses_, page_;
   const CUdeviceptr base_;
   std::vector<std::optional<Driver::Page>> pages_;
-  std::map<int64_t, int64_t> used_;  // begin -> size; all are offsets from base_
+  std::map<int64_t, int64_t> used_;  // blocks in use: begin -> size; each begin here and below is an offset from base_
   FreeRanges free_;
   std::map<int64_t, Piece> pieces_;  // free ranges whose last users are known, by their begin
   int64_t held_ = 0;

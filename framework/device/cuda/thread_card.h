@@ -1,5 +1,5 @@
-// Current card of a thread. For a thread without a current card, CUDA opens the machine's first card and allocates half
-// a gigabyte of its memory.
+// Current card of a thread. For a thread without a current card, CUDA opens the first visible card and allocates about
+// half a gigabyte of its memory.
 #pragma once
 
 namespace hexad::device::cuda {
@@ -9,14 +9,14 @@ namespace hexad::device::cuda {
 void use_card(int ordinal);
 
 /// Makes card `ordinal` current in the calling thread if the thread has no current card. Every function that any thread
-/// may call must call it first. Such functions work with any current card, because streams, events and memory belong to
-/// a fixed card. Ignores errors, because the following calls report them.
+/// may call must call ensure_card() first. Such functions work with any current card, because streams, events and
+/// memory belong to a fixed card. Ignores errors, because the following calls report them.
 void ensure_card(int ordinal) noexcept;
 
 /// Makes card `ordinal` current in the calling thread during its lifetime. Calls that create events or allocate memory
-/// need it, because they use the current card. The destructor restores the thread's former card, if any. It is needed
-/// if ranks are threads, because the thread of one rank may make such calls for another rank. Ignores errors, like
-/// ensure_card().
+/// need it, because they use the current card. The destructor restores the thread's former card, if any. This class is
+/// needed if ranks are threads, because the thread of one rank may make such calls for another rank. Ignores errors,
+/// like ensure_card().
 class OnCard {
  public:
   explicit OnCard(int ordinal) noexcept;

@@ -1,17 +1,12 @@
 #include "framework/device/emulated/emulated_allocator.h"
 
-#include "framework/base/error.h"
-
 namespace hexad::device::emulated {
 
 void* EmulatedAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
   const bool fits = limit_ == 0 || stats().total + bytes <= limit_;
   void* block = fits ? heap_->allocate(bytes) : nullptr;
-  if (!block)
-    base::fail(base::ExitCode::resource, "out of memory of the emulated device: ", name_of(category), " block of ",
-               bytes, " bytes", limit_ ? base::cat(" does not fit under the limit of ", limit_, " bytes") : "",
-               "; in use:\n", stats().table(), "largest blocks:\n", largest_blocks());
+  if (!block) refuse("out of memory of the emulated device", bytes, category, fits ? 0 : limit_);
   count(bytes, category);
   return block;
 }

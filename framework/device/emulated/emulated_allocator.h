@@ -6,10 +6,11 @@
 
 namespace hexad::device::emulated {
 
-/// Allocates blocks from a heap. Several allocators may share the heap, for example one for offloaded data.
+/// Allocates blocks from a heap. Several allocators may share the heap: one for device memory and one for offloaded
+/// data.
 class EmulatedAllocator final : public Allocator {
  public:
-  /// `limit` is the maximum total bytes of the blocks in use; 0 means no limit.
+  /// `limit` is the maximum of MemoryStats::total in bytes; 0 means no limit.
   explicit EmulatedAllocator(std::shared_ptr<Heap> heap, int64_t limit = 0) : heap_(std::move(heap)), limit_(limit) {}
 
   void* allocate(int64_t bytes, Category category) override;

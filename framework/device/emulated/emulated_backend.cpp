@@ -1,8 +1,11 @@
 // The emulated device: CPU kernels on threads that behave like the queues of a card.
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <system_error>
 
 #include "framework/base/error.h"
 #include "framework/device/backend.h"
@@ -14,16 +17,19 @@ namespace {
 
 using namespace emulated;
 
-// Bytes of the address range. Pages are allocated only at their first use.
+// Bytes of the device's address range. Pages are allocated only at their first use.
 constexpr int64_t range = int64_t{1} << 38;
 
+// Returns the seed of random delays from the environment variable HEXAD_EMULATED_JITTER; none if it is not set.
 std::optional<uint64_t> jitter_from_environment() {
   const char* text = std::getenv("HEXAD_EMULATED_JITTER");
   if (!text) return {};
-  char* end = nullptr;
-  const uint64_t seed = std::strtoull(text, &end, 10);
-  if (end == text || *end != '\0')
-    base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0");
+  const char* const end = text + std::strlen(text);
+  uint64_t seed = 0;
+  const auto [parsed, error] = std::from_chars(text, end, seed);
+  if (error != std::errc() || parsed != end)
+    base::fail(base::ExitCode::usage, "HEXAD_EMULATED_JITTER is '", text, "', expected a seed, a number from 0 to ",
+               std::numeric_limits<uint64_t>::max());
   // The counter gives different delays to ranks that are threads of one process.
   static std::atomic<uint64_t> contexts{0};
   return seed + (contexts++ << 32);
@@ -43,13 +49,13 @@ class EmulatedBackend final : public Backend {
     return std::make_shared<EmulatedAllocator>(heap_, options_.memory_limit);
   }
   std::shared_ptr<Allocator> make_offload_allocator() override { return std::make_shared<EmulatedAllocator>(heap_); }
-  // Ignores the second argument, because every lane is a separate queue.
+  // Ignores the second argument, because every lane is a queue with its own thread.
   std::unique_ptr<Stream> make_lane(Lane lane, bool) override {
     return std::make_unique<EmulatedStream>(heap_, std::make_shared<Queue>(std::string(name_of(lane)), jitter_));
   }
 
   // Emulates CUDA's copies of pageable host memory. When the call returns, a copy from such memory has read its source,
-  // and a copy to such memory is complete. Only copies from or to a host_buffer() are asynchronous.
+  // and a copy to such memory is complete. Copies between host_buffer() memory and the device are asynchronous.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes <= 0 || to == from) return;
     EmulatedStream& queue = emulated_stream(stream);
@@ -71,6 +77,7 @@ class EmulatedBackend final : public Backend {
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
 
  private:
+  // Returns the address at which the device accesses `p`, an address of the device or of the host.
   void* there(const void* p) const {
     return heap_->memory().contains(p) ? heap_->memory().device(p) : const_cast<void*>(p);
   }

@@ -1,4 +1,4 @@
-// Host memory that the emulated device copies asynchronously.
+// Host memory that the emulated device copies asynchronously, like a card's page-locked memory.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace hexad::device::emulated {
 
-/// Records the pinned buffers in use and keeps them alive while copies are in flight. Owned by shared_ptr, because the
-/// buffers refer to it. Thread-safe.
+/// Allocates pinned buffers. A copy in flight keeps its buffers alive through holder_of(). Must be owned by a
+/// shared_ptr, because the buffers share its ownership. Thread-safe.
 class PinnedMemory : public std::enable_shared_from_this<PinnedMemory> {
  public:
-  /// `limit` is in bytes; 0 means no limit. take() throws Error(resource) if the limit would be exceeded.
+  /// `limit` is the maximum total size of the buffers in bytes; 0 means no limit.
   explicit PinnedMemory(int64_t limit = 0) : limit_(limit) {}
+  /// Allocates a buffer. Throws Error(resource) if the limit would be exceeded.
   std::shared_ptr<std::byte> take(int64_t bytes);
   /// Returns the buffer that contains the address `place`; null if there is none.
   std::shared_ptr<std::byte> holder_of(const void* place) const;

@@ -75,7 +75,7 @@ std::shared_ptr<const DeviceMark> Queue::record() {
   const auto mark = std::make_shared<Mark>(*this);
   {
     std::unique_lock lock(mutex_);
-    if (work_.empty() && !running_) {  // an empty queue passes the mark immediately
+    if (work_.empty() && !running_) {  // an idle queue passes the mark immediately
       const std::exception_ptr error = error_;
       lock.unlock();
       mark->pass(error);
@@ -134,7 +134,7 @@ void Queue::loop() {
 }
 
 void EmulatedStream::run(std::function<void()>) {
-  base::fail_invariant("[emulated device] host work was appended to the device's queue");
+  base::fail_invariant("[emulated device] host work was appended to the device's queue; expected kernels and copies");
 }
 
 void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()> work) {
@@ -144,7 +144,8 @@ void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()>
 
 EmulatedStream& emulated_stream(Stream& stream) {
   auto* emulated = dynamic_cast<EmulatedStream*>(&stream);
-  base::require(emulated != nullptr, "[emulated device] a kernel was given another device's stream");
+  base::require(emulated != nullptr,
+                "[emulated device] a kernel was given another device's stream; expected an EmulatedStream");
   return *emulated;
 }
 

@@ -1,4 +1,4 @@
-// A queue of the emulated device: a thread that runs launched work after a delay.
+// A queue of the emulated device: a thread that runs launched work in order.
 #pragma once
 
 #include <condition_variable>
@@ -20,9 +20,9 @@ class Heap;
 
 /// A queue of launched work, owned by shared_ptr. Any thread may launch. Once work has failed, later launches and waits
 /// for later marks throw its error.
-class Queue : public std::enable_shared_from_this<Queue> {
+class Queue {
  public:
-  /// If a seed is given, every launched operation starts after a random delay.
+  /// If a seed is given, about a quarter of the launched operations start after a random delay below 300 microseconds.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
   /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();
@@ -30,12 +30,13 @@ class Queue : public std::enable_shared_from_this<Queue> {
   Queue& operator=(const Queue&) = delete;
 
   /// Appends work and returns without waiting. All objects to which `work` refers must live until the queue has run it.
-  /// The memory that `work` uses must be announced with Heap::touch(). Throws the error of an earlier launch that
+  /// The device memory that `work` uses must be announced with Heap::touch(). Throws the error of earlier work that
   /// failed.
   void launch(std::function<void()> work);
   /// Returns a mark at the current end of the queue.
   std::shared_ptr<const DeviceMark> record();
-  /// Makes this queue wait for a mark of another queue. A host event blocks the caller instead.
+  /// Makes this queue wait for an event's mark in another queue. Blocks the caller for the host's part of the event, if
+  /// it has one.
   void wait(const Event& event);
 
  private:
@@ -70,8 +71,8 @@ class EmulatedStream final : public Stream {
   Event record() override { return Event::at(queue_->record()); }
   bool on_device() const override { return true; }
 
-  /// Runs `work` on the device. `blocks` contains an address in each block of the heap that the work uses; null
-  /// addresses are ignored.
+  /// Appends `work` to the queue. `blocks` contains an address in each block of the heap that the work uses. Null
+  /// addresses and addresses outside the heap are ignored.
   void launch(std::span<void* const> blocks, std::function<void()> work);
   const Heap& heap() const { return *heap_; }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t alignment = 512;  // bytes, as on a card
 
-// Returns `bytes` rounded up to eighths of a power of two, as in the CPU's allocator.
+// Returns `bytes` rounded up to eighths of a power of two, but to multiples of `alignment` if the eighths are smaller.
 int64_t rounded(int64_t bytes) {
   if (bytes <= alignment) return alignment;
   const int64_t eighth = (int64_t{1} << (std::bit_width(static_cast<uint64_t>(bytes - 1)) - 1)) >> 3;
@@ -51,7 +51,9 @@ void* Heap::allocate(int64_t bytes) {
 void Heap::free(void* block) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(memory_.offset(block));
-  base::require(it != live_.end(), "[emulated device] freed memory that is not a block");
+  base::require(
+      it != live_.end(),
+      "[emulated device] free() of an address at which no block begins; expected the first address of a block in use");
   const auto [offset, freed] = *it;
   live_.erase(it);
   if (freed.queues.empty()) return cached_[freed.size].emplace_back(offset, freed.clean), void();
@@ -59,7 +61,7 @@ void Heap::free(void* block) {
   for (const auto& queue : freed.queues)
     if (auto use = queue->record(); !use->passed()) uses.push_back(std::move(use));
   if (uses.empty()) {
-    lock.unlock();  // unlocked during the fill, because no other thread can reach the block
+    lock.unlock();  // the fill needs no lock, because the block is in neither map
     std::memset(memory_.device(block), nan_byte, freed.size);
     lock.lock();
     return cached_[freed.size].emplace_back(offset, freed.clean), void();
@@ -75,9 +77,11 @@ void Heap::touch(void* place, const std::shared_ptr<Queue>& queue) {
   if (!place || !memory_.contains(place)) return;
   std::lock_guard lock(mutex_);
   auto it = live_.upper_bound(memory_.offset(place));
-  base::require(it != live_.begin(), "[emulated device] work on memory outside every block");
+  base::require(it != live_.begin(),
+                "[emulated device] work on memory outside every block; expected memory of a block in use");
   Block& block = (--it)->second;
-  base::require(memory_.offset(place) < it->first + block.size, "[emulated device] work on memory that was freed");
+  base::require(memory_.offset(place) < it->first + block.size,
+                "[emulated device] work on memory that was freed; expected memory of a block in use");
   if (std::find(block.queues.begin(), block.queues.end(), queue) != block.queues.end()) return;
   queue->wait(block.clean);
   block.queues.push_back(queue);

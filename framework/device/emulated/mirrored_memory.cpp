@@ -13,7 +13,7 @@ namespace hexad::device::emulated {
 namespace {
 
 [[noreturn]] void refuse(const char* what) {
-  base::fail(base::ExitCode::resource, "[emulated device] ", what, ": ", std::strerror(errno));
+  base::fail(base::ExitCode::resource, "[emulated device] ", what, " failed: ", std::strerror(errno));
 }
 
 std::byte* map(int file, int64_t bytes, int rights) {

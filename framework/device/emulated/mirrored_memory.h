@@ -1,4 +1,4 @@
-// Memory that is mapped twice: for the host, without access rights, and for the device.
+// Memory that is mapped twice: for the host, without access rights, and for the emulated device.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ class MirroredMemory {
   /// Returns the host address at `offset` bytes from the start of the range.
   std::byte* host(int64_t offset) const { return host_ + offset; }
   int64_t offset(const void* host) const { return static_cast<const std::byte*>(host) - host_; }
+  /// True if `host` is a host address in the range.
   bool contains(const void* host) const {
     return host_ <= static_cast<const std::byte*>(host) && static_cast<const std::byte*>(host) < host_ + bytes_;
   }

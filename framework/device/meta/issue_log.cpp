@@ -11,7 +11,7 @@ namespace hexad::device {
 namespace {
 
 // Sorts `waits` and removes redundant operations: duplicates and, for each lane, all non-communication operations
-// except the last, because they end in order.
+// except the last one, because they end in order.
 void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue>& issues) {
   std::ranges::sort(waits, std::greater{});
   waits.erase(std::ranges::unique(waits).begin(), waits.end());
@@ -26,7 +26,9 @@ void keep_last_of_each_lane(std::vector<int32_t>& waits, const std::vector<Issue
 
 void IssueMark::wait() const { log_.wait_on_host(*this); }
 
-double IssueMark::passed_at() const { base::fail_invariant("[meta device] operations take no time"); }
+double IssueMark::passed_at() const {
+  base::fail_invariant("[meta device] passed_at() was called, but a mark has no time, because nothing runs");
+}
 
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
@@ -50,14 +52,20 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   }
   const auto number = static_cast<int32_t>(issues_.size());
   issues_.push_back(std::move(issue));
-  if (!communicates) from.last = number, from.waits.clear();
+  if (communicates)
+    from.last_communication = number;
+  else
+    from.last = number, from.waits.clear();
   from.issued_waits = from.waits.size();
   return number;
 }
 
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
-  std::vector<int32_t> issues(of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits), of.waits.end());
+  // A mark that includes the lane's last communication need not list the operations that this communication follows.
+  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
+  const bool awaited = std::find(later, of.waits.end(), of.last_communication) != of.waits.end();
+  std::vector<int32_t> issues(awaited ? later : of.waits.begin(), of.waits.end());
   if (of.last >= 0) issues.push_back(of.last);
   return issues;
 }
@@ -71,8 +79,8 @@ std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
   return new_mark({issue});
 }
 
-// While a part is recorded, an empty mark is needed, too: the part then contains the waits for it. A repetition of the
-// part may have operations before this mark.
+// While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
+// repetition of the part, there may be operations before the mark.
 std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);

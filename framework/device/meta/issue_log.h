@@ -28,8 +28,8 @@ struct ProductWork {
   base::Dtype dtype;  // dtype of the operands
   base::GemmPass pass;
   int64_t rows, inputs, outputs, groups = 1;
-  // Bytes moved in addition to the operands and a result in `dtype`. They occur if the result is wider, or if the
-  // product is added to an existing result, which must be read.
+  // Bytes moved in addition to the operands and a result in `dtype`. They are not zero if the result is wider, or if
+  // the product is added to an existing result, which must be read.
   int64_t extra_bytes = 0;
   double share = 1;  // share of the threads, or of a card's multiprocessors, that compute it (kernels::ComputeShare)
 
@@ -40,8 +40,8 @@ struct ProductWork {
   }
 };
 
-/// Attention over `keys` positions, with heads of `head_size` elements. `flops` is the number of floating-point
-/// operations in all products of the call. `heads` is the number of heads of all sequences together.
+/// Attention over `keys` positions of each sequence, with heads of `head_size` elements. `flops` is the number of
+/// floating-point operations in all products of the call. `heads` is the number of heads of all sequences together.
 struct AttentionWork {
   base::Dtype dtype;
   bool backward;
@@ -54,7 +54,7 @@ struct AttentionWork {
 /// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
-  base::Dtype dtype = base::Dtype::f32;  // dtype of the first tensor that is written
+  base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for routing kernels and Backend::fill
 
   bool operator==(const MemoryWork&) const = default;
 };
@@ -72,24 +72,25 @@ struct CopyWork {
 /// Collective or message.
 struct CommunicationWork {
   int group;               // index in IssueLog::groups()
-  int64_t sent, received;  // bytes sent to and received from other ranks
-  int peer = -1;           // number of the message's other rank in the group; -1 for a collective
+  int64_t sent, received;  // bytes sent to and received from other ranks; `received` is 0 for collectives except
+                           // all_to_all
+  int peer = -1;           // number in the group of a message's other rank or of a broadcast's root; -1: none
 
   bool operator==(const CommunicationWork&) const = default;
 };
 
 using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, CommunicationWork>;
 
-/// Operation that a rank issued. The operations of one lane run in the order of the log, except communication, which
-/// runs concurrently with all lanes.
+/// Operation that a rank issued. The operations of one lane run in the order of the log. Communication is an exception:
+/// it runs concurrently with all lanes.
 struct Issue {
   std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
-  Lane lane;                      // lane of the stream to which the operation was issued
+  Lane lane;                      // lane to which the operation was issued; always compute if the host computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
-  // Operations that must end before this operation starts. For each lane, only the last non-communication operation is
-  // listed, because these operations end in order. Non-communication operations of this operation's own lane are listed
-  // only if this operation is communication or if the host has waited for them.
+  // Operations that must end before this operation starts. Of the non-communication operations of a lane, only the last
+  // one is listed, because they end in order. That of this operation's own lane is listed only if this operation is
+  // communication or if the host has waited for it.
   std::vector<int32_t> after;
 
   bool communicates() const { return std::holds_alternative<CommunicationWork>(work); }
@@ -137,12 +138,13 @@ class IssueLog {
   IssueLog(const IssueLog&) = delete;
   IssueLog& operator=(const IssueLog&) = delete;
 
-  /// Stores the number of the innermost open span of `spans` in each later operation; -1 while `spans` does not record.
-  /// `spans` must outlive the calls of add().
+  /// Stores the number of the innermost open span of `spans` in each later operation; -1 if there is none. `spans` must
+  /// outlive the later calls of this log.
   void follow(SpanLog& spans) { spans_ = &spans; }
   /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
-  /// Like add(), but for an operation of span number `span`, also during a Pause.
+  /// Like add(), but for an operation in span number `span`. Also appends during a Pause, and is not recorded in a part
+  /// (start_part()).
   int32_t add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work);
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
@@ -160,17 +162,21 @@ class IssueLog {
   /// log must outlive the mark.
   std::shared_ptr<const DeviceMark> mark_of(Lane lane);
   /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
+  /// If the lane waits for its last communication, leaves out the operations that this communication follows.
   std::vector<int32_t> before_mark(Lane lane) const;
 
-  /// Records later calls and spans in `part`, until end_part(). `part` must be new. The operations must wait for others
-  /// only through marks.
+  /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
+  /// end_part(), all waits must be for marks, not for numbers of operations. Throws std::logic_error if another part is
+  /// being recorded.
   void start_part(IssuePart& part);
   void end_part();
   /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
-  /// part, waits for the mark of its repetition in `earlier`. Requires IssuePart::repeatable_after().
+  /// part, waits for the corresponding mark of that part's repetition in `earlier`. Requires
+  /// IssuePart::repeatable_after().
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier);
 
-  /// Pauses the log during its lifetime, for work that a real device would not perform. `log` may be null.
+  /// Makes add() ignore operations during its lifetime, for work that a real device would not perform. `log` may be
+  /// null.
   class Pause {
    public:
     explicit Pause(IssueLog* log) : log_(log), before_(log && std::exchange(log->paused_, true)) {}
@@ -190,10 +196,11 @@ class IssueLog {
 
  private:
   struct Queue {
-    int32_t last = -1;
-    std::vector<int32_t> waits;  // operations that the queue's next operation must wait for
-    size_t issued_waits = 0;     // the queue's last operation waits for this many entries at the start of `waits`
-    size_t host_waits = 0;       // the queue already waits for this many entries at the start of host_waits_
+    int32_t last = -1;                // last non-communication operation; -1: none
+    int32_t last_communication = -1;  // last communication; -1: none
+    std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
+    size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
+    size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
   };
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }

@@ -9,10 +9,11 @@
 namespace hexad::device {
 namespace {
 
-// Returns the position of `number` in the numbers that begin with `first`; -1 if it is before them.
+// Returns the position of `number` in the numbers first, first + 1, ...; -1 if it is less than `first`.
 int32_t position(int32_t number, int32_t first) { return number < first ? -1 : number - first; }
 
-// Makes the calls of a part to a log. The operations, spans and marks of the repetition replace those of the part.
+// Makes the calls of a part to a log again. Calls that refer to an operation, a span or a mark of the part refer to
+// that of the repetition instead.
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier)
@@ -33,7 +34,7 @@ class Repetition {
 
   void operator()(const IssuePart::Addition& a) {
     const bool inside = a.span >= 0 && !spans_.empty();
-    log_.add_in(inside ? spans_[static_cast<size_t>(a.span)] : around_, a.family, a.name, a.lane, a.work);
+    log_.add_in(inside ? spans_[a.span] : around_, a.family, a.name, a.lane, a.work);
   }
   void operator()(const IssuePart::LaneMark& m) { repeated_.marked.push_back(log_.before_mark(m.lane)); }
   void operator()(const IssuePart::OperationMark& m) {
@@ -49,11 +50,11 @@ class Repetition {
 
  private:
   const std::vector<int32_t>& marked(int64_t mark) const {
-    if (repeated_.part->made(mark)) return repeated_.marked[static_cast<size_t>(mark - repeated_.part->first_mark)];
+    if (repeated_.part->made(mark)) return repeated_.marked[mark - repeated_.part->first_mark];
     const auto of = std::ranges::find_if(earlier_, [&](const RepeatedPart& r) { return r.part->made(mark); });
     base::require(of != earlier_.end(), "[meta device] a repeated part waits for mark ", mark,
                   ", which neither it nor an earlier repeated part makes");
-    return of->marked[static_cast<size_t>(mark - of->part->first_mark)];
+    return of->marked[mark - of->part->first_mark];
   }
 
   IssueLog& log_;
@@ -76,7 +77,7 @@ bool IssuePart::repeatable_after(std::span<const IssuePart* const> earlier) cons
 }
 
 void IssueLog::start_part(IssuePart& part) {
-  base::require(!part_, "[meta device] a part of a step was begun inside another part");
+  base::require(!part_, "[meta device] a part of a step was begun inside another part; expected end_part() before");
   part_ = &part;
   part.first_issue = static_cast<int32_t>(issues_.size());
   part.first_mark = marks_;
@@ -84,12 +85,13 @@ void IssueLog::start_part(IssuePart& part) {
 }
 
 void IssueLog::end_part() {
-  base::require(part_ != nullptr, "[meta device] a part of a step was ended before it began");
+  base::require(part_ != nullptr,
+                "[meta device] a part of a step was ended before it began; expected start_part() before");
   IssuePart& part = *std::exchange(part_, nullptr);
   part.marks = marks_ - part.first_mark;
   if (!spans_) return;
   const std::vector<SpanLog::Recorded>& spans = spans_->recorded();
-  for (size_t s = static_cast<size_t>(part.first_span); s < spans.size(); ++s)
+  for (size_t s = part.first_span; s < spans.size(); ++s)
     part.spans.push_back({spans[s].name, position(spans[s].around, part.first_span)});
 }
 
@@ -109,7 +111,7 @@ void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
 }
 
 RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier) {
-  base::require(!part_, "[meta device] a part of a step was repeated inside another part");
+  base::require(!part_, "[meta device] a part of a step was repeated inside another part; expected end_part() before");
   return Repetition(*this, spans_, part, earlier).run();
 }
 

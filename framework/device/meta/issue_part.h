@@ -27,13 +27,13 @@ struct IssuePart {
   };
   /// Call of IssueLog::mark().
   struct OperationMark {
-    int32_t issue;  // number of the operation among those of the part; -1: an operation during a Pause
+    int32_t issue;  // number of the operation among those of the part; -1: issued during a Pause or before the part
   };
   /// Wait of a lane, or of the host, for a mark.
   struct Wait {
     bool of_host;
-    Lane lane;  // not used if the host waits
-    int64_t mark;
+    Lane lane;     // not used if the host waits
+    int64_t mark;  // IssueMark::number()
   };
   using Call = std::variant<Addition, LaneMark, OperationMark, Wait>;
   struct Span {
@@ -44,13 +44,13 @@ struct IssuePart {
   std::vector<Call> calls;
   std::vector<Span> spans;
   int64_t first_mark = 0, marks = 0;        // numbers of the marks that the part made: the first number, and the count
-  int32_t first_issue = 0, first_span = 0;  // numbers in the log and in the list of spans, at the beginning of the part
+  int32_t first_issue = 0, first_span = 0;  // numbers of operations and of spans in the log when the part began
   bool marks_earlier_operations = false;    // true if the part marked an operation from before it
 
   /// True if the part made the mark with this number.
   bool made(int64_t mark) const { return mark >= first_mark && mark < first_mark + marks; }
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
-  /// only for marks that it made itself or that `earlier` made.
+  /// only for marks that it made itself or that `earlier` made, and that it marked no operation from before it.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
 };
 

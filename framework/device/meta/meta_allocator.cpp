@@ -4,23 +4,22 @@
 
 namespace hexad::device {
 
-void MetaAllocator::take(int64_t bytes) {
+void MetaAllocator::take(int64_t bytes, Category category) {
   std::lock_guard lock(mutex_);
-  hold(blocks_ += bytes);
+  count_locked(bytes, category);
+  hold(rounded_ += bytes < 0 ? -block_size(-bytes) : block_size(bytes));
 }
 
 void* MetaAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
-  count(bytes, category);
-  take(block_size(bytes));
+  take(bytes, category);
   return memory_->reserve(bytes,
                           category == Category::offload ? MetaMemory::Place::offloaded : MetaMemory::Place::device);
 }
 
 void MetaAllocator::deallocate(void* block, int64_t bytes, Category category) {
   if (!block) return;
-  count(-bytes, category);
-  take(-block_size(bytes));
+  take(-bytes, category);
   memory_->release(block);
 }
 

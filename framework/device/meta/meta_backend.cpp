@@ -39,7 +39,8 @@ class MetaBackend final : public Backend {
     return std::make_unique<MetaStream>(lane, run_->issues());
   }
 
-  // Copies unknown bytes to the host as zeros.
+  // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all its bytes
+  // unknown. A null source is host memory with unknown bytes.
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) override {
     if (bytes == 0) return;
     if (IssueLog* log = run_->issues()) {
@@ -85,7 +86,7 @@ class MetaBackend final : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options) {
-  base::require(options.meta != nullptr, "[meta device] ContextOptions::meta is null, expected the device to imitate");
+  base::require(options.meta != nullptr, "[meta device] ContextOptions::meta is null; expected a MetaRun");
   return std::make_unique<MetaBackend>(options.meta);
 }
 

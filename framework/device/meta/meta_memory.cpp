@@ -28,20 +28,34 @@ void* MetaMemory::reserve(int64_t bytes, Place place) {
 }
 
 void MetaMemory::release(void* block) {
-  const auto at = blocks_.find(number(block));
+  const auto at = around(block, 0);
+  base::require(at->first == number(block), "[meta device] the address ", number(block),
+                " is released, but no block begins there; expected the first address of a block");
   drop_values(at->second);
   blocks_.erase(at);
 }
 
 bool MetaMemory::contains(const void* address) const { return number(address) >= first; }
 
+// Returns the last block that begins at or before an address; blocks_.end() if there is none. Looks at the latest
+// blocks first, because most operations write to them, and thousands of older blocks may exist.
+MetaMemory::Blocks::iterator MetaMemory::last_from(std::uintptr_t address) {
+  constexpr int latest = 4;
+  auto at = blocks_.end();
+  for (int i = 0; i < latest && at != blocks_.begin(); ++i)
+    if ((--at)->first <= address) return at;
+  const auto after = blocks_.upper_bound(address);
+  return after == blocks_.begin() ? blocks_.end() : std::prev(after);
+}
+
+// Returns the block that contains the `bytes` bytes at `address`. Throws if there is none.
 MetaMemory::Blocks::iterator MetaMemory::around(const void* address, int64_t bytes) {
-  const auto after = blocks_.upper_bound(number(address));
-  base::require(after != blocks_.begin(), "[meta device] no block is at the address ", number(address));
-  const auto at = std::prev(after);
+  const auto at = last_from(number(address));
+  base::require(at != blocks_.end(), "[meta device] no block is at the address ", number(address));
   base::require(
       number(address) + static_cast<std::uintptr_t>(bytes) <= at->first + static_cast<std::uintptr_t>(at->second.bytes),
-      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end");
+      "[meta device] ", bytes, " bytes at the address ", number(address), " go beyond their block's end, ",
+      at->first + static_cast<std::uintptr_t>(at->second.bytes));
   return at;
 }
 
@@ -59,7 +73,7 @@ std::byte* MetaMemory::remember(const void* address, int64_t bytes) {
   if (!block.values) {
     std::vector<Bytes>& spare = spare_[block.bytes];
     if (spare.empty()) {
-      block.values = std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(block.bytes));
+      block.values = std::make_unique_for_overwrite<std::byte[]>(block.bytes);
     } else {
       block.values = std::move(spare.back());
       spare.pop_back();

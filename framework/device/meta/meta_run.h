@@ -9,6 +9,7 @@
 
 #include "framework/device/device_kind.h"
 #include "framework/device/meta/issue_log.h"
+#include "framework/device/meta/known_results.h"
 #include "framework/device/meta/meta_memory.h"
 
 namespace hexad::device {
@@ -28,8 +29,11 @@ class MetaRun {
   using Choose = std::function<void(std::span<int32_t> ids, const Choice& choice)>;
 
   /// `stands_for` is the kind of device to imitate. Queries about properties of the device, such as asynchronous
-  /// launches, return the properties of that kind.
-  explicit MetaRun(DeviceKind stands_for, Choose routing = {}) : choose(std::move(routing)), stands_for_(stands_for) {}
+  /// launches, return the properties of that kind. `routing` becomes `choose`. Runs on the same thread may share
+  /// `results`.
+  explicit MetaRun(DeviceKind stands_for, Choose routing = {},
+                   std::shared_ptr<KnownResults> results = std::make_shared<KnownResults>())
+      : choose(std::move(routing)), stands_for_(stands_for), results_(std::move(results)) {}
 
   /// Starts to log the operations that the run issues. Call it before the contexts and groups of the run are created.
   void record_issues() {
@@ -40,15 +44,18 @@ class MetaRun {
 
   DeviceKind stands_for() const { return stands_for_; }
   const std::shared_ptr<MetaMemory>& memory() const { return memory_; }
+  /// Returns the results of kernels that compute with known values.
+  KnownResults& results() { return *results_; }
 
   /// Function that replaces the choices of the routers. It is empty if the run must not depend on routing.
   const Choose choose;
-  /// Floating-point operations of products and of attention, in forward and backward.
+  /// Floating-point operations of the products and of the attention that the run has counted so far.
   double product_flops = 0, attention_flops = 0;
 
  private:
   const DeviceKind stands_for_;
   const std::shared_ptr<MetaMemory> memory_ = std::make_shared<MetaMemory>();
+  const std::shared_ptr<KnownResults> results_;
   std::optional<IssueLog> log_;
 };
 

@@ -8,7 +8,7 @@ namespace hexad::device {
 
 class IssueLog;
 
-/// Runs host work immediately. Records the order of the lane's operations in the run's log, if it has one.
+/// Runs host work immediately. Waits and marks of the lane are recorded in the run's log, if it has one.
 class MetaStream final : public Stream {
  public:
   /// `log` may be null.

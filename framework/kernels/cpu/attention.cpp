@@ -97,8 +97,8 @@ int64_t attention_scratch(const AttentionProblem& p, bool backward) {
 void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_exp, const Tensor& q, const Tensor& k,
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   const AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
-  // Every piece copies the keys that its queries see. Therefore pieces are as long as possible without leaving threads
-  // idle.
+  // Every piece copies the keys that its queries see. Therefore there are only as many pieces as four tasks per thread
+  // require, and no piece is much shorter than 256 queries.
   const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * threads_for(multiply_adds(p, shape.sequences));
   const int64_t pieces = heads > 0 ? std::clamp<int64_t>((wanted + heads - 1) / heads, 1, 1 + p.queries / 256) : 1;
   const int64_t piece = std::max<int64_t>(round_up(p.queries, pieces) / pieces, 1);

@@ -1,4 +1,4 @@
-// Blockwise attention on the CPU (Dao et al. 2022). AttentionKernels describes shapes and errors.
+// Blockwise attention on the CPU (Dao et al. 2022). AttentionKernels describes the operands.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

@@ -9,8 +9,8 @@
 namespace hexad::kernels::cpu::HEXAD_ISA {
 namespace {
 
-/// Distance between the rows of a strip, in elements. It is a key block and one more panel, because the last panel may
-/// extend beyond the block.
+/// Distance between the rows of a strip, in elements. It is longer than a key block, because backward's last strip of
+/// mr <= 32 keys may extend beyond the block.
 constexpr int64_t span = attention_keys + 32;
 static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 
@@ -315,8 +315,8 @@ struct Attention {
       store_scaled<In>(row(p.dq, query_token(i + r), head), b.dq + r * padded, static_cast<T>(p.scale), size);
   }
 
-  /// Computes p, ds and dq of queries [i, i + rows) for the keys of one block. The first of these queries is row `at`
-  /// of its query block.
+  /// Computes p and ds of queries [i, i + rows) for the keys of one block, and adds the contribution of these keys to
+  /// dq. The first of these queries is row `at` of its query block.
   void backward_strip(const Backward& b, int64_t i, int64_t at, int64_t rows, int64_t head, int64_t block,
                       Range here) const {
     pack_strip(b.left, p.q, i, rows, head, static_cast<T>(p.scale));

@@ -79,7 +79,7 @@ void forward(Stream& stream, const Tensor& out, const CausalConvOperands& operan
       T* y = out.data<T>();
       const int64_t width = filter.width;
       parallel_for(operands.x.dim(0), row_grain(width * filter.taps), [&](int64_t begin, int64_t end) {
-        std::vector<A> sums(static_cast<size_t>(width));
+        std::vector<A> sums(width);
         for (int64_t t = begin; t < end; ++t) {
           filter.sum(sums.data(), t / filter.rows, t % filter.rows, 0, width);
           for (int64_t n = 0; n < width; ++n) y[t * width + n] = static_cast<T>(sums[n] * sigmoid(sums[n]));
@@ -107,9 +107,9 @@ void backward(Stream& stream, const CausalConvGradients& g, const Tensor& dout, 
       A* dweight = g.dweight.data<A>();
       parallel_columns(operands.x.dim(0) * taps, width, [&](int64_t column, int64_t count) {
         // Gradients of the sums of one row, and of all rows that are read, beginning with those before the sequence.
-        std::vector<A> dz(static_cast<size_t>(count));
-        std::vector<A> drows(static_cast<size_t>((length + taps - 1) * count)), sums(static_cast<size_t>(count));
-        std::vector<A> dweights(static_cast<size_t>(taps * count));
+        std::vector<A> dz(count);
+        std::vector<A> drows((length + taps - 1) * count), sums(count);
+        std::vector<A> dweights(taps * count);
         for (int64_t b = 0; b < rows.sequences; ++b) {
           std::fill(drows.begin(), drows.end(), A{0});
           for (int64_t i = 0; i < length; ++i) {

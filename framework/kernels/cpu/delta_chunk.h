@@ -96,7 +96,7 @@ class DeltaChunk {
   /// after the chunk, and is replaced by that of S.
   void backward(DeltaChunkGradients<A>& g, const A* dout, const A* S, A* dS) const {
     const int64_t last = n_ - 1;
-    std::vector<A> dd(static_cast<size_t>(n_ * values_)), dsums(static_cast<size_t>(n_));
+    std::vector<A> dd(n_ * values_), dsums(n_);
     for (int64_t t = 0; t < n_; ++t) {
       A* dd_t = dd.data() + t * values_;
       const A *dout_t = dout + t * values_, rest = std::exp(sums_[last] - sums_[t]), decay = std::exp(sums_[t]);
@@ -153,7 +153,7 @@ class DeltaChunk {
   std::vector<A> v, strength, log_decay;  // [n, U], [n], [n]
 
  private:
-  static std::vector<A> room(int64_t width) { return std::vector<A>(static_cast<size_t>(delta_chunk * width)); }
+  static std::vector<A> room(int64_t width) { return std::vector<A>(delta_chunk * width); }
   static int64_t at(int64_t t, int64_t s) { return t * delta_chunk + s; }
   const A* query(int64_t t) const { return q_ + t * size_; }
   const A* key(int64_t t) const { return k_ + t * size_; }

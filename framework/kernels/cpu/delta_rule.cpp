@@ -23,7 +23,7 @@ void check(const DeltaRuleOperands& o, const SequenceRows& rows) {
   if (o.first.defined()) require_flat("delta_rule", "first", o.first, o.v.dim(0));
 }
 
-// Operands of one call, and the part of them that a task reads.
+// Operands of one call, with functions that read a task's part of them.
 template <class T>
 struct Problem {
   using A = accumulator_t<T>;
@@ -54,12 +54,12 @@ struct Problem {
     return end;
   }
 
-  // Rows [rows, C] of a head after division by their norms, and the inverse norms.
+  // Rows [rows, C] of a head, divided by their norms and multiplied by a factor, and the inverse norms.
   struct Normalised {
     std::vector<A> x, inverse;
   };
   Normalised normalised(const Tensor& t, int64_t b, int64_t g, A factor) const {
-    Normalised n{std::vector<A>(static_cast<size_t>(rows * size)), std::vector<A>(static_cast<size_t>(rows))};
+    Normalised n{std::vector<A>(rows * size), std::vector<A>(rows)};
     const T* p = t.data<T>();
     for (int64_t i = 0; i < rows; ++i) {
       const T* from = p + ((b * rows + i) * groups + g) * size;
@@ -101,7 +101,7 @@ void forward_task(const Problem<T>& p, T* out, accumulator_t<T>* last_state, int
   using A = accumulator_t<T>;
   const auto q = p.normalised(p.o.q, b, g, p.query_factor()), k = p.normalised(p.o.k, b, g, A{1});
   DeltaChunk<A> chunk(p.size, p.values);
-  std::vector<A> S(static_cast<size_t>(p.state_size())), y(static_cast<size_t>(p.values));
+  std::vector<A> S(p.state_size()), y(p.values);
   for (int64_t h = g * p.heads_of_key(); h < (g + 1) * p.heads_of_key(); ++h) {
     p.first_state(S.data(), b, h);
     for (int64_t i = 0; i < p.rows;) {
@@ -168,11 +168,10 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
   const auto q = p.normalised(p.o.q, b, g, p.query_factor()), k = p.normalised(p.o.k, b, g, A{1});
   const auto elements = static_cast<size_t>(p.state_size());
   DeltaChunk<A> chunk(p.size, p.values);
-  std::vector<A> dq(q.x.size()), dk(k.x.size()), dS(elements), dout(static_cast<size_t>(delta_chunk * p.values));
-  DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(static_cast<size_t>(delta_chunk * p.values)),
-                                  std::vector<A>(static_cast<size_t>(delta_chunk)),
-                                  std::vector<A>(static_cast<size_t>(delta_chunk))};
-  std::vector<int64_t> begins;  // of chunks, and the number of rows
+  std::vector<A> dq(q.x.size()), dk(k.x.size()), dS(elements), dout(delta_chunk * p.values);
+  DeltaChunkGradients<A> of_chunk{nullptr, nullptr, std::vector<A>(delta_chunk * p.values), std::vector<A>(delta_chunk),
+                                  std::vector<A>(delta_chunk)};
+  std::vector<int64_t> begins;  // first row of each chunk, then the number of rows
   for (int64_t i = 0; i < p.rows; i = p.chunk_end(b, i)) begins.push_back(i);
   begins.push_back(p.rows);
   const size_t chunks = begins.size() - 1;
@@ -203,7 +202,7 @@ void backward_task(const Problem<T>& p, const Results<T>& r, int64_t b, int64_t 
       chunk.backward(of_chunk, dout.data(), S, dS.data());
       if (p.resets(b, i)) {
         std::fill(dS.begin(), dS.end(), A{0});
-        of_chunk.dlog[0] = 0;  // the sum above is zero except for rounding
+        of_chunk.dlog[0] = 0;  // without rounding errors, it would be zero, because the state was reset
       }
       for (int64_t t = i; t < end; ++t) {
         const int64_t at = (b * p.rows + t) * p.heads + h;

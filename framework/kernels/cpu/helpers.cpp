@@ -46,7 +46,8 @@ void Helpers::add() {
   try {
     helper->thread = std::thread([this, &self = *helper, piece] { help(self, piece); });
   } catch (const std::system_error& e) {
-    base::fail(base::ExitCode::resource, "cannot start thread ", piece + 1, " for kernels: ", e.what());
+    base::fail(base::ExitCode::resource, "cannot start thread ", piece + 1, " for kernels: ", e.what(),
+               "; set a smaller train.threads, or raise the limit of processes (ulimit -u)");
   }
   helpers_.push_back(std::move(helper));
 }

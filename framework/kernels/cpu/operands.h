@@ -22,7 +22,8 @@ template <class A>
 std::vector<A> accumulators(const Tensor& t) {
   std::vector<A> values;
   if (!t.defined()) return values;
-  require(t.contiguous(), "[kernels] a gain or bias of shape ", t.shape(), " is not contiguous");
+  require(t.contiguous(), "[kernels] a gain or bias of shape ", t.shape(), " has strides ", t.strides(),
+          "; expected contiguous elements");
   values.resize(t.numel());
   with_dtype<float, bf16, double>("kernels", t.dtype(), [&]<class X>() {
     const auto& loops = choose<A>(v3::pointwise_loops, v4::pointwise_loops);

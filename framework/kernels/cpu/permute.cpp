@@ -23,7 +23,8 @@ void copy_rows(std::string_view op, std::string_view name, const Tensor& out, co
   });
 }
 
-// Iterates over the rows of `out`. The rows of `x` are then read in any order, but `x` is smaller and is in the cache.
+// Iterates over the rows of `out`. The rows of `x` are then read in any order, but `x` is usually smaller than `out`
+// and stays in the cache.
 void gather(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& tokens, const Tensor&) {
   stream.run([=] { copy_rows("gather", "tokens", out, x, tokens, -1); });
 }
@@ -52,7 +53,7 @@ void combine(Stream& stream, const Tensor& out, const Tensor& y, const Tensor& r
         for (int64_t t = begin; t < end; ++t) {
           size_t n = 0;
           for (int64_t slot = t * slots; slot < (t + 1) * slots; ++slot) {
-            if (row[slot] < 0) continue;  // a dropped slot is not read, because its memory may contain NaN
+            if (row[slot] < 0) continue;  // a dropped slot has no row
             kept[n] = Y[row[slot]];
             kept_weights[n++] = w ? w[slot] : A(1);
           }

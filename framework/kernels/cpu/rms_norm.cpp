@@ -13,7 +13,8 @@ void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor&
     with_dtype<float, bf16, double>("rms_norm", x.dtype(), [&]<class T>() {
       using A = accumulator_t<T>;
       const bool fused = addend.defined();
-      require(fused == sum.defined(), "[rms_norm] expected both sum and addend, or neither");
+      require(fused == sum.defined(), "[rms_norm] only ", fused ? "addend" : "sum",
+              " is defined; expected both sum and addend, or neither");
       const Rows<T> X(x), Y(out), Addend(fused ? addend : x), Sum(fused ? sum : x);
       require_shape("rms_norm", "out", out, x.shape());
       if (fused) require_shape("rms_norm", "addend", addend, x.shape());

@@ -1,7 +1,6 @@
 // Offsets of groups of rows, kept until a launch has run.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "framework/kernels/kernel_table.h"
@@ -16,7 +15,8 @@ class Groups {
  public:
   Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
       : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
-    require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets");
+    require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets of ", groups,
+            " groups; expected one of them to have them");
     if (host_.empty())
       device_ = o.device;
     else
@@ -25,7 +25,8 @@ class Groups {
 
   std::vector<int64_t> offsets() const {
     if (!host_.empty()) return host_;
-    require(device_.contiguous(), "[", op_, "] offsets are not contiguous");
+    require(device_.contiguous(), "[", op_, "] offsets of shape ", device_.shape(), " have strides ", device_.strides(),
+            "; expected contiguous offsets");
     const auto* o = device_.data<int64_t>();
     std::vector<int64_t> offsets(o, o + device_.numel());
     check(offsets);
@@ -39,8 +40,12 @@ class Groups {
   void check(const std::vector<int64_t>& offsets) const {
     require(static_cast<int64_t>(offsets.size()) == groups_ + 1, "[", op_, "] ", offsets.size(), " offsets for ",
             groups_, " experts; expected ", groups_ + 1);
-    require(std::is_sorted(offsets.begin(), offsets.end()) && offsets.front() >= 0 && offsets.back() <= rows_, "[", op_,
-            "] offsets do not ascend within 0 .. ", rows_);
+    int64_t least = 0;
+    for (size_t e = 0; e < offsets.size(); ++e) {
+      require(least <= offsets[e] && offsets[e] <= rows_, "[", op_, "] offset ", e, " is ", offsets[e], "; expected ",
+              least, " .. ", rows_);
+      least = offsets[e];
+    }
   }
 
   std::string_view op_;  // string literal

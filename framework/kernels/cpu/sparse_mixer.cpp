@@ -22,7 +22,7 @@ class NearSoftmax {
     for_each([&](int64_t, A power) { sum_ += power; });
   }
 
-  /// Calls f(expert, exp(logit - best)) for the experts with a probability above zero.
+  /// Calls f(expert, exp(logit - best)) for the near candidates and the slot's expert.
   template <class F>
   void for_each(F&& f) const {
     for (int64_t e = 0; e < experts_; ++e) {

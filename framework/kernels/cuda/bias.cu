@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Computes the column sums of part `split` of the group's rows. Writes the sums to out[group * splits + split, :], or
-/// adds them to it. The order of addition depends only on the number of rows.
+/// adds them to it. The order of addition is fixed.
 template <class D, int N>
 __global__ void __launch_bounds__(threads)
     column_sums(sum_t<D>* out, Rows<D> x, Ranges ranges, int64_t splits, Sharing sharing, bool add) {
@@ -168,7 +168,8 @@ void sum_columns(std::string_view op, Stream& stream, sum_t<D>* out, const Rows<
   });
 }
 
-/// Adds the column sums of each group's rows to dbias[groups, N]. Takes two steps if a group has many rows.
+/// Adds the column sums of each group's rows to dbias[groups, N]. Takes two steps if the groups have many rows on
+/// average and there are few groups and columns.
 void add_column_sums(std::string_view op, Stream& stream, const Tensor& dbias, const Tensor& dy, const Ranges& ranges) {
   constexpr int64_t rows_per_split = 256, wanted_blocks = 1024;
   constexpr int warp = 32, few = 8;  // values of `lanes`; `few` gives more blocks if there are few rows

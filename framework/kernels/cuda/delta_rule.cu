@@ -1,5 +1,6 @@
-// The gated delta rule, token by token. Simple and slow: a block computes one head of one sequence, and the state is in
-// global memory. A thread computes whole columns of the state or, in one part of backward, whole rows.
+// The gated delta rule, token by token. Simple and slow: a block computes one value head (in backward, all value heads
+// of one key head) of one sequence, and the state is in global memory. A thread computes whole columns of the state or,
+// in one part of backward, whole rows.
 #include "framework/kernels/cuda/vectors.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -109,8 +110,9 @@ __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int
   }
 }
 
-// Adds the gradients of token i of sequence b and value head h. `state` is the state after the decay. dS is the
-// gradient of the state after the token, and becomes that of the state before it.
+// Computes the gradients of token i of sequence b and value head h, and adds those of the query and key to sums_q and
+// sums_k. `state` is the state after the decay. dS is the gradient of the state after the token, and becomes that of
+// the state before it.
 template <class D>
 __device__ void token_backward(const Back<D>& o, const Rule<D>& r, const sum_t<D>* state, sum_t<D>* dS,
                                sum_t<D>* columns, int64_t b, int64_t i, int64_t h) {

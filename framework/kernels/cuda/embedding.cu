@@ -1,5 +1,5 @@
-// Lookup of the rows of a table by id, and the gradient of the table. The backward kernel sorts tokens stably by id.
-// One block adds the rows of an id in the order of their tokens, with a few columns per thread.
+// Lookup of the rows of a table by id, and the gradient of the table. backward() sorts the tokens stably by id. One
+// block of backward_kernel then adds the rows of an id in the order of their tokens, with a few columns per thread.
 #include <bit>
 
 #include "framework/kernels/cuda/launch.cuh"

@@ -122,7 +122,8 @@ Rows<device_t<T>> rows_of(std::string_view op, const Tensor& t) {
       continue;
     }
     require(rows.levels < Rows<device_t<T>>::max_levels, "[", op, "] a tensor of shape ", t.shape(), " and strides ",
-            t.strides(), " has too many dimensions that do not merge");
+            t.strides(), " has more than ", Rows<device_t<T>>::max_levels,
+            " dimensions of rows that do not merge; make it contiguous");
     rows.size[rows.levels] = t.dim(d);
     rows.stride[rows.levels++] = t.strides()[d];
   }

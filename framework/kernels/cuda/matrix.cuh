@@ -11,7 +11,7 @@ template <class T>
 Rows<device_t<T>> matrix_of(std::string_view op, const Tensor& t) {
   const auto rows = rows_of<T>(op, t);
   require(rows.levels <= 1, "[", op, "] rows of a tensor of shape ", t.shape(), " and strides ", t.strides(),
-          " are not evenly spaced");
+          " are not evenly spaced; expected one stride for all rows");
   return rows;
 }
 

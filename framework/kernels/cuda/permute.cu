@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int j = 0; j < batch; ++j) {
         const int64_t r = k + j < top_k ? row[k + j] : -1;
-        kept[j] = r >= 0;  // a dropped slot is not read, because its memory may contain NaN
+        kept[j] = r >= 0;  // a dropped slot has no row
         if (kept[j]) load_batch(held[j], vectors<N>(y, r), first, width);
       }
 #pragma unroll

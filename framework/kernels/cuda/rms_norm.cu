@@ -130,9 +130,9 @@ __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)
   for (int r = 0; r < rows; ++r) x[r] = warp_sum(lane < warps ? scratch[phase][r][lane] : A(0));
 }
 
-/// Computes dx = r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain. Each thread
-/// has `held` vectors of columns in every row of its group. A thread processes `rows` rows at a time, whose loads are
-/// in flight together.
+/// Computes dx = dresidual + r (g dy - n mean(g dy n)), with n = x r. r is the inverse root mean square and g the gain.
+/// Each block also computes one partial sum of the gain's gradient. Each thread has `held` vectors of columns in every
+/// row of its group. A thread processes `rows` rows at a time, whose loads are in flight together.
 template <class D, int held, int rows>
 __global__ void __launch_bounds__(most_backward_threads(held)) backward_rows(Backward<D> o, int lanes) {
   using A = sum_t<D>;
@@ -269,7 +269,8 @@ bool vectors_lie_right(int64_t width, const D* gain, std::initializer_list<Rows<
 
 void forward(Stream& stream, const Tensor& out, const Tensor& sum, const Tensor& inverse_rms, const Tensor& x,
              const Tensor& addend, const Tensor& gain, double eps) {
-  require(sum.defined() == addend.defined(), "[rms_norm] expected both sum and addend, or neither");
+  require(sum.defined() == addend.defined(), "[rms_norm] only ", addend.defined() ? "addend" : "sum",
+          " is defined; expected both sum and addend, or neither");
   with_dtype<float, bf16, double>("rms_norm", x.dtype(), [&]<class T>() {
     using D = device_t<T>;
     using A = accumulator_t<T>;

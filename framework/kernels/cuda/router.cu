@@ -16,7 +16,7 @@ constexpr int warps = 4, threads = warps * warp_size;
 constexpr unsigned whole_warp = 0xffffffffu;
 
 /// Number of blocks for which a multiprocessor must have registers. Without such a bound, the compiler takes 32 or 40
-/// registers a thread and stores others in memory.
+/// registers per thread and stores other values in memory.
 template <int N>
 constexpr int resident = N > 8 ? 4 : 8;
 

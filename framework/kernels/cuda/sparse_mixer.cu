@@ -30,7 +30,7 @@ struct Token {
       if (is_candidate(e, slot) && logits[e] > largest) largest = logits[e];
     return largest;
   }
-  /// True if the expert has a probability above zero.
+  /// True if the softmax of the slot includes the expert: a near candidate, or the slot's expert.
   __device__ bool takes_part(int expert, int slot, A top) const {
     if (expert == ids[slot]) return true;
     const A x = logits[expert], size = x < 0 ? -x : x;

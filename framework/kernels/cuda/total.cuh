@@ -1,4 +1,5 @@
-// Sums over all elements of a tensor, in double. The order of addition depends only on the number of elements.
+// Sums over all elements of a tensor, in double. The order of addition depends only on the dtype and the number of
+// elements.
 #pragma once
 
 #include "framework/kernels/cuda/vectors.cuh"

@@ -15,8 +15,9 @@ Tensor Launch::hold(const Tensor& t) {
   std::byte* begin = DeviceAccess::begin(*t.storage());
   if (!begin) return t.borrowed_at(nullptr, t.device().host());  // tensor without elements
   const auto& memory = stream_.heap().memory();
-  require(memory.contains(begin), "[emulated device] an operand of a kernel is not in device memory: ", t.shape(), " ",
-          t.dtype());
+  require(memory.contains(begin), "[emulated device] an operand of a kernel, ", t.dtype(), " ", t.shape(),
+          ", is in memory of device ", device::name_of(t.device().kind()),
+          t.storage()->on_host() ? " that the host can access" : "", "; expected memory of this emulated device");
   blocks_.push_back(begin);
   return t.borrowed_at(memory.device(begin), t.device().host());
 }

@@ -106,7 +106,7 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
-// Counts only the rows of the table that occur in ids, not the whole table.
+// Counts one row of the table for each id, not the whole table.
 const EmbeddingKernels embedding{
     .forward =
         [](Stream& stream, const Tensor& out, const Tensor&, const Tensor& ids) {

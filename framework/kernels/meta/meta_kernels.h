@@ -14,7 +14,8 @@ using tensor::device_raw;
 
 inline device::MetaRun& run_of(const Tensor& t) {
   device::MetaRun* run = t.device().context().meta();
-  require(run != nullptr, "[meta device] an operand of a kernel is on another device: ", t.shape(), " ", t.dtype());
+  require(run != nullptr, "[meta device] an operand of a kernel, ", t.dtype(), " ", t.shape(), ", is on device ",
+          device::name_of(t.device().kind()), "; expected meta");
   return *run;
 }
 
@@ -41,7 +42,8 @@ void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
-/// Returns the bytes of an operand; 0 for arguments that are not tensors.
+/// Returns the bytes that an entry reads and writes for an operand: the bytes of its tensors; 0 for other arguments.
+/// Tensors of an AdamwSlice that are both read and written count twice.
 inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 inline int64_t bytes_of(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
@@ -50,7 +52,7 @@ inline int64_t bytes_of(std::span<const Tensor> tensors) {
 }
 inline int64_t bytes_of(std::span<const AdamwSlice> slices) {
   int64_t bytes = 0;
-  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes each state
+  for (const AdamwSlice& s : slices) {  // factor 2, because an update reads and writes main, m and v
     bytes += 2 * (bytes_of(s.main) + bytes_of(s.m) + bytes_of(s.v)) + bytes_of(s.gradient);
     // If main contains rests, the weights are also read. If main is the only copy, it is already counted.
     const bool separate = s.weights.storage() != s.main.storage();
@@ -118,7 +120,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 
-/// Entries whose work is not the number of bytes of their operands.
+/// Entries that do more than NothingEntry, or whose work is not the number of bytes of their operands.
 extern const MatmulKernels matmul;
 extern const GroupedMatmulKernels grouped_matmul;
 extern const EmbeddingKernels embedding;
@@ -133,6 +135,8 @@ void copy(Stream&, const Tensor& out, const Tensor& x);
 void sgd(Stream&, const Tensor& main, const Tensor& weights, const Tensor& gradient, double lr, const Tensor& factor);
 void router_forward(Stream&, const Tensor& scores, const Tensor& ids, const Tensor& weights, const Tensor& logits,
                     const Tensor& bias, const RouterRule& rule);
+void choose_tokens(Stream&, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
+                   double factor);
 extern const CapacityKernels capacity;
 extern const SlotKernels slots;
 

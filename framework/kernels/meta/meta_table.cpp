@@ -21,6 +21,7 @@ KernelTable table_of_cpu() {
   table.attention.backward = meta::attention_backward;
   table.delta_rule = meta::delta_rule;
   table.router.forward = meta::router_forward;
+  table.expert_choice.choose = meta::choose_tokens;
   table.capacity = meta::capacity;
   table.slots = meta::slots;
   return table;

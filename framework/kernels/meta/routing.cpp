@@ -1,5 +1,13 @@
 // Kernels of the meta device that determine how many rows go to each destination. They call the CPU's kernels on the
 // known values.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/kernels/meta/meta_kernels.h"
@@ -30,6 +38,23 @@ Tensor result(const Tensor& t) {
   return t.numel() == 0 ? at(t, nullptr) : at(t, run_of(t).memory()->remember(device_raw(t), t.bytes()));
 }
 
+// Returns the bytes of a tensor on the host.
+std::span<std::byte> contents(const Tensor& t) {
+  if (t.numel() == 0) return {};
+  return {static_cast<std::byte*>(t.raw()), static_cast<size_t>(t.bytes())};
+}
+
+// Writes the results of a computation on known values of `operand`, as KnownResults::write() does. `of` is a tensor of
+// the run. All other tensors are on the host.
+void write_results(const Tensor& of, std::string_view kernel, std::vector<int64_t> numbers, const Tensor& operand,
+                   std::span<const Tensor> results, const std::function<void()>& compute) {
+  const bool flat = operand.contiguous() && std::ranges::all_of(results, &Tensor::contiguous);
+  if (!flat) return compute();  // which refuses such tensors
+  std::vector<std::span<std::byte>> bytes;
+  for (const Tensor& result : results) bytes.push_back(contents(result));
+  run_of(of).results().write({kernel, std::move(numbers), contents(operand)}, bytes, compute);
+}
+
 }  // namespace
 
 void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, const Tensor& weights,
@@ -38,6 +63,34 @@ void router_forward(Stream& stream, const Tensor& scores, const Tensor& ids, con
   log_issue<&KernelTable::router, &RouterKernels::forward>(
       ids, stream, device::MemoryWork{bytes_of(scores) + bytes_of(ids) + bytes_of(weights) + bytes_of(logits)});
   choose_on_meta_device(ids, rule, logits.dim(1), false);
+}
+
+// The scores are not known. The experts choose tokens in turn, so that all experts have about equally many tokens, and
+// all tokens about equally many experts. Choices that no token could keep are not made.
+void choose_tokens(Stream& stream, const Tensor& ids, const Tensor& scores, const Tensor& rows, int64_t scope_tokens,
+                   double factor) {
+  log_issue<&KernelTable::expert_choice, &ExpertChoiceKernels::choose>(
+      ids, stream, device::MemoryWork{bytes_of(ids) + bytes_of(scores)});
+  const int64_t tokens = scores.dim(0), experts = scores.dim(1), top_k = ids.dim(1);
+  if (ids.numel() == 0) return;
+  const Tensor places = known("expert_choice", "rows", rows);
+  auto* id = result(ids).data<int32_t>();
+  std::fill(id, id + tokens * top_k, -1);
+  std::vector<int64_t> used(tokens), in_scope;  // used: number of slots of each row that are not empty
+  for (int64_t begin = 0; begin < tokens; begin += scope_tokens) {
+    in_scope.clear();
+    for (int64_t t = begin; t < std::min(tokens, begin + scope_tokens); ++t) {
+      const int64_t row = places.defined() ? places.data<int64_t>()[t] : t;
+      if (row >= 0) in_scope.push_back(row);
+    }
+    const auto valid = static_cast<int64_t>(in_scope.size());
+    const double mean = static_cast<double>(top_k * valid) / static_cast<double>(experts);
+    const int64_t choices = experts * static_cast<int64_t>(std::ceil(std::min(factor, 1.0) * mean));
+    for (int64_t choice = 0; choice < choices; ++choice) {
+      const int64_t row = in_scope[choice * valid / choices];
+      if (used[row] < top_k) id[row * top_k + used[row]++] = static_cast<int32_t>(choice % experts);
+    }
+  }
 }
 
 // The scores are not known. They are treated as equal, so the earliest tokens are kept.
@@ -61,7 +114,9 @@ const SlotKernels slots{
           log_issue<&KernelTable::slots, &SlotKernels::sort>(
               tokens, stream, device::MemoryWork{bytes_of(ids) + bytes_of(tokens) + bytes_of(rows)});
           const Tensor keys = known("sort", "ids", ids);
-          cpu_table.slots.sort(stream, result(tokens), result(rows), result(offsets), keys);
+          const std::array<Tensor, 3> out{result(tokens), result(rows), result(offsets)};
+          write_results(tokens, "sort", {ids.dim(1), offsets.numel()}, keys, out,
+                        [&] { cpu_table.slots.sort(stream, out[0], out[1], out[2], keys); });
         },
     .keys =
         [](Stream& stream, const Tensor& keys, const Tensor& ids, const Tensor& chunk_of, int64_t experts,
@@ -69,12 +124,16 @@ const SlotKernels slots{
           log_issue<&KernelTable::slots, &SlotKernels::keys>(keys, stream,
                                                              device::MemoryWork{bytes_of(keys) + bytes_of(ids)});
           const Tensor given = known("keys", "ids", ids), of = known("keys", "chunks", chunk_of);
-          cpu_table.slots.keys(stream, result(keys), given, of, experts, chunks);
+          std::vector<int64_t> numbers{ids.dim(0), ids.dim(1), experts, chunks};
+          if (of.defined()) numbers.insert(numbers.end(), of.data<int32_t>(), of.data<int32_t>() + of.numel());
+          const std::array<Tensor, 1> out{result(keys)};
+          write_results(keys, "keys", std::move(numbers), given, out,
+                        [&] { cpu_table.slots.keys(stream, out[0], given, of, experts, chunks); });
         },
     .iota =
-        [](Stream& stream, const Tensor& out, int64_t first) {
+        [](Stream& stream, const Tensor& out, int64_t) {
+          forget(out);  // the host never needs the result
           log_issue<&KernelTable::slots, &SlotKernels::iota>(out, stream, device::MemoryWork{bytes_of(out)});
-          cpu_table.slots.iota(stream, result(out), first);
         },
 };
 

@@ -1,4 +1,4 @@
-// Reference kernels. Each defines its op by plain loops over doubles.
+// Reference kernels. Each defines its operation by plain loops, over doubles wherever numbers are computed.
 #include "framework/kernels/entries.h"
 
 namespace hexad::kernels {

@@ -42,7 +42,8 @@ void store_element(std::byte* to, double value, Dtype dtype) {
 /// Returns the value rounded to f32; infinity if it exceeds the range of f32.
 double single(double v) { return static_cast<float>(v); }
 
-/// Returns the scale by which the largest magnitude in a row is divided to give 448.
+/// Returns the scale of a row: its largest magnitude divided by 448, but at least 2^-126; 0 for a row of zeros; NaN if
+/// an element is not finite in f32.
 double scale_of(const Array& x, int64_t r) {
   double largest = 0;
   for (int64_t d = 0; d < x.columns; ++d) {

@@ -10,13 +10,14 @@ function chartKit(tables) {
   const place = (order, name) => (order.indexOf(name) < 0 ? order.length : order.indexOf(name));
   const ordered = (names, order) => names.sort((a, b) => place(order, a) - place(order, b) || a.localeCompare(b));
   const trafficColour = (name) => series(place(trafficClasses, name));
-  const faint = (hex) => `${hex}4d`;  // the colour with a third of its opacity
+  const faint = (hex) => `${hex}4d`;  // the colour with an opacity of 30%
   const hide = (card) => { element(`card-${card}`).hidden = true; };
   const finite = (values) => values.filter((v) => v !== null);
 
   // Numbers ------------------------------------------------------------------------------------------------------
   const exponentBelow = 1e-3;
-  /// Formats a number with a unit that suits `top`, the largest value, so all ticks of an axis have the same unit.
+  /// Returns a function that formats a number with a unit that suits `top`, the largest value. All ticks of an axis
+  /// then have the same unit.
   const scaled = (units, base) => (value, top = value) => {
     if (value === null || value === undefined) return 'not finite';
     let i = 0, unit = 1;
@@ -52,8 +53,8 @@ function chartKit(tables) {
     return values.map((y, i) => ({x: x[i], y, step: of.step[i]}));
   };
 
-  /// Exponential moving average without start-up bias. Values that are not finite leave a gap and do not change the
-  /// average.
+  /// Returns the exponential moving average without start-up bias. Values that are null (not finite) leave a gap and do
+  /// not change the average.
   function smooth(values) {
     const keep = smoothingOf(values);
     let sum = 0, weight = 0;
@@ -66,7 +67,7 @@ function chartKit(tables) {
   }
 
   // Charts -------------------------------------------------------------------------------------------------------
-  /// Draws a line at the step under the pointer in every chart. It helps to compare a spike between charts.
+  /// Draws a vertical line at the position under the pointer in every line chart, to compare a spike between charts.
   const crosshair = {
     id: 'crosshair', at: null,
     afterEvent(chart, {event}) {
@@ -102,15 +103,16 @@ function chartKit(tables) {
     return {label, data: points(values, more.table ?? tables[0]), borderColor: hex, backgroundColor: hex, borderWidth: 2, pointRadius: 0,
             pointHitRadius: 0, pointHoverRadius: 4, tension: 0, ...alone, ...more};
   }
-  /// Draws the evaluations of one text. The first curve of a run has dots. Later curves have hollow diamonds in front
-  /// of the dots, so points of several curves at the same step stay visible.
+  /// Returns the line of the evaluations of one text. The first line of a run has dots, unless it has more than 60
+  /// points. Later lines have hollow diamonds in front of the dots, so points of several lines at the same step stay
+  /// visible.
   function heldoutLine(label, curve, hex, i, more = {}) {
     const dots = curve.step.length > 60 ? 0 : curve.step.length === 1 ? 4 : 3;
     const marks = i === 0 ? {pointRadius: dots}
       : {pointRadius: 6 + 2 * (i - 1), pointStyle: 'rectRot', pointBackgroundColor: 'transparent', pointBorderWidth: 2, order: -i};
     return line(label, curve.loss, hex, {table: curve, hex, clip: 12, ...marks, ...more});
   }
-  /// Draws each step faintly, with the smoothed values in front.
+  /// Returns a line of the smoothed values and a faint line of each step behind it; without smoothing, only one line.
   function smoothed(label, values, hex) {
     if (smoothingOf(values) === 0) return [line(label, values, hex)];
     return [line(label, smooth(values), hex),
@@ -158,13 +160,14 @@ function chartKit(tables) {
     charts.push(new Chart(element(id), {type: 'line', data: {datasets}, options: options(settingsOf), plugins: legendPlugins(settingsOf.legend)}));
   }
 
-  /// Draws the chart unless every value is absent or zero. For example, a run without experts has no router values.
+  /// Draws the chart, or hides its card if every value is absent or zero. For example, a run without experts has no
+  /// router values.
   function drawIfAny(id, columns, datasets, settingsOf) {
     if (!columns.some((values) => values.some((v) => v))) return hide(id);
     draw(id, datasets(), settingsOf);
   }
 
-  /// Places ticks at round binary sizes, because the library's ticks are round in decimal.
+  /// Returns options that place ticks at multiples of a power of two, because the library's ticks are round in decimal.
   function byteTicks(top) {
     return {stepSize: 2 ** Math.ceil(Math.log2(Math.max(top, 1) / 5)), color: colour('muted'), padding: 8, callback: ticksIn(bytes)};
   }
@@ -177,7 +180,7 @@ function chartKit(tables) {
     Chart.defaults.font.size = 12;
   }
 
-  /// Calls `drawAll` now and whenever a setting of the toolbar changes.
+  /// Calls `drawAll` now and whenever a setting of the toolbar or the colour scheme changes.
   function follow(drawAll) {
     const lengths = new Set(tables.map((t) => usualSmoothing(t.step.length)));
     const usual = lengths.size > 1 ? 'by length of run' : settings.smoothing.toFixed(2);
@@ -197,6 +200,6 @@ function chartKit(tables) {
     drawAll();
   }
 
-  return {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  return {element, colour, series, trafficClasses, trafficColour, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
           legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow};
 }

@@ -1,7 +1,7 @@
 'use strict';
 
 /// A heat map with layers as rows and experts as columns. The colour is the load relative to an equal share, on a
-/// logarithmic scale: blue is idle, neutral is an equal share, orange is overloaded.
+/// logarithmic scale: blue is a small load, grey is an equal share, orange is a large load.
 class Heatmap {
   constructor(experts, colour) {
     this.experts = experts;
@@ -31,7 +31,7 @@ class Heatmap {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? '#000000' : '#ffffff';
   }
 
-  /// Returns the colour of a load. `relative` 1 is an equal share; 1/4 and 4 are the ends of the scale.
+  /// Returns the colour of a load. If `relative` is 1, the load is an equal share. The scale ends at 1/4 and 4.
   shade(relative) {
     const doublings = Math.max(-2, Math.min(2, Math.log2(Math.max(relative, 1e-9))));
     const end = this.colour(doublings < 0 ? 'heat-low' : 'heat-high');
@@ -99,7 +99,7 @@ class Heatmap {
     this.tip.hidden = !(row && x in row);
     if (this.tip.hidden) return;
     this.tip.textContent = `layer ${this.experts.layers[y]}, expert ${x}: ${(row[x] * row.length).toFixed(2)}× ` +
-      `(${(100 * row[x]).toPrecision(3)}% of tokens)`;
+      `(${(100 * row[x]).toPrecision(3)}% of the layer's token-expert pairs)`;
     const width = this.canvas.clientWidth;
     this.tip.style.left = `${Math.min(event.offsetX + 12, width - this.tip.offsetWidth)}px`;
     this.tip.style.top = `${event.offsetY + 14}px`;

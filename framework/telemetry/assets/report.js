@@ -1,6 +1,6 @@
 (function () {
   const data = JSON.parse(document.getElementById('data').textContent);
-  const {element, colour, series, trafficClasses, trafficColour, place, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
+  const {element, colour, series, trafficClasses, trafficColour, ordered, heldoutLine, faint, hide, finite, human, bytes, milliseconds, percent, plain, byteTicks, ticksIn, settings, smooth,
          legendGap, charts, line, smoothed, area, options, draw, drawIfAny, reset, follow} =
     chartKit([data]);
 
@@ -27,15 +27,14 @@
          {legend: few, format: (v) => `${plain(Number(v.toPrecision(3)))}×`, y: {suggestedMin: 1}});
   }
 
-  // The order is fixed. A category therefore has the same colour and position in every run.
-  const categories = ['parameter', 'gradient', 'optimizer', 'activation', 'temporary', 'communication'];
-
   function drawMemory() {
-    const names = ordered(Object.keys(data.memory).filter((n) => n !== 'total' && data.memory[n].some((v) => v)), categories);
-    if (!names.length) return hide('memory');
-    draw('memory', names.map((n, i) => area(n, data.memory[n], series(place(categories, n)), i === 0)),
-         {legend: true, stacked: true, format: bytes,
-          y: {min: 0, ticks: byteTicks(Math.max(...data.step.map((_, i) => names.reduce((sum, n) => sum + data.memory[n][i], 0))))}});
+    const shown = data.memory_chart.filter(({name}) => data.memory[name].some((v) => v));
+    if (!shown.length) return hide('memory');
+    const stacked = shown.filter((kind) => kind.stacked), others = shown.filter((kind) => !kind.stacked);
+    const top = (_, i) => Math.max(stacked.reduce((sum, {name}) => sum + data.memory[name][i], 0), ...others.map(({name}) => data.memory[name][i]));
+    draw('memory', [...stacked.map(({name, colour: of}, i) => area(name, data.memory[name], colour(of), i === 0)),
+                    ...others.map(({name, colour: of}) => line(name, data.memory[name], colour(of), {stack: name, borderDash: [6, 4], order: -1}))],
+         {legend: true, stacked: true, format: bytes, y: {min: 0, ticks: byteTicks(Math.max(...data.step.map(top)))}});
   }
 
   function median(values) {
@@ -81,8 +80,9 @@
                   ...names.map((n, i) => area(n, smooth(exposed[i]), hues[i], false))],
          {legend: true, stacked: true, format: milliseconds, y: {min: 0, max: timeLimit()}});
   }
-  /// Returns the upper limit of the chart of step times. Unusually slow steps are cut off, because one slow step would
-  /// flatten all others. The caption gives their time.
+  /// Writes the caption of the chart of step times and returns the chart's upper limit. Unusually slow steps are cut
+  /// off, because one slow step would flatten all others. The caption gives the longest time. Without such steps,
+  /// returns undefined.
   function timeLimit() {
     const sorted = finite(data.step_seconds).sort((a, b) => a - b);
     const usual = sorted[Math.floor(sorted.length * 0.98)] * 1.25, cut = sorted.at(-1) > 1.5 * usual;
@@ -92,8 +92,8 @@
     return cut ? Math.ceil(usual * 1e3 / round) * round : undefined;
   }
 
-  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then ends at 100%, and
-  /// the caption gives the reason.
+  /// Draws the MFU. A value above 100% means that the peak is set or measured too low. The chart then cuts it off at
+  /// 100%, and the caption gives the reason.
   function drawMfu() {
     const most = Math.max(0, ...finite(data.mfu));
     element('card-mfu').querySelector('p').textContent = 'Share of the machine\u2019s peak FLOP/s that the matrix products of the model use.' +
@@ -129,7 +129,7 @@
     heatmap.draw();
   }
 
-  /// Places half-width cards in pairs. A single card before a wide card gets the whole row.
+  /// Places half-width cards in pairs. A single card before a wide card or at the end gets the whole row.
   function pairCards() {
     let row = [];
     const close = () => { if (row.length % 2) row.at(-1).classList.add('wide'); row = []; };

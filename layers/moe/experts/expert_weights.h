@@ -14,11 +14,11 @@ using device::Stream;
 using kernels::GeluKind;
 using tensor::Tensor;
 
-/// Rows of each local expert, and the choice of kernel calls for their matrix products. Results are bitwise identical
-/// for both choices. The rows of shadows (copies of other ranks' experts) follow the rows of the rank's own experts.
+/// Rows of each local expert, and the choice of kernel calls for their matrix products. On CPUs, results are bitwise
+/// identical for both choices. The rows of shadows (copies of hot experts) follow the rows of the rank's own experts.
 struct RowGroups {
   kernels::GroupOffsets rows{};  // offsets of each own expert's rows
-  bool dense = false;  // true: one kernel call per expert that has rows, if the host knows `rows`; false: one call
+  bool dense = false;  // true: one kernel call per expert, which requires that the host knows `rows`; false: one call
   int64_t computations = 1;         // number of contributions to each weight gradient in a pass (Routes::computations)
   kernels::GroupOffsets shadows{};  // offsets of each shadow's rows, from the first row of a shadow; no groups: none
 

@@ -187,7 +187,7 @@ Experts::Weighted Experts::backward_weighted(Stream& s, const ExpertWeights& hel
   // rows at a time.
   Weighted out{.rows = {}, .weights = Tensor::empty({count}, weights.dtype(), weights.device())};
   const int64_t block_rows = base::block_sizes().expert_rows;
-  // Computes the gradients of the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
+  // Computes both gradients for the rows of own experts or of shadows, which begin with row `first`. groups_of(offsets)
   // returns the groups of a block.
   const auto compute_blocks = [&](std::span<const int64_t> offsets, int64_t first, const auto& groups_of) {
     std::vector<int64_t> block(offsets.size(), 0);  // offsets of one block; every call reads them before it returns

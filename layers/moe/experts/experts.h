@@ -24,13 +24,13 @@ struct ExpertShape {
   int64_t backward_bytes(int64_t rows, Dtype dtype) const;
 };
 
-/// Experts of one rank: E / P SwiGLU or GELU MLPs, computed by grouped matrix products (E experts, P ep ranks). The
-/// parameters are "gate_up" [E, 2, F, D], which one product reads, and "down" [E, D, F]. GELU experts have "up" [E, F,
-/// D] instead of "gate_up". Each has ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in
-/// dimension 0 and over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of the
-/// complete results. Forward and backward are plain functions of tensors: the schedule decides which tensors are kept,
-/// moved and recomputed. Functions that read weights are members of ExpertWeights. Functions of this class only add to
-/// gradients.
+/// Experts of one rank: E / P SwiGLU or GELU MLPs (E experts, P ep ranks). The parameters are "gate_up" [E, 2, F, D],
+/// which one product reads, and "down" [E, D, F]. GELU experts have "up" [E, F, D] instead of "gate_up". Each has
+/// ".weight", and ".bias" if configured. Parameters are sharded over ep ranks in dimension 0 and, except the bias of
+/// "down", over etp ranks in F. With etp > 1, the results of each etp rank are therefore addends of the complete
+/// results. Forward and backward are plain functions of tensors: the schedule decides which tensors are kept, moved and
+/// recomputed. Functions that read weights are members of ExpertWeights. Functions that add to the gradients of
+/// parameters are members of this class.
 class Experts {
  public:
   struct Config {
@@ -63,9 +63,9 @@ class Experts {
   };
   /// Returns the gradients of the rows and of their routing weights, and adds to the parameters' gradients. In addition
   /// to the arguments and the result, needs memory for one tensor [R, F] and for a block of a second one. `doutput` is
-  /// the gradient of the weighted sum. `weights` [R] acc are the routing weights. `activations` is overwritten; its
-  /// `activated` is not read. If `groups` has shadows and `shadows` is not null, adds the gradients of the shadows'
-  /// weights to `shadows`.
+  /// the gradient of the weighted sum. `weights` [R] are the routing weights, in the accumulator dtype. `activations`
+  /// is overwritten; its `activated` is not read. If `groups` has shadows and `shadows` is not null, adds the gradients
+  /// of the shadows' weights to `shadows`.
   Weighted backward_weighted(Stream& s, const ExpertWeights& held, const Tensor& rows, ExpertActivations activations,
                              const Tensor& doutput, const Tensor& weights, const RowGroups& groups,
                              ShadowGradients* shadows = nullptr) const;

@@ -25,10 +25,12 @@ class ShadowGradients {
   int64_t bytes() const;
   /// Returns the memory for the next contribution to the gradient of trainable parameter `p`, and its write mode.
   autograd::GradientTarget next_target(const autograd::Parameter& p);
-  /// Returns the gradient of trainable parameter `p` for a contribution that is always added.
+  /// Returns the memory for the next contribution to the gradient of trainable parameter `p`. The caller must add it:
+  /// before the first contribution, the memory is zeroed on `stream`. Later calls of next_target() return Write::add.
   Tensor to_add(const autograd::Parameter& p, Stream& stream);
 
-  /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Collective. `stream` waits for the sums.
+  /// Sums the gradients over the ep group `ranks`, in the order of the ranks. Gradients without contributions are zero.
+  /// Collective. `stream` waits for the sums.
   void sum(Stream& stream, const comm::ProcessGroup& ranks);
   /// Adds the sums of the experts of ep rank `rank`, which is this rank, to the gradients of the parameters. Call it on
   /// the compute lane, after sum().

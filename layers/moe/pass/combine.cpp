@@ -50,8 +50,8 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
   if (options_.collection) add_all_gather(chunk);
 }
 
-// Undoes the grouping by expert, and packs the rows. If etp ranks sum the rows first, they are not packed yet, because
-// sums need unpacked rows.
+// Undoes the grouping by expert, and packs the rows. If rows belong to tokens, first sums the results of each row's
+// copies. If etp ranks sum the rows before the return, the rows are not packed yet, because sums need unpacked rows.
 void Combine::add_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   append(chunk, reordering_lane(), TaskKind::copy, "reorder",
          PassGraph::copied(g_.counts.chunks[chunk].rows_in_chunk * format_.row_bytes()),
@@ -86,8 +86,8 @@ Lane Combine::reordering_lane() const {
 void Combine::add_joined_reordering(size_t chunk, const Handoff<Rows>& computed, const Handoff<Tensor>& row_weights) {
   const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
   TaskId& last = chunks_[chunk].last;
-  // The cost includes a copy of the chunk's results, and sums of the same number of results. This number is the mean
-  // over the chunks.
+  // The cost includes a copy of the chunk's results, and sums of the same number of results. On average over the
+  // chunks, a chunk sums as many results as it has.
   last = reordered_ =
       g_.add({last, reordered_}, Lane::compute, TaskKind::copy, task_name("combine", "reorder", chunk),
              PassGraph::copied(counts.rows_in_chunk * (g_.row_bytes() + format_.row_bytes())),

@@ -10,13 +10,13 @@ namespace hexad::moe {
 /// rows. If rows return in phases (PlanCounts::phased), add_phased_return() adds the tasks from combine.a2a on.
 ///   combine.reorder          copies results, which are grouped by expert, back into the order and format in which the
 ///                            rows arrived; sums the copies of each token (EPS-MoE's LocalReduce), over all chunks if
-///                            rows are joined
-///   combine.reduce_scatter,  sum the results of ranks that share an expert's width
-///   combine.all_reduce
+///                            rows are joined; omitted if nothing changes or if a later task packs the rows
+///   combine.reduce_scatter,  sum the results of ranks that share an expert's width (esp_exchange: gather and
+///   combine.all_reduce       replicated, respectively)
 ///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
 ///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
-///   combine.all_gather       gathers the returned rows on each tensor-parallel rank
+///   combine.all_gather       only with a RowCollection: gathers the returned rows on each tensor-parallel rank
 class Combine {
  public:
   struct Options {
@@ -36,7 +36,7 @@ class Combine {
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
-  /// Returns the gathered rows of the collection, by chunk, then by rank.
+  /// Returns the gathered rows of the collection, by chunk or set, then by rank.
   const Tensor& collected() const { return collected_; }
 
  private:
@@ -74,8 +74,7 @@ class Combine {
   Tensor collected_;
 };
 
-/// Adds the task combine.tokens, which starts after all chunks have returned. It calls `combine`, which sums the slot
-/// rows of this rank's tokens.
+/// Adds the task combine.tokens, which starts after all chunks have returned, and calls `combine`.
 TaskId add_token_combine(PassGraph& g, Lane lane, std::function<void(Stream&)> combine);
 /// Returns a buffer for the rows of all ranks, each of which has rows of the shape of `own`.
 Tensor gathered_shares(const comm::ProcessGroup& ranks, const Tensor& own);

@@ -13,7 +13,8 @@ using namespace base;
 namespace {
 
 // Returns the lane of dispatch.place. In MoNTA's O2, the task is on the lane of the preceding all-gather. In O3, it is
-// on a separate lane. In Parm's SAA, only the return is divided, so the task cannot overlap with another chunk.
+// on a separate lane. In Parm's SAA, only the return is divided, so the task cannot overlap with another chunk. There,
+// and without overlapping collectives, it is on the compute lane.
 Lane placing_lane(const PassGraph& g) {
   if (g.counts.in_phases()) return Lane::compute;
   switch (g.routes.settings.schedule.overlap) {

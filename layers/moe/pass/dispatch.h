@@ -20,10 +20,10 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes
-///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width
+///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
-///                         grouped and in plain format. A joined row is copied to its experts of each chunk, in that
-///                         chunk
+///                         grouped and in plain format, and chunks are not computed together. A joined row is copied to
+///                         its experts of each chunk, in that chunk
 class Dispatch {
  public:
   struct Options {
@@ -37,10 +37,10 @@ class Dispatch {
   /// Adds the tasks that send a chunk. They start after the task `after`. The task dispatch.pack calls `rows` to obtain
   /// the rows to send. Also adds dispatch.place if chunks are computed together.
   void add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows);
-  /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if add()
-  /// did not. Call this function in the step that computes the chunk: a lane runs its tasks in the order in which they
-  /// were added. If add() had already added dispatch.place of the next chunk, this chunk's experts would wait for that
-  /// task on the compute lane.
+  /// Returns the grouped rows of the chunk, or of all chunks that are computed together. Adds dispatch.place if it is
+  /// needed and add() did not. Call this function in the step that computes the chunk: a lane runs its tasks in the
+  /// order in which they were added. If add() had already added dispatch.place of the next chunk, this chunk's experts
+  /// would wait for that task on the compute lane.
   Arrived add_arrival(size_t chunk);
   /// Returns the received weights [R, M] of the slots of token rows; undefined unless Options::keeps_weights is set. If
   /// rows are joined, R includes the rows of all chunks.

@@ -26,8 +26,8 @@ struct SharedWork {
 /// Adds these tasks:
 ///   shared_experts     computes the shared experts while rows are in flight
 ///   experts            computes the experts of one chunk, or of all chunks together
-///   weight_gradients   computes the experts' weight gradients while the next chunks are in flight
-///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks)
+///   weight_gradients   computes the experts' weight gradients, divided like the tasks `experts`
+///   shadows.gradients  computes the weight gradients of the shadows (ShadowTasks), divided in the same way
 class ExpertTasks {
  public:
   /// Adds tasks to `g`, which must outlive this object. `flops_per_row` is the number of floating-point operations per

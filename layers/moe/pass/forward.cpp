@@ -128,8 +128,7 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
                      if (keeps.offloaded->activations()) offloaded_before = offload;
                    },
                .combine = [&](size_t c) { combine.add(c, expert_tasks.computed(c), dispatch.row_weights(c)); }});
-  // Computes T_O: the weighted sum of each token's slot rows, plus its addends. If tp is 1, the own slots are all
-  // slots.
+  // Computes T_O of the own tokens: the weighted sum of each token's slot rows, plus its addends.
   const auto sum_own_slots = [&](Stream& s, const Tensor& out) {
     const Tensor own_weights = weights_on_return.defined() ? routes.own_of_result(weights_on_return) : Tensor{};
     k.combine(s, out, combine.slot_rows().values, routes.rows_of_own_slots(), own_weights,

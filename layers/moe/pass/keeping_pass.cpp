@@ -140,12 +140,11 @@ GradientRows rows_to_weight(const Routes& routes, const Tensor& dtokens, const T
 }
 
 // Accumulates the gradients of the op's inputs, for ranks that do not gather them. `dslots` are the gradients of the
-// slot rows, `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. With tp = 1,
-// the own slots are all slots. Later, the router's pullbacks receive the gradients of the weights and add to the
-// gradient of x.
+// slot rows, `dweights` those of the plan's weights. The gradient of a token is the sum over its slots. Later, the
+// router's pullbacks receive the gradients of the weights and add to the gradient of x.
 void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, const Tensor& dweights, Backward& b) {
   const auto& k = kernels::kernels(dout.device());
-  const Tensor own_dweights = routes.own_of_plan(dweights);  // equal to dweights if tp is 1
+  const Tensor own_dweights = routes.own_of_plan(dweights);
   if (routes.copies > 1) k.pointwise.scale(b.stream, own_dweights, routes.copies);
   const Shape own_shape{routes.end - routes.begin, dout.dim(1)};
   if (routes.copies == 1) {
@@ -194,7 +193,8 @@ void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& g
   b.accumulate(1, all_dweights.take());
 }
 
-// Runs the backward pass with kept activations. If weight gradients are delayed, `work` receives their inputs.
+// Runs the backward pass with the kept activations, which `work` contains. If weight gradients are delayed, `work`
+// receives their other inputs.
 void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, const KeptTensors& kept,
                         std::vector<WeightWork>& work) {
   const Routes& routes = *call.routes;

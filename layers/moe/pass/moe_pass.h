@@ -12,17 +12,17 @@ using autograd::Value;
 
 /// Result of moe_pass().
 struct PassResult {
-  Value out;            // T_O
+  Value out;            // output of the layer, T_O
   int64_t hot_experts;  // number of hot experts, of which each ep rank had a shadow
 };
 
-/// Computes T_O from T_I: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
-/// of `addends`. x[T, D], weights[T, K] acc, ids[T, K] i32 (-1: dropped). `held` describes how the tp ranks hold x,
-/// weights and ids. If it is Held::share, `out` has the rows of all ranks. The addends have the shape and dtype of
-/// `out`. Collective over the groups of `settings`. schedule.moe.memory_reuse decides which tensors are kept for
-/// backward. `shared` runs at the time that schedule.moe.shared selects, is recorded on the tape, and may append its
-/// result to `addends`. The pullbacks of `shared` run during the pullback of this op. Therefore neither x nor the
-/// weights may depend on the result of `shared`.
+/// Computes the output: out[t] = sum_k weights[t, k] expert_{ids[t, k]}(x[t]) over the kept slots, plus row t of each
+/// of `addends`. x[T, D], weights[T, K] in the accumulator dtype, ids[T, K] i32 (-1: dropped). `held` describes how the
+/// tp ranks hold x, weights and ids. If it is Held::share, `out` has the rows of all ranks. The addends have the shape
+/// and dtype of `out`. Collective over the groups of `settings`. schedule.moe.memory_reuse decides which tensors are
+/// kept for backward. `shared` runs at the time that schedule.moe.shared selects, is recorded on the tape, and may
+/// append its result to `addends`. The pullbacks of `shared` run during the pullback of this op. Therefore neither x
+/// nor the weights may depend on the result of `shared`.
 PassResult moe_pass(Tape& tape, const Value& x, const Value& weights, const Tensor& ids, Held held,
                     const Experts& experts, const PassSettings& settings, const std::vector<Value>& addends,
                     const SharedWork& shared);

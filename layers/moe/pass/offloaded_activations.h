@@ -13,14 +13,15 @@ struct ChunkActivations {
   ExpertActivations activations;  // T_M: activations inside the experts
   Tensor results;                 // T_DO, [C, D]: results of the experts
 
-  /// Calls f(tensor) for each tensor, always in this order. A tensor may be undefined.
+  /// Calls f(tensor) for each tensor, in the order of the members. A tensor may be undefined.
   template <class F>
   void each(const F& f) {
     f(inputs), f(activations.gate_up), f(activations.activated), f(activations.weights), f(results);
   }
 };
 
-/// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M with S1 and S2. Adds these tasks:
+/// Holds the offloaded activations of one call: T_DI with strategies S1 and S3, T_M (only gate_up) with S1 and S2. Adds
+/// these tasks:
 ///   offload   moves activations of a chunk to offload memory
 ///   fetch     moves activations of a chunk back to the device
 class OffloadedActivations {
@@ -31,12 +32,13 @@ class OffloadedActivations {
   bool activations() const { return activations_; }
 
   // The next two functions are for forward.
-  /// Stores the activations of a computed chunk until the task `offload` moves them.
+  /// Stores those activations of a computed chunk that are offloaded, until the task `offload` moves them.
   void put(size_t chunk, ChunkActivations made);
-  /// Adds the task `offload` and returns it, or no_task if nothing is offloaded.
+  /// Adds the task `offload`, which starts after the task `computed`. Returns the task, or no_task if nothing is
+  /// offloaded.
   TaskId add_offload(PassGraph& g, size_t chunk, TaskId computed);
   // The next two functions are for backward.
-  /// Adds the task `fetch`, which waits for `after`, and returns it, or no_task if nothing is fetched.
+  /// Adds the task `fetch`, which starts after the task `after`. Returns the task, or no_task if nothing was offloaded.
   TaskId add_fetch(PassGraph& g, size_t chunk, TaskId after);
   /// Moves the fetched activations of a chunk to the caller.
   ChunkActivations take(size_t chunk) { return std::exchange(here_[chunk], {}); }

@@ -33,8 +33,8 @@ class Handoff {
   std::shared_ptr<T> value_ = std::make_shared<T>();
 };
 
-/// Steps of a pass. Each function adds the tasks of one chunk to the graph. If chunks are computed together, `compute`
-/// and `weight_gradients` are called only once, with chunk 0.
+/// Steps of a pass. Each function but `beside` adds the tasks of one chunk to the graph. If chunks are computed
+/// together, `compute` and `weight_gradients` are called only once, with chunk 0.
 struct PassSteps {
   std::function<void(size_t)> dispatch;
   // Adds tasks that need no rows from other ranks. Called once, before the first `compute`.
@@ -50,9 +50,9 @@ void run_graph(const schedule::TaskGraph& graph, const PassSettings& settings, s
 class PassGraph {
  public:
   /// Makes the graph of a pass whose rows have the width, dtype and device of `like` [T, D]. If `bounded`, chunks share
-  /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks
-  /// are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. `routes` must outlive
-  /// the graph.
+  /// two sets of buffers: chunk i starts once chunk i - 2 has returned, and is computed after chunk i - 1. All tasks of
+  /// such a pass are issued late (TaskSpec::issued_late), because tensors are created when a task is issued. `routes`
+  /// must outlive the graph.
   PassGraph(const Routes& routes, const Tensor& like, bool bounded);
 
   const Routes& routes;
@@ -79,19 +79,20 @@ class PassGraph {
   // The functions below define dependencies between chunks.
   /// Makes every dispatch wait for `task`.
   void run_first(TaskId task) { first_ = task; }
-  /// Returns the task that frees buffers for the next chunk to dispatch. Call this function once per chunk.
+  /// Returns the task after which the next chunk may be dispatched: the task that frees its buffers, else the task of
+  /// run_first(), else no_task. Call this function once per chunk.
   TaskId room_to_dispatch();
-  /// Returns the tasks that free buffers for the next chunk to compute.
+  /// Returns the tasks after which the next chunk may be computed, because they free its buffers; empty if not bounded.
   std::vector<TaskId> room_to_compute() const;
   /// Records the task that computes a chunk.
   void note_computed(size_t chunk, TaskId task);
   /// Records the last task of a chunk's return. Call it once per chunk.
   void note_returned(size_t chunk, TaskId task);
-  /// Records the last task of a set of rows (ReturnSet) of the only chunk, whose rows return in phases. Call it once
-  /// per set, instead of note_returned().
+  /// Records a task that completes the return of a set of rows (ReturnSet) of the only chunk, whose rows return in
+  /// phases. Call it for all such tasks of each set, instead of note_returned().
   void note_set_returned(TaskId task) { sets_returned_by_.push_back(task); }
-  /// Returns the last task of the return of each chunk, or of each set. When all of these tasks are done, all rows have
-  /// returned.
+  /// Returns the tasks recorded by note_returned() or, if rows return in phases, by note_set_returned(). When all of
+  /// these tasks are done, all rows have returned.
   const std::vector<TaskId>& return_tasks() const { return counts.in_phases() ? sets_returned_by_ : returned_by_; }
 
   /// Returns the format of rows with `row_weights` weights for each slot.
@@ -124,7 +125,7 @@ class PassGraph {
   size_t dispatched_ = 0;
   std::vector<size_t> computed_, combined_;        // chunks in the order of computation, and of return
   std::vector<TaskId> computed_by_, returned_by_;  // task of each chunk
-  std::vector<TaskId> sets_returned_by_{};         // task of each set
+  std::vector<TaskId> sets_returned_by_{};         // tasks of all sets
 };
 
 /// Returns the name of a task, such as "dispatch.a2a[2]".

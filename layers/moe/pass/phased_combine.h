@@ -23,7 +23,7 @@ struct PhasedLanding {
 ///   combine.a2a[f]         returns the rows of phase f; in a hierarchical all-to-all, only between nodes
 ///   combine.a2a_inside[f]  only hierarchical: returns the rows of phase f to their sources inside nodes
 ///   combine.unpack[g]      unpacks the rows of set g and sums addends; omitted if the all-to-alls write the slot rows
-///   combine.all_gather[g]  gathers the slot rows of set g on each tensor-parallel rank
+///   combine.all_gather[g]  only with a RowCollection: gathers the slot rows of set g on each tensor-parallel rank
 void add_phased_return(PassGraph& g, const RowFormat& format, const ReadyRows& ready, const PhasedLanding& landing);
 
 }  // namespace hexad::moe

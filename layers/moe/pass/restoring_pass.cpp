@@ -3,8 +3,8 @@
 // share two sets of buffers.
 //
 // The tape keeps the weights and, unless T_DI is offloaded, x. It does not keep the results of slots. The gradient of a
-// slot's weight is the dot product of the slot's result and dout. It equals the dot product of T_M and the gradient of
-// T_M, which the slot's expert computes and returns with the row.
+// slot's weight is the dot product of the slot's result and dout. Without a bias, it equals the dot product of the
+// output of the activation and its gradient. The slot's expert computes this product and returns it with the row.
 #include "layers/moe/pass/pass_call.h"
 
 #include <algorithm>
@@ -99,8 +99,8 @@ void backward_with_restored(RestoringCall& restoring, Backward& b, const Tensor&
                      expert_tasks.add(
                          c, dispatch.add_arrival(c), std::move(after),
                          [&, c, again](Stream& s, Rows rows) { return compute_chunk(s, c, rows, again.rows); });
-                     // Chunks share one buffer for T_M, as in forward, so that of the next chunk is fetched once this
-                     // chunk is computed.
+                     // Chunks share one buffer for T_M, as in forward. Therefore, T_M of the next chunk is fetched once
+                     // this chunk is computed.
                      const auto next = std::ranges::find(order, c) + 1;
                      if (offloaded.activations() && next != order.end())
                        fetched[*next] = offloaded.add_fetch(g, *next, expert_tasks.computed(c).by);

@@ -126,7 +126,7 @@ std::vector<ep::SlotOrder> orders_of_sharers(const PassSettings& settings, const
   const std::vector<int64_t> all = settings.tensor->all_gather_values(mine, ids.device());
   std::vector<ep::SlotOrder> orders;
   for (int64_t q = 0; q < ranks; ++q) {
-    const auto of_rank = std::span(all).subspan(static_cast<size_t>(q * most), static_cast<size_t>(most));
+    const auto of_rank = std::span(all).subspan(q * most, most);
     const std::vector<int64_t> list(of_rank.begin(), std::ranges::find(of_rank, -1));
     orders.push_back(order_with(ep::HotExperts(list, settings.experts, ordering.ranks),
                                 ids.slice(0, q * share, (q + 1) * share), ordering, settings.tensor_ep_ranks[q],

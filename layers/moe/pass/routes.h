@@ -85,8 +85,8 @@ struct Routes {
   /// multiply the results by them.
   bool of_tokens() const { return plan.counts.row_of == ep::RowOf::token; }
 
-  // The own tokens of a rank are tokens [begin, end) of the result. With tp = 1, they are all tokens of the result and
-  // of the plan, so the next three functions return all rows.
+  // The own tokens of a rank are tokens [begin, end) of the result. If tp is 1 and there are no gatherers, they are all
+  // tokens of the result and of the plan, so the next three functions return all rows.
   /// Returns the part of `rows` that belongs to the own tokens. `rows` has one row per token of the result, or only
   /// those of the own tokens; the latter are returned unchanged.
   Tensor own_of_result(const Tensor& rows) const {
@@ -120,7 +120,7 @@ struct Routes {
 /// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
 /// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
 /// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is schedule.chunks, or
-/// more if this routing of rows of `dtype` would exceed schedule.memory_limit. There is at most one chunk per token.
+/// more if this routing of rows of `dtype` would exceed schedule.memory_limit, but then at most one chunk per token.
 /// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups
 /// may get another number.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,

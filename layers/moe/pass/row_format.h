@@ -13,9 +13,9 @@ using device::Device;
 using device::Stream;
 using tensor::Tensor;
 
-/// Rows in memory: values [R, D] and row_weights [R, M X] acc. A row has M slots (M = 1 if rows belong to slots), each
-/// with X weights. Row weights are routing weights in dispatch, and gradients of routing weights in the combine of
-/// backward.
+/// Rows in memory: values [R, D] and row_weights [R, M X] in the accumulator dtype. A row has M slots (M = 1 if rows
+/// belong to slots), each with X weights. Row weights are routing weights in dispatch, and gradients of routing weights
+/// in the combine of backward.
 struct Rows {
   Tensor values, row_weights{};  // row_weights may be undefined
 };

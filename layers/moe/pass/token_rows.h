@@ -16,7 +16,7 @@ void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chun
 /// all chunks.
 Rows reduce_groups(Stream& s, const Rows& results, const ep::ChunkIndices& chunk, const Tensor& weights);
 
-/// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] acc of the plan's tokens.
+/// Returns the weights [W, M] of the slots of each row to send, from the weights [T, K] of the plan's tokens.
 /// Entries beyond a row's slots are 0.
 Tensor wire_weights(Stream& s, const ep::RoutingPlan& plan, const Tensor& weights);
 /// Writes row weights to their slots: out[row_slots[r, m]] = row_weights[r, m]. `row_slots` [R, M] is

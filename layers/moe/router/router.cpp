@@ -1,5 +1,7 @@
 #include "layers/moe/router/router.h"
 
+#include "layers/moe/router/expert_choice.h"
+
 namespace hexad::moe {
 
 using namespace autograd;
@@ -83,6 +85,40 @@ class SparseMixerRouter final : public Router {
   Gate gate_;
 };
 
+/// Lets experts choose tokens. The weight of an expert is its probability in the softmax over all experts.
+class ExpertChoiceRouter final : public Router {
+ public:
+  ExpertChoiceRouter(const RouterSpec& s, const Builder& b)
+      : rule_{.top_k = s.model.moe.top_k, .normalize = false},
+        factor_(s.model.moe.capacity_factor),
+        scope_(s.model.moe.capacity_scope),
+        tokens_(&b.mesh().tokens()),
+        gate_(s, s.model.moe.experts, s.model.hidden, b) {
+    require(factor_.has_value(), "[router expert_choice] model.moe.capacity_factor is none, expected a number");
+  }
+
+  RouterOutput operator()(Tape& t, const RouterInput& in) const override {
+    const Value logits = gate_(t, in.x, in);
+    RouterChoice choice = choose_experts(t, logits, {}, rule_, {});
+    choice.ids = in.forced.defined() ? in.forced : ids(choice.scores.data, in, t.stream);
+    choice.weights = chosen_scores(t, choice.scores, choice.ids);
+    return {logits, choice};
+  }
+
+ private:
+  Tensor ids(const Tensor& scores, const RouterInput& in, device::Stream& stream) const {
+    const layers::MicroBatch& batch = in.pass.batch;
+    const int64_t scope = scope_ == CapacityScope::sequence ? batch.length : batch.tokens();
+    return choose_tokens(scores, in.own_begin, in.own_end, rule_.top_k, batch, *tokens_, {scope, *factor_}, stream);
+  }
+
+  kernels::RouterRule rule_;
+  std::optional<double> factor_;
+  CapacityScope scope_;
+  const comm::ProcessGroup* tokens_;
+  Gate gate_;
+};
+
 }  // namespace
 
 config::OptionsOwner router_options(const ModelConfig& model) {
@@ -114,7 +150,9 @@ std::map<std::string, RouterDeclaration> built_in_routers() {
             .selects_by_bias = true,
             .make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<TopKRouter>(s, b); }}},
           {"sparse_mixer",
-           {.make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<SparseMixerRouter>(s, b); }}}};
+           {.make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<SparseMixerRouter>(s, b); }}},
+          {"expert_choice",
+           {.make = [](const RouterSpec& s, const Builder& b) { return std::make_unique<ExpertChoiceRouter>(s, b); }}}};
 }
 
 }  // namespace hexad::moe

@@ -27,8 +27,9 @@ class Router;
 struct RouterSpec;
 using RouterFactory = std::function<std::unique_ptr<Router>(const RouterSpec&, const Builder&)>;
 
-/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that changes
-/// any other setting is rejected before a router is made.
+/// Declaration of a router that a recipe may choose: the settings that it reads, and its factory. A recipe that sets
+/// another option, a key of the score rule or a selection bias that the router does not read is rejected before a
+/// router is made.
 struct RouterDeclaration {
   config::OptionNames options{};  // names of the options in model.moe.router_options
   /// True if the router reads RouterSpec::rule() and model.moe.router_bias. If false, model.moe.score, router_bias,
@@ -52,7 +53,7 @@ struct RouterSpec {
   const RouterDeclaration& declared;
 
   /// Returns a number from model.moe.router_options, or `fallback` if the recipe does not set it. Throws
-  /// std::logic_error if the option is not declared.
+  /// std::logic_error if the option is not declared, and Error(usage) if its value is not a finite number.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
   /// Returns the recipe's rule for turning scores into weights (model.moe.score, top_k, normalize,
   /// normalize_floor, scale, groups, top_groups, group_score). Throws std::logic_error unless the router declares
@@ -63,7 +64,8 @@ struct RouterSpec {
 };
 
 /// Rows to route. Row i of x is row first + i of the micro-batch on this rank. If several tensor-parallel ranks route
-/// the same rows, each rank computes weight gradients only for its own rows [own_begin, own_end); see Gate.
+/// the same rows, each rank computes weight gradients only for its own rows [own_begin, own_end); see Gate. "acc" is
+/// the accumulator dtype.
 struct RouterInput {
   const Value& x;  // [T, hidden]
   const ForwardContext& pass;
@@ -80,14 +82,17 @@ struct RouterInput {
 /// logits leaves the data of that member undefined. A recipe with a loss that needs the member is then rejected.
 struct RouterOutput {
   Value logits;  // [T, E] acc
-  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct.
+  // Scores [T, E] acc, weights [T, K] acc, and ids [T, K] i32. The ids of a token are distinct. If experts choose
+  // tokens (MoeConfig::experts_choose), slots may be empty: id -1 and weight 0.
   autograd::RouterChoice choice{};
 };
 
 /// Chooses top_k experts for every token. The choice must depend only on the token (its activations, its id, its global
 /// index), not on the rest of the micro-batch or on the rank. The choice is then the same under every layout. The layer
 /// handles capacity, padding and losses. The router makes its parameters by Gate, or with the placement
-/// Builder::partial().
+/// Builder::partial(). The router expert_choice is an exception: a token may have fewer experts, and the choice depends
+/// on the scores of all tokens of a sequence or micro-batch, which it gathers from the ranks. The layer then drops
+/// nothing, because the choice respects the capacity.
 class Router {
  public:
   virtual ~Router() = default;
@@ -112,8 +117,9 @@ class Gate {
 
 /// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
 /// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
-/// sparse_mixer also chooses the highest scores, and computes the weight of each expert from logits near its own
-/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented.
+/// sparse_mixer also chooses the highest logits, and computes the weight of each expert from logits near its own
+/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented. expert_choice lets each expert
+/// choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -14,7 +14,7 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Statistics of one MoE layer over the micro-batches since the last reset. Each rank counts its share of the tokens,
-/// so the total is the sum over the ranks.
+/// so the totals of counts and losses are sums over the ranks.
 struct RouterStatistics {
   std::vector<int64_t> counts;  // number of tokens that chose each expert, before drops and without padding
   int64_t assignments = 0, dropped = 0;
@@ -31,12 +31,12 @@ struct RouterStatistics {
   bool may_drop = false;  // true if the layer adds to sums.kept
 };
 
-/// Statistics of all MoE layers of a model, in memory of the model's device.
+/// Statistics of all MoE layers of a model. Their sums are in memory of the model's device.
 class ModelStatistics {
  public:
   ModelStatistics(int64_t moe_layers, int64_t experts, Device device);
   void reset(Stream& stream);
-  /// Reads the sums that have accumulated since the last reset.
+  /// Reads the sums that have accumulated since the last reset into the other members of `layers`.
   void read(Stream& stream);
 
   std::vector<RouterStatistics> layers;

@@ -21,8 +21,9 @@ class RoutingLog {
   /// Records the experts ids [rows, K] (i32, on any device) of the micro-batch's rows from row `begin` on. Replaces
   /// earlier records of the same tokens.
   void record(const ForwardContext& pass, int64_t layer, int64_t begin, const Tensor& ids, Stream& stream);
-  /// Returns the recorded ids [count, K] of the micro-batch's rows from row `begin` on. Padding without a record gets
-  /// the first K experts. Throws std::logic_error for any other token without a record.
+  /// Returns the recorded ids [count, K] of the micro-batch's rows from row `begin` on. A token without a record gets
+  /// the first K experts if its whole sequence is padding. Throws std::logic_error for any other token without a
+  /// record.
   Tensor choose(const ForwardContext& pass, int64_t layer, int64_t begin, int64_t count, Device device) const;
   bool empty() const { return experts_.empty(); }
 

@@ -13,11 +13,12 @@ using device::Device;
 using layers::ForwardContext;
 using tensor::Tensor;
 
-/// Chooses experts by the global index of a token, so that the choice does not depend on the layout.
+/// Chooses experts by the global index of a token and, for routing: zipf, by the seed, step and layer. The choice
+/// therefore does not depend on the layout.
 class RoutingOverride {
  public:
-  /// Makes the override. Throws Error(data) if the trace file cannot be read, or if a line has an expert out of range
-  /// or the same expert twice.
+  /// Makes the override. Throws Error(data) if the trace file cannot be read or is empty, or if a line is not a list of
+  /// top_k different experts in range.
   RoutingOverride(const MoeConfig& c, int64_t layer);
 
   /// Returns the experts ids [count, K] i32 of rows [begin, begin + count) of the micro-batch on this rank.

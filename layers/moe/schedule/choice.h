@@ -37,7 +37,7 @@ constexpr auto enum_names(E e) {
   return names;
 }
 
-/// Properties of the model and its layout that determine which schedules are legal.
+/// Properties of the recipe and its layout that determine which schedules are legal, and which ones `auto` tries.
 struct ScheduleSite {
   int64_t tp = 1, etp = 1, ep = 1;
   bool sp = false;
@@ -49,7 +49,7 @@ struct ScheduleSite {
   bool two_levels = false;            // true if the ranks of an all-to-all are on several nodes, several ranks on each
   bool has_dense_rows = false;        // true if the recipe or its profile sets schedule.moe.dense_rows
   std::vector<std::string> orders{};  // names of the registered orders
-  std::function<int64_t(ReuseStrategy)> least_memory_limit{};
+  std::function<int64_t(ReuseStrategy)> least_memory_limit{};  // returns the minimum of schedule.moe.memory_limit
 };
 
 /// Reason why a schedule is illegal: the key of schedule.moe, and the text of the problem, which follows the key.
@@ -86,16 +86,16 @@ struct ChoiceFacts {
   /// from its default.
   bool in_every_name = false;
 
-  /// Adds a refusal if the value of this choice is illegal in a schedule. The text of the refusal follows the key in
-  /// the message, and names the legal values.
+  /// Adds refusals if the value of this choice is illegal in a schedule. The text of a refusal follows the key in the
+  /// message, and says which values are legal or what to change.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
   /// True if the value of this choice has an effect at this site. If false, `auto` tries only one value.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
   /// Settings for `auto`. `chosen_in` is true for schedules in which this choice has an effect. `tried` returns the
-  /// values to try in a schedule; only a choice of numbers needs this function. `left_out` is true for schedules that
-  /// `auto` skips. `late` is true if only the fastest schedules are tried with all values of this choice, because there
-  /// may be hundreds of schedules.
+  /// values to try in a schedule; only an open choice of integers needs this function. `left_out` is true for schedules
+  /// that `auto` skips if the recipe leaves this choice open. `late` is true if only the fastest schedules are tried
+  /// with all values of this choice, because there may be hundreds of schedules.
   bool (*chosen_in)(const MoeSchedule&) = [](const MoeSchedule&) { return true; };
   std::vector<int64_t> (*tried)(const ScheduleSite&, const MoeSchedule&) = nullptr;
   bool (*left_out)(const ScheduleSite&, const MoeSchedule&) = [](const ScheduleSite&, const MoeSchedule&) {

@@ -11,7 +11,7 @@
 namespace hexad::moe {
 
 /// Stage of a chunk's work: its rows are sent to the experts, computed, and returned. In passes with weight gradients,
-/// the weight gradients are computed last.
+/// these are computed at some time after the stage `compute`.
 enum class Stage : uint8_t { dispatch, compute, combine, weight_gradients };
 
 struct IssueStep {
@@ -39,8 +39,8 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
 std::string in_turn_problem(std::span<const IssueStep> steps);
 
 /// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane runs
-/// its steps in the listed order, and starts a step when the preceding steps of its chunk are done. The order affects
-/// only waiting times, not results.
+/// its steps in the listed order. It starts a compute step when the chunk has arrived, and a combine or
+/// weight_gradients step when the chunk is computed. The order affects waiting times and memory, but not results.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.

@@ -1,4 +1,4 @@
-// Size of the buffers of one pass through the experts, and the number of chunks that keeps this size below a limit.
+// Size of the buffers of one pass through the experts, and the search for a number of chunks that fits a limit.
 #pragma once
 
 #include "layers/moe/experts/experts.h"

@@ -55,8 +55,8 @@ std::string meaning_of(const ChoiceFacts& facts) {
   return text;
 }
 
-// True if the recipe leaves a choice open. One overload takes an optional value, which is open if it is unset. The
-// other overload takes a value that is always set.
+// True if the recipe leaves a choice open. In the first overload, only recipes may leave the choice unset. In the
+// second overload, the choice has the same type in recipes and schedules, and is never open.
 template <class T>
 bool is_open(const T&, const std::optional<T>& said) {
   return !said;
@@ -183,8 +183,8 @@ void MoeScheduleConfig::fields(config::Visitor& v) {
     v(key, access(*this), meaning_of<T>(facts), automatic, facts.limits[0], facts.limits[1]);
   });
   v("trial_share", trial_share,
-    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; 0: the "
-    "prediction alone decides",
+    "share of train.steps that is used to time the schedules with the fastest predictions before one is chosen; if it "
+    "is fewer than four steps (two if only chunks is auto), the prediction alone decides",
     config::at_least(0), config::at_most(0.5));
   v("redecide_every", redecide_every,
     "steps between re-decisions: the schedules are predicted for the load of the experts in such a step, and one that "

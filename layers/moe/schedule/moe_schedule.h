@@ -26,7 +26,7 @@ constexpr auto words(Duplicates) {
       {replicated, "replicated", "MoNTA's baseline"},  // every rank sends its copy to the experts of its own ep group
       {drop, "drop", "DTD, MoNTA O1"},  // each rank sends 1/tp of the tokens, divided after the gate (DeepSpeed-TED)
       {pause_before_gate, "pause_before_gate", "Parm S1"},  // each rank routes and sends 1/tp of the tokens
-      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop; with overlap, results return in phases
+      {pause_after_gate, "pause_after_gate", "Parm S2"},    // like drop; see returns_in_phases()
   });
 }
 
@@ -118,7 +118,8 @@ constexpr auto words(CapacityPadding) {
   });
 }
 
-/// Numbers of chunks that `auto` tries unless chunk_by is experts: those of the MPMoE and MoNTA papers.
+/// Numbers of chunks in the first candidates of `auto` unless chunk_by is experts: those of the MPMoE and MoNTA papers.
+/// Later, `auto` may try all numbers in between.
 inline constexpr int64_t chunks_tried[] = {2, 4, 8, 16};
 
 template <class T>
@@ -130,7 +131,7 @@ constexpr Open<T> open_or(T settled) {
   return {};
 }
 
-/// Choices with their defaults, in a schedule (MoeSchedule: every choice has a value) or in a recipe
+/// Choices with their defaults, in a schedule (MoeSchedule: every `Open` choice has a value) or in a recipe
 /// (MoeScheduleConfig). In a recipe, an `Open` choice may be unset, which means `auto`.
 template <template <class> class Open>
 struct MoeChoices {
@@ -159,7 +160,8 @@ struct MoeSchedule : MoeChoices<Settled> {
   /// Default of dense_rows for gemms: by_load (see is_dense()). It is the number of rows per expert in EPS-MoE, Fig.
   /// 5a: 4096 rows for 16 experts. On CPUs, we found no such threshold (docs/schedules.md).
   static constexpr int64_t usual_dense_rows = 256;
-  /// Default of hot_load for hot_experts: shadow. The default also requires a number of rows (pass/routes.cpp).
+  /// Default of hot_load for hot_experts: shadow. If hot_load is unset, a hot expert must also have so many rows that
+  /// sending its weights costs no more than sending the rows (hot_rule() in pass/routes.cpp).
   static constexpr double usual_hot_load = 2;
 
   bool is_chunked() const { return chunk_by != ChunkBy::none; }
@@ -170,7 +172,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   }
   /// True if every task of a pass waits for the task before it, so that nothing overlaps.
   bool in_sequence() const { return overlap == Overlap::none; }
-  /// True if the work is divided into chunks, which overlap unless in_sequence().
+  /// True if the work is divided into chunks or phases, which overlap unless in_sequence().
   bool overlaps() const { return is_chunked() || overlaps_collectives(); }
   /// True if rows are sent in one all-to-all and return in `chunks` phases (Parm's SAA). While one phase returns, ranks
   /// gather the rows that have returned.
@@ -183,7 +185,7 @@ struct MoeSchedule : MoeChoices<Settled> {
   int64_t most_phases(const ScheduleSite& at) const {
     return esp_exchange_used() == ep::EspExchange::direct ? at.ep * at.etp : at.ep;
   }
-  /// True if tasks run on the copy lane.
+  /// True if backward restores activations. Tasks may then run on the copy lane.
   bool copies() const { return memory_reuse != ReuseStrategy::none; }
   /// True if the shared experts are a task of the pass.
   bool shares_pass() const { return shared == SharedExperts::beside; }
@@ -191,7 +193,8 @@ struct MoeSchedule : MoeChoices<Settled> {
   bool shadows() const { return hot_experts == HotExperts::shadow; }
   /// True if tasks run on several lanes at the same time.
   bool uses_lanes() const { return !in_sequence() && (overlaps() || copies() || shares_pass() || shadows()); }
-  /// True if every tensor-parallel rank routes all tokens that it holds before the ranks divide these tokens.
+  /// True if every tensor-parallel rank routes all tokens that it holds. If false, the ranks first divide the tokens
+  /// that all of them hold.
   bool gates_all() const { return duplicates != Duplicates::pause_before_gate; }
   /// True if each expert's matrix product is a separate kernel call. Expert e has rows [offsets[e], offsets[e + 1]).
   /// With gemms: by_load, the result is true if the experts with rows have at least dense_rows rows on average. As in

@@ -21,15 +21,15 @@ struct MoeScheduleConfig : MoeChoices<std::optional> {
   /// Returns the schedule with the choices that are set. Open choices have the values that apply until the program
   /// chooses.
   MoeSchedule settled() const;
-  /// True if any choice is left to the program. An unset esp_exchange does not count, because the program chooses it
-  /// only together with other choices.
+  /// True if any choice is left to the program. Choices that a schedule may also leave unset do not count. The program
+  /// chooses one of these, esp_exchange, only together with other choices.
   bool open() const { return !open_keys().empty(); }
   /// Returns the keys of the choices that are left to the program.
   std::vector<std::string_view> open_keys() const;
   /// Sets all choices to those of `schedule`, and redecide_every to 0, because nothing is left to decide.
   void choose(const MoeSchedule& schedule);
   /// Sets all choices that are unset to those of `schedule`, and redecide_every to 0. Also resets dense_rows if `gemms`
-  /// was open and `schedule` does not read them.
+  /// was open and `schedule` does not read dense_rows.
   void choose_open(const MoeSchedule& schedule);
 
   void fields(config::Visitor& v);

@@ -8,16 +8,17 @@ namespace hexad::moe {
 /// Returns the reasons why `schedule` is illegal at `site`, in the order of the choices; empty if it is legal.
 std::vector<Refusal> refusals(const ScheduleSite& site, const MoeSchedule& schedule);
 
-/// Returns all combinations of the open choices' values with the values that `config` sets, in a fixed order.
-/// Combinations may be illegal. If several combinations are equivalent at `site`, only one is returned. For example,
-/// `duplicates` has no effect without tensor-parallel ranks.
+/// Returns all combinations of the open choices' values with the values that `config` sets, in a fixed order, without
+/// those that `auto` skips (ChoiceFacts::left_out). Combinations may be illegal. A choice that has no effect at `site`
+/// or in a schedule is not varied (ChoiceFacts::matters, chosen_in). For example, `duplicates` has no effect if tp and
+/// etp are 1.
 std::vector<MoeSchedule> combinations(const MoeScheduleConfig& config, const ScheduleSite& site);
 
 /// Returns `schedule` with the late choices of `like` (see ChoiceFacts::late).
 MoeSchedule with_late_choices(MoeSchedule schedule, const MoeSchedule& like);
 
-/// True if a layer computes bitwise the same under both schedules, gradients included: they differ only in choices that
-/// keep all bits (ChoiceFacts::keeps_bits). The results of other schedules agree up to rounding.
+/// True if a layer is known to compute bitwise the same under both schedules, gradients included. On a GPU, the
+/// schedules must be equal. Elsewhere, they may differ in choices that keep all bits (ChoiceFacts::keeps_bits).
 bool same_bits(const MoeSchedule& a, const MoeSchedule& b, bool on_gpu);
 
 /// Choice that `hexad verify` varies while all other choices are fixed, and the values to use.

@@ -24,8 +24,8 @@ class TrafficStream {
   explicit TrafficStream(std::unique_ptr<device::cuda::CudaStream> stream) : stream_(std::move(stream)) {}
   Stream& stream() { return *stream_; }
   device::cuda::Queue::Handle handle() const { return stream_->handle(); }
-  /// Makes later launches on this stream wait for the work of `caller`, a stream of the context that owns the tensor
-  /// `t`. Call it before every launch that reads or writes `t`.
+  /// Announces a launch on this stream that reads or writes `t`. Call it before every such launch. `caller` is a stream
+  /// of the context that owns `t`.
   void touch(const Tensor& t, Stream& caller);
   /// Declares that launches after this call do not use `t`. Streams that reuse the memory of `t` then do not wait for
   /// these launches.

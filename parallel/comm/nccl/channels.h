@@ -23,8 +23,8 @@ struct Channel {
   std::shared_ptr<TrafficStream> stream;
 };
 
-/// Channels of one rank. They exist only for the routes that are used, because each channel needs a communicator, card
-/// memory and a stream.
+/// Channels of one rank. They exist only for the routes that were added, because each channel needs a communicator,
+/// card memory and a stream.
 class Channels {
  public:
   /// Makes an object without channels. `group` is the communicator of the ProcessGroup `its`. Both must outlive this

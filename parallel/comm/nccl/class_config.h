@@ -33,8 +33,8 @@ struct StreamKind {
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
-/// the group, to and from other ranks. An operation occupies 2 to 8 blocks inside a node, and 2 to 4 across nodes. As
-/// far as these limits allow, all messages of a rank in a group together occupy at most 32 blocks.
+/// the group, to and from other ranks. The maximum number of blocks of an operation is 2 to 8 inside a node, and 2 to 4
+/// across nodes. As far as these limits allow, all messages of a rank in a group together occupy at most 32 blocks.
 CommunicatorConfig message_config(bool across_nodes, int channels);
 
 /// Returns the number of multiprocessors that matrix products cannot use because of this traffic. If the number of
@@ -45,8 +45,8 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
 /// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher
-/// priorities. The priorities of the classes determine the order of the streams, as far as CUDA has enough levels. An
-/// urgent stream is one level above its class.
+/// priorities. The priorities of the classes determine the order of the streams, as far as CUDA has enough levels. With
+/// Priorities::by_need, an urgent stream is one level above its class.
 int stream_priority(StreamKind kind, const Priorities& priorities, int least, int greatest);
 
 }  // namespace hexad::comm::nccl

@@ -38,7 +38,7 @@ CommunicatorShape shape_of(StreamKind kind, int ranks, int ranks_here);
 ///
 /// - Rings (for all_reduce, reduce_scatter and all_gather) receive from one peer and send to another peer on each
 ///   channel. The trees of sums use the same pairs in both directions.
-/// - Sums also need the buffers of NVLink SHARP.
+/// - Use::sums also needs the buffers of NVLink SHARP if a node has several ranks.
 /// - Exchanges receive from and send to every peer of the node on each channel, or on two channels if there are several
 ///   nodes. All peers on other nodes together have one buffer for each direction.
 ///

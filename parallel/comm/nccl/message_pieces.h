@@ -11,7 +11,8 @@ struct Piece {
   int64_t begin, count;  // index of the first element, and number of elements
   bool operator==(const Piece&) const = default;
 };
-/// Divides `count` elements into equal pieces of at most `most` elements. Returns one empty piece if `count` is 0.
+/// Divides `count` elements as evenly as possible into pieces of at most `most` elements. Returns one empty piece if
+/// `count` is 0.
 std::vector<Piece> pieces_of(int64_t count, int64_t most);
 
 /// Returns part `part` if `count` elements are divided as evenly as possible into `parts` parts.

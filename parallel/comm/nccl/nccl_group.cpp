@@ -34,7 +34,7 @@ ncclDataType_t type_of(Dtype dtype) {
     case Dtype::u8:
       return ncclUint8;
   }
-  fail_invariant("[nccl] unknown dtype");
+  fail_invariant(cat("[nccl] dtype ", static_cast<int>(dtype), " is unknown; expected a Dtype"));
 }
 
 ncclRedOp_t reduction_of(Reduce reduce) {
@@ -231,8 +231,8 @@ bool NcclGroup::sums_in_order(const Operation& op) const {
 Event NcclGroup::start(Operation op, Stream& stream) const {
   if (!stream.on_device() || op.kind == Kind::barrier) return control_.issue(std::move(op), stream);
   for (const Tensor* t : {&op.in, &op.out})
-    require(!t->defined() || !t->device().on_host(), "[", name_of(op.kind),
-            "] host tensors were given with a stream of the device");
+    require(!t->defined() || !t->device().on_host(), "[", name_of(op.kind), "] a tensor of ", t->bytes(),
+            " bytes is in host memory, but the stream is of a card; expected tensors on the card");
   const int ordinal = device::cuda::cuda_stream(stream).card().ordinal();
   require(ordinal == card_->ordinal(), "[", name(), "] the stream is of card ", ordinal, "; expected card ",
           card_->ordinal(), ", the group's");
@@ -316,7 +316,7 @@ void NcclGroup::launch(const Operation& op, Stream& caller) const {
     case Kind::send:
     case Kind::receive:
     case Kind::barrier:
-      fail_invariant("[nccl] the operation is not a collective of the whole group");
+      fail_invariant(cat("[nccl] ", name_of(op.kind), " is not a collective of the whole group"));
   }
 }
 

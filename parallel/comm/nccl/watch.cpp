@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 using base::cat;
 using base::ExitCode;
 
-// Number of checks within the watchdog's limit. A hang is therefore detected at most 1/16 of the limit too late.
+// Minimum number of checks within the watchdog's limit. A hang is therefore detected at most 1/16 of the limit too
+// late.
 constexpr int looks = 16;
 constexpr auto longest_interval = 20ms;
 // Maximum time to wait for an abort of NCCL. An abort waits for NCCL's threads and may itself hang.

@@ -37,8 +37,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  /// Adds and removes a communicator. After a failure, the watch aborts all added communicators. Their handles are then
-  /// invalid, and release() returns false.
+  /// Add a communicator, remove it, and tell if it is added. After a failure, the watch aborts all added communicators.
+  /// Their handles are then invalid, and release() returns false.
   void take(ncclComm_t communicator);
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);

@@ -1,4 +1,4 @@
-// Damaged tokenizer files of other programs: each is a data error that names the file and the key.
+// Tokenizer files of other programs that are damaged or not supported. Errors name the file and what is wrong in it.
 #include <gtest/gtest.h>
 
 #include "framework/data/tokenizer.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the message of loading a file with these contents.
+// Returns the message of loading a file with the given name and contents.
 std::string message(const std::string& name, const std::string& contents, ExitCode code = ExitCode::data,
                     const TokenizerChoice& choice = {}) {
   const ScratchFolder folder;
@@ -43,7 +43,7 @@ TEST(BadTokenizerJson, VocabularyProblemsAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"]["vocab"]["x y"] = "1"; }), "token 'x y' has the id string");
 }
 
-TEST(BadTokenizerJson, MergesOfMissingOrEmptyTokensAreNamed) {
+TEST(BadTokenizerJson, BadMergesAreNamed) {
   expect_contains(damaged([](Json& j) { j["model"].erase("merges"); }), "no 'model.merges'");
   expect_contains(damaged([](Json& j) { j["model"]["merges"][1] = "ab nothere"; }),
                   "'model.merges[1]': token 'nothere' is not in the vocabulary");
@@ -91,7 +91,7 @@ TEST(BadTokenizerJson, KindsThatAreNotSupportedAreNamed) {
   expect_contains(damaged([](Json& j) { j["pre_tokenizer"] = Json::object(); }), "no 'pre_tokenizer.type'");
 }
 
-TEST(BadTokenizerJson, PatternsAndNestingAreBounded) {
+TEST(BadTokenizerJson, PatternsAndNestingAreChecked) {
   const auto split = [](const std::string& regex) {
     return damaged([&](Json& j) {
       j["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}};
@@ -108,7 +108,7 @@ TEST(BadTokenizerJson, PatternsAndNestingAreBounded) {
                   "is nested more than 8 times");
 }
 
-TEST(BadTokenizerJson, TemplatesAreChecked) {
+TEST(BadTokenizerJson, TemplatesAndTheUnknownTokenAreChecked) {
   expect_contains(damaged_fallback([](Json& j) { j["post_processor"]["special_tokens"] = Json::object(); }),
                   "no 'post_processor.special_tokens.<s>'");
   expect_contains(damaged_fallback([](Json& j) {
@@ -122,7 +122,7 @@ TEST(BadTokenizerJson, TemplatesAreChecked) {
                   "'model.unk_token': token 'nothing' is not in the vocabulary");
 }
 
-TEST(BadTokenizerJson, UnigramScoresAreChecked) {
+TEST(BadTokenizerJson, UnigramVocabulariesAreChecked) {
   const auto unigram = [](const char* vocab, int unknown) {
     return message("tokenizer.json",
                    Json{{"model", {{"type", "Unigram"}, {"vocab", Json::parse(vocab)}, {"unk_id", unknown}}}}.dump());
@@ -178,7 +178,7 @@ TEST(BadTokenizerJson, MissingByteIsRefusedWhereTheUnknownIdWouldDiffer) {
   }
 }
 
-TEST(BadTokenizerJson, PatternIsRefused) {
+TEST(BadTokenizerJson, PatternOptionIsRefused) {
   expect_contains(message("tokenizer.json", byte_level_json().dump(), ExitCode::usage,
                           {.end_of_document = "", .pattern = "cl100k"}),
                   "is of kind huggingface, whose pattern is in the file; --tokenizer-pattern ('cl100k')");

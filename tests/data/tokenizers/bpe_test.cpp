@@ -33,7 +33,7 @@ Merges random_merges(uint64_t seed, int32_t symbols, int32_t count) {
   return merges;
 }
 
-// The definition: searches the whole list before each merge.
+// Merges by the definition: searches all pairs before each merge.
 std::vector<int32_t> merged_naively(const Merges& merges, std::vector<int32_t> symbols) {
   while (true) {
     PairTable::Value best{std::numeric_limits<int32_t>::max(), -1};

@@ -1,4 +1,4 @@
-// Ids of reference libraries (tests/golden/README.md): small tokenizers of every kind, and excerpts of real ones.
+// Ids of reference libraries (tests/golden/README.md): of small tokenizers, and of an excerpt of text with real ones.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -39,7 +39,7 @@ TEST(SmallTokenizers, IdsEqualTheReference) {
   }
 }
 
-// The folder that tools/golden/tokenizers.sh fills.
+// Returns the folder of real tokenizers: HEXAD_TOKENIZERS, or the folder that tools/golden/tokenizers.sh fills.
 std::filesystem::path real_tokenizers() {
   const char* folder = std::getenv("HEXAD_TOKENIZERS");
   return folder != nullptr ? folder : HEXAD_SOURCE_DIR "/build/tokenizers/files";

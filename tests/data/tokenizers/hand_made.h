@@ -99,7 +99,7 @@ inline nlohmann::json tekken_json() {
           {"vocab", vocab}};
 }
 
-/// Texts of many scripts, and bytes that are not UTF-8.
+/// Returns texts of several scripts, with bytes that are not UTF-8, with special tokens, long and empty.
 inline std::vector<std::string> mixed_texts() {
   return {"",
           "abc ab a",

@@ -43,7 +43,7 @@ TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(TokenizerJson, ByteLevelRoundTripsAnyBytes) {
+TEST(TokenizerJson, ByteLevelRoundTripsTextsAndInvalidBytes) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
@@ -177,7 +177,7 @@ TEST(Tekken, SpecialTokensComeFirst) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
-TEST(Import, DatasetFileKeepsTheTokenizer) {
+TEST(Import, SavedFileKeepsTheTokenizer) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},
                                                                {"fallback.json", fallback_json().dump()},
@@ -215,7 +215,7 @@ TEST(Import, DamageOfTheCopyIsNamed) {
   expect_contains(damaged([](auto& j) { j["source"]["base64"] = "YQ=="; }), "its digest is");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = -1; }), "'source.end_of_document' is -1");
   expect_contains(damaged([](auto& j) { j["source"]["end_of_document"] = 1.5; }),
-                  "'source.end_of_document' is not an id");
+                  "'source.end_of_document' is 1.5, expected an id");
 }
 
 TEST(Import, AnotherEndOfDocumentIsAnotherTokenizer) {

@@ -15,7 +15,7 @@ using Ids = std::vector<int32_t>;
 
 const std::string space = "\xe2\x96\x81";
 
-// Parts of a protocol buffer message.
+// number() and message() return fields of a protocol buffer message.
 std::string number(int field, int value) {
   std::string text;
   for (const int n : {field * 8, value})
@@ -87,7 +87,7 @@ TEST(SentencePiece, WordsGiveTheIdsOfTheText) {
   EXPECT_EQ(by_words->encode(written), whole->encode(written));
 }
 
-TEST(SentencePiece, TextsOfModelsThatChangeSpacesAreEncodedWhole) {
+TEST(SentencePiece, WordsOfModelsThatChangeSpacesOrAreDamagedAreNotIndependent) {
   EXPECT_FALSE(words_are_independent(model("", 0)));
   EXPECT_FALSE(words_are_independent(""));
   EXPECT_FALSE(words_are_independent("\xff\xff"));

@@ -134,7 +134,7 @@ TEST(Eps, ChoosesOneGroupIfOverheadExceedsTheOverlap) {
 }
 
 TEST(Eps, GroupsAreWorthwhileWithinBothBounds) {
-  // Table 7 at m = 1700, in units of the undivided times. e0 and e1 are printed with two digits.
+  // Table 7 at m = 1700, in units of the undivided times. The table prints e0 and e1 with two digits.
   const config::Curve S = Points{{850, 0.6595}, {1700, 1}}, G = Points{{850, 0.6}, {1700, 1}},
                       half = Points{{850, 0.51}, {1700, 0.9}};
   const Extra found = extra(1700, 2, S, half, G);

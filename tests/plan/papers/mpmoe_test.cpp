@@ -12,7 +12,7 @@ namespace {
 
 const double rounding = base::tolerance(base::Dtype::f64, 64);
 
-/// Returns MoE-GPT-XL of table 3.
+/// Returns MoE-GPT-XL of table 3 with B tokens.
 Layer gpt_xl(double B) { return {.M = 2048, .H = 8192, .B = B, .E = 64}; }
 
 TEST(Mpmoe, MemoryMatchesEquations1To4) {

@@ -91,7 +91,7 @@ TEST(Parm, ClaimsOfSection4HoldForPlausibleCosts) {
     EXPECT_EQ(list.size(), mp == 1 ? 3u : 5u);
     for (const Claim& claim : list) EXPECT_TRUE(claim.holds()) << claim.text << " with N_MP = " << mp;
   }
-  // The claim fails if a fused AlltoAll is slower than the operations that it replaces.
+  // The first claim fails if a fused AlltoAll is slower than the operations that it replaces.
   Costs slow = costs;
   slow.A2A = {1e-2, 1e-8};
   EXPECT_FALSE(claims(l, slow, base)[0].holds());
@@ -129,7 +129,7 @@ TEST(Parm, CollectivesLoadTheLinksOfEachCase) {
   EXPECT_EQ(three.AG_ESP.link(), "inter");
   EXPECT_EQ(three.A2A_EP.link(), "intra");
   EXPECT_EQ(three.A2A.inter, three.AG_ESP.inter);
-  // Case 1, equation 4: EP&ESP-AlltoAll sends less only by the GPU's own share.
+  // Case 1, equation 4: EP&ESP-AlltoAll omits only the GPU's own share.
   const Loads one = loads({.N_EP = 2, .N_ESP = 4, .ranks_per_node = 8, .inner = Inner::esp}, 32);
   EXPECT_EQ(one.A2A.inter, 0);
   EXPECT_EQ(one.A2A.intra, 7 * 32 / 8);

@@ -1,4 +1,4 @@
-// Work of a test in a queue of the CUDA backend.
+// Appending of a test's work to a queue of the CUDA backend.
 #pragma once
 
 #include <functional>

@@ -34,7 +34,7 @@ std::atomic<int> multiprocessors_of_last{0};
 std::atomic<int64_t> heuristics{0};
 std::atomic<bool> refuses_checks{false}, checks_mislead{false};
 
-/// Kinds of the library's opaque structs. A struct of zeros has none of these kinds, because it was not initialised.
+/// Kinds of the library's opaque structs. A struct of zeros, which was not initialised, has the kind `none`.
 enum class Kind : uint32_t { none, layout, product, preference, algorithm };
 
 struct Layout {
@@ -122,7 +122,7 @@ bool has_kernel(const Problem& p, const uint32_t (&alignment)[operands]) {
   return true;
 }
 
-constexpr uint64_t workspace_alignment = 256, deep = 256;  // the sum is split if it has at least `deep` terms
+constexpr uint64_t workspace_alignment = 256, deep = 256;  // a sum of at least `deep` terms may be split
 
 uint64_t bytes_of_sums(const Problem& p) { return p.m() * p.n() * size_of(p.product.scale); }
 uint64_t workspace_of(const Algorithm& a, const Problem& p) { return a.splits ? bytes_of_sums(p) : 0; }
@@ -211,14 +211,14 @@ void multiply(const Call& call) {
                        b = dense<A>(call.b, p.b, p.product.b != CUBLAS_OP_N);
   std::vector<A> sums(m * n);
   if (call.workspace) {
-    // The sum of the first half of the terms is kept in the workspace, which holds data of earlier calls.
-    std::memset(call.workspace, 0xff, call.workspace_bytes);
+    // The workspace holds the sum of the first half of the terms. Its content after the product is undefined.
     A* const first = reinterpret_cast<A*>(call.workspace);
     std::fill_n(first, m * n, A(0));
     add_terms(first, a, b, m, n, k, 0, k / 2);
     std::this_thread::yield();
     add_terms(sums.data(), a, b, m, n, k, k / 2, k);
     for (size_t i = 0; i < m * n; ++i) sums[i] += first[i];
+    std::memset(call.workspace, 0xff, call.workspace_bytes);  // NaN in every type
   } else {
     add_terms(sums.data(), a, b, m, n, k, 0, k);
   }

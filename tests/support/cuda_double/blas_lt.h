@@ -18,7 +18,8 @@ class ChecksRefused {
   ChecksRefused& operator=(const ChecksRefused&) = delete;
 };
 
-/// While an object of this class exists, cublasLtMatmul refuses the algorithms that cublasLtMatmulAlgoCheck approves.
+/// While an object of this class exists, the approval of cublasLtMatmulAlgoCheck has no effect: cublasLtMatmul refuses
+/// an algorithm for sizes for which it was not chosen or approved before.
 class ChecksMislead {
  public:
   ChecksMislead();
@@ -27,7 +28,8 @@ class ChecksMislead {
   ChecksMislead& operator=(const ChecksMislead&) = delete;
 };
 
-/// Returns the number of multiprocessors to which the process's last product was limited; 0: not limited.
+/// Returns the number of multiprocessors to which the process's last product was limited. Returns 0 if there was no
+/// product or no limit.
 int last_multiprocessors();
 
 /// Part of a workspace that a product uses while it runs. The constructor throws std::runtime_error if another product

@@ -20,6 +20,8 @@ constexpr int most_devices = 64;
 thread_local int chosen = -1;  // -1: no device was chosen
 thread_local cudaError_t last_error = cudaSuccess;
 std::array<std::atomic<bool>, most_devices> broken;
+constexpr int multiprocessors_of_h100 = 132;
+std::atomic<int> multiprocessors = multiprocessors_of_h100;
 
 // Counts calls of threads without a device. Destructors ignore the errors of their calls, so the end of the process
 // reports them, too.
@@ -40,6 +42,9 @@ int connections_from_environment() {
 }
 
 }  // namespace
+
+Multiprocessors::Multiprocessors(int number) { multiprocessors = number; }
+Multiprocessors::~Multiprocessors() { multiprocessors = multiprocessors_of_h100; }
 
 int device_count() {
   static const int count = [] {
@@ -124,7 +129,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->warpSize = 32;
   p->maxThreadsPerBlock = 1024;
   p->maxThreadsPerMultiProcessor = 2048;
-  p->multiProcessorCount = 132;
+  p->multiProcessorCount = multiprocessors;
   p->major = 9;
   p->minor = 0;
   p->l2CacheSize = 50 << 20;

@@ -8,16 +8,16 @@
 
 namespace hexad::cuda_double {
 
-/// Returns HEXAD_CUDA_DOUBLE_DEVICES, or 8 if it is not set.
+/// Returns HEXAD_CUDA_DOUBLE_DEVICES, limited to 0 .. 64, or 8 if it is not set.
 int device_count();
 /// Returns this thread's device (cudaSetDevice); 0 if it has chosen none.
 int current_device();
 /// Returns cudaSuccess if this thread has chosen a device. Otherwise counts `call`, prints its name, and returns the
 /// error cudaErrorDeviceUninitialized. On hardware the call would open device 0 and take half a gigabyte of its memory.
-/// Functions of the double that need a device call this function first. A process with such a counted call ends with
-/// exit code 1.
+/// Functions of the double that need a device call this function first. A process ends with exit code 1 if calls were
+/// counted after the last take_calls_without_device().
 cudaError_t require_device(const char* call);
-/// Returns the number of calls of threads without a device since the last call of this function.
+/// Returns the number of calls that require_device() has counted since the last call of this function.
 int64_t take_calls_without_device();
 
 /// Settings from CUDA's environment variables.
@@ -27,14 +27,24 @@ struct Settings {
 };
 const Settings& settings();
 
+/// Gives all devices another number of multiprocessors during the lifetime of this object. Without it they have 132.
+class Multiprocessors {
+ public:
+  explicit Multiprocessors(int number);
+  ~Multiprocessors();
+  Multiprocessors(const Multiprocessors&) = delete;
+  Multiprocessors& operator=(const Multiprocessors&) = delete;
+};
+
 /// Sets the next result of cudaGetLastError on this thread, and returns `error`.
 cudaError_t set_last_error(cudaError_t error);
-/// Marks a device as broken after its work failed. Prints `why` on standard error. Every later call that needs the
-/// device fails.
+/// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
+/// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.
 void break_device(int device, const std::string& why);
-/// Returns cudaErrorLaunchFailure if the device is broken, otherwise cudaSuccess.
+/// Returns cudaErrorLaunchFailure, also as this thread's last error, if the device is broken. Otherwise returns
+/// cudaSuccess.
 cudaError_t state_of(int device);
-/// Restores the devices to the state of a new process. Call it while no stream exists.
+/// Makes broken devices usable again. Call it while no stream exists.
 void mend_devices();
 
 }  // namespace hexad::cuda_double

@@ -1,4 +1,4 @@
-// Work that host threads put on streams of the CUDA double, counted by name.
+// Numbers of launches of host threads on streams of the CUDA double, by name.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace hexad::cuda_double {
 
 using LaunchCounts = std::map<std::string, int64_t, std::less<>>;
 
-/// Counts a launch. A kernel counts under its op's name. A copy, a fill or a product counts under the name of the
-/// called function. The double computes grouped products, attention and radix sorts without kernels, so these do not
-/// count.
+/// Counts a launch. A kernel counts under its op's name. An asynchronous copy or fill, or a product of cuBLASLt, counts
+/// under the name of the called function. The double computes grouped products on tensor cores, cuDNN's attention and
+/// radix sorts without kernels, so these do not count.
 void count_launch(std::string_view name);
 /// Returns the number of launches of all threads by name, since the last call of this function.
 LaunchCounts take_launches();

@@ -117,8 +117,8 @@ bool begins_a_range(void* p, Memory kind) {
   return it != ranges().by_begin.end() && it->second.kind == kind;
 }
 
-// A copy from pageable memory has read everything when the call returns. A copy to pageable memory has written
-// everything.
+// Copies on the stream. When the call returns, a copy from pageable memory has read all bytes, and a copy to pageable
+// memory has written them.
 cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream) {
   if (bytes == 0) return cudaSuccess;
   const auto size = static_cast<int64_t>(bytes);

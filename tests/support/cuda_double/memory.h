@@ -22,10 +22,10 @@ void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
 
-// Functions for other allocators (virtual memory):
+// Functions for other allocators (virtual memory, NCCL's buffers):
 
-/// Adds `bytes` to the used bytes of a device. A negative number returns memory. Returns false if the device has too
-/// little memory.
+/// Adds `bytes` to the used bytes of a device. A negative number returns memory. If the device has too little memory,
+/// adds nothing and returns false.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
 /// Removes a range. Returns its size in bytes.

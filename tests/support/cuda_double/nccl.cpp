@@ -84,8 +84,8 @@ void wait(Lock& lock, Holds holds) {
   nccl_world().changed.wait(lock, holds);
 }
 
-// At the end of a call, NCCL makes the previous device of the thread current again. If the thread has chosen no device,
-// this opens device 0.
+// Returns an error if the thread has chosen no device. At the end of a call, NCCL makes the thread's previous device
+// current again. Without a chosen device, this would open device 0.
 ncclResult_t has_device(const char* call) {
   return require_device(call) == cudaSuccess ? ncclSuccess
                                              : refuse(ncclUnhandledCudaError, "the thread has chosen no device");
@@ -98,7 +98,7 @@ ncclResult_t ready(ncclComm_t comm) {
   if (!comm || !comm->side) return refuse(ncclInvalidArgument, "the communicator is null");
   if (comm->side->gone) return refuse(ncclInvalidUsage, "the communicator was aborted");
   if (comm->side->state == ncclInProgress)
-    return refuse(ncclInvalidArgument, "the communicator is used before its last call has come to its end");
+    return refuse(ncclInvalidArgument, "the communicator is used before its last call has ended");
   return comm->side->state;
 }
 
@@ -157,7 +157,7 @@ thread_local std::vector<Launch> grouped;  // launches of this thread between nc
 int ctas_of(const Side& s) { return s.config.maxCTAs == NCCL_CONFIG_UNDEF_INT ? default_ctas : s.config.maxCTAs; }
 
 // True if the launches of a device begin in the order of the calls. As in NCCL from CUDA 12.3 on, a launch does not
-// wait for the end of earlier launches.
+// wait for the end of earlier launches of other communicators.
 bool begins_in_order() {
   const char* text = std::getenv("NCCL_LAUNCH_ORDER_IMPLICIT");
   return text && std::string_view(text) == "1";
@@ -168,7 +168,7 @@ struct Numbers {
   int64_t place;       // position among the communicator's launches
   int64_t collective;  // position among the communicator's collectives
   int64_t launch;      // position among all launches
-  bool in_order;       // true if it begins after all earlier launches of its device
+  bool in_order;       // true if it begins only after all earlier launches of its device have begun
 };
 
 // Runs a launch on the stream's thread.

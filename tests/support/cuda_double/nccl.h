@@ -1,19 +1,20 @@
 // Interface of tests to the double of NCCL, whose ranks are threads of one process.
 //
-// As in NCCL, an operation blocks its stream until all ranks of the communicator have launched the operation. A waiting
-// operation occupies thread blocks (CTAs) of its device. Operations of several communicators may together need more
-// thread blocks than the device has. Then ranks that launch them in different orders hang, and so do ranks that use one
-// stream for them.
+// As in NCCL, a collective blocks its stream until the streams of all ranks of the communicator have reached it, and a
+// message until the peer's stream has. A waiting operation occupies thread blocks (CTAs) of its device. Operations of
+// several communicators may together need more thread blocks than the device has. Then ranks that launch these
+// operations in different orders can hang. Ranks that launch them in different orders on one stream always hang.
 //
 // With NCCL_LAUNCH_ORDER_IMPLICIT=1, the operations of a device begin in the order of their launches, even if they
-// belong to different communicators and streams. An operation does not wait for the end of earlier operations.
+// belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
+// communicators.
 //
-// The first operation of a communicator, and the first message of a pair, connect the ranks: the host waits until the
-// other ranks launch the operation. Connections take memory of the device (nccl_buffers.h). To allocate this memory,
-// the host waits for all work of the device. Without enough memory, the launch fails. Operations on which ranks
-// disagree hang. Messages without a receiver or of another size than expected also hang, and so do operations for which
-// only some ranks' buffers are registered. Sums are rounded at every step. As in NCCL's rings, each part of a sum
-// starts at another rank.
+// The first collective of a blocking communicator, and the first message in each direction of a pair, connect the
+// ranks: the host waits until the other ranks launch theirs, too. Connections take memory of the device
+// (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory, the
+// launch fails. Collectives on which ranks disagree hang. Messages without a receiver or of another size than expected
+// also hang, and so do collectives for which only some ranks' buffers are registered. Sums are rounded at every step.
+// As in NCCL's rings, each part of a sum starts at another rank.
 #pragma once
 
 #include <nccl.h>
@@ -23,29 +24,30 @@
 
 namespace hexad::cuda_double {
 
+/// A rank's membership in a communicator.
 struct NcclCommunicator {
   std::string name;
   int rank = 0, ranks = 0, device = 0;
   ncclConfig_t config{};
 };
-/// Returns the communicators that were made and neither destroyed nor aborted.
+/// Returns the communicators that were neither destroyed nor aborted: one entry for each of their ranks.
 std::vector<NcclCommunicator> nccl_communicators();
-/// Returns the number of launches so far. A group counts once for each communicator.
+/// Returns the number of launches of all ranks so far. Grouped messages of a communicator on one stream count once.
 int64_t nccl_launches();
 /// Returns the bytes of a device that its communicators have taken to connect ranks.
 int64_t nccl_bytes(int device);
-/// Returns the number of buffers registered with all communicators together.
+/// Returns the number of current registrations, summed over the ranks of all communicators.
 int64_t nccl_registrations();
-/// Returns the number of wrong registrations so far: with a communicator that has ended, or with pages that were
-/// unmapped.
+/// Returns the number of registrations so far that lasted too long: when ncclCommDestroy ended their communicator, or
+/// when their pages were unmapped.
 int64_t nccl_registration_faults();
 /// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);
-/// Reports that pages are unmapped. Called by the double's driver.
+/// Counts registrations of pages that are about to be unmapped as faults. Called by the double's driver.
 void nccl_pages_go(const void* begin, int64_t bytes);
 /// Sets the number of thread blocks that operations may use together on a device, 132 by default.
 void set_nccl_room(int ctas);
-/// Ends the ranks on `device`. Their peers get ncclRemoteError as their asynchronous error.
+/// Simulates the loss of the ranks on `device`: their peers on other devices get ncclRemoteError as asynchronous error.
 void lose_nccl_ranks(int device);
 
 }  // namespace hexad::cuda_double

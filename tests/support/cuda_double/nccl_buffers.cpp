@@ -18,7 +18,7 @@ constexpr int64_t steps = 8;  // parts of a buffer that are in use at the same t
 constexpr int64_t receive_side = in_pages(512 * 8 * 16 * steps + 640 * 120 * 8 * steps + 4 * mib + 4 * kib);
 constexpr int64_t send_side = in_pages(4 * kib);
 constexpr int64_t multicast_step = 128 * kib;
-// Sums from this size on use NVLink SHARP.
+// All-reduces of at least this many bytes use NVLink SHARP.
 constexpr size_t least_multicast = 1 << 20;
 
 }  // namespace
@@ -37,7 +37,7 @@ NcclBuffers::Wanted NcclBuffers::wanted_by(const Place& at, const NcclCall& call
   for (int c = 0; c < at.channels; ++c) {
     wanted.sides.insert({c, before, true, false});
     wanted.sides.insert({c, after, false, false});
-    if (!sum) continue;  // only sums also use the ring in the opposite direction
+    if (!sum) continue;  // only all-reduces also use the ring in the opposite direction
     wanted.sides.insert({c, after, true, false});
     wanted.sides.insert({c, before, false, false});
   }

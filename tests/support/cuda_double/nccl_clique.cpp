@@ -65,7 +65,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
     case NcclKind::all_reduce: {
       std::vector<std::byte> sum(bytes);
       size_t begin = 0;
-      for (size_t r = 0; r < ranks; ++r) {  // each rank starts a part of the ring
+      for (size_t r = 0; r < ranks; ++r) {  // the ring of part r ends at rank r
         const size_t end = first.count * (r + 1) / ranks, skip = begin * size_of(first.type);
         reduce_in_ring(sum.data() + skip, from(skip), end - begin, first.type, first.op, static_cast<int>(r));
         begin = end;
@@ -86,7 +86,7 @@ void Clique::perform(const std::map<int, NcclCall>& calls) const {
   }
 }
 
-bool Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone) {
+void Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone) {
   auto& here = rendezvous_[number];
   here.emplace(rank, call);
   const bool all = here.size() == static_cast<size_t>(ranks_);
@@ -97,9 +97,7 @@ bool Clique::collective(Lock& lock, int rank, int64_t number, const NcclCall& ca
     nccl_world().changed.notify_all();
   }
   nccl_world().changed.wait(lock, [&] { return gone || done_.contains(number); });
-  if (done_.contains(number)) return true;
-  rendezvous_[number].erase(rank);
-  return false;
+  if (!done_.contains(number)) rendezvous_[number].erase(rank);
 }
 
 void Clique::match(Wire& wire) {
@@ -112,7 +110,7 @@ void Clique::match(Wire& wire) {
   }
 }
 
-bool Clique::messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone) {
+void Clique::messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone) {
   std::deque<Message> mine;
   const auto queue_of = [&](const Message& m) -> std::deque<Message*>& {
     Wire& wire = wire_of(rank, m.call);
@@ -128,7 +126,6 @@ bool Clique::messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, 
       lock, [&] { return gone || std::all_of(mine.begin(), mine.end(), [](const Message& m) { return m.done; }); });
   for (Message& m : mine)
     if (!m.done) std::erase(queue_of(m), &m);
-  return !gone;
 }
 
 }  // namespace hexad::cuda_double

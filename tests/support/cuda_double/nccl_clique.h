@@ -38,7 +38,7 @@ struct NcclCall {
 };
 
 /// Shared state of a communicator's ranks, guarded by the world's lock. The waiting functions take the lock and release
-/// it while they wait. If `gone` becomes true, they return false.
+/// it while they wait. They stop waiting if `gone` becomes true.
 class Clique {
  public:
   using Lock = std::unique_lock<std::mutex>;
@@ -46,11 +46,13 @@ class Clique {
   int ranks() const { return ranks_; }
 
   /// Runs the host's part of a launch: once for collectives, and once per direction for the messages of a pair.
+  /// Returns false if `gone` becomes true.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
-  /// together.
-  bool collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
-  bool messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
+  /// together. As in NCCL, an abort only ends operations that are not complete: their results are undefined. Results of
+  /// complete operations remain.
+  void collective(Lock& lock, int rank, int64_t number, const NcclCall& call, const bool& gone);
+  void messages(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
 
   /// Ranks that have reached the `number`th split, or finalizing (number -1).
   struct Gathering {

@@ -9,7 +9,7 @@ namespace hexad::comm::nccl {
 const Library& library() {
   if (announced_world_size() > 1)
     base::fail(base::ExitCode::resource,
-               "the double of NCCL joins threads of one process, and ranks of this job are processes");
+               "the double of NCCL joins only threads of one process, but the ranks of this job are processes");
   static constexpr Library functions{
       .get_version = ncclGetVersion,
       .get_unique_id = ncclGetUniqueId,

@@ -48,7 +48,7 @@ struct CUstream_st {
     const hexad::base::BlockedSignals blocked;
     thread = std::thread([this] { loop(); });
   }
-  ~CUstream_st() {  // runs once its last work is done
+  ~CUstream_st() {  // waits for the stream's work
     {
       std::lock_guard lock(mutex);
       stopping = true;
@@ -57,8 +57,8 @@ struct CUstream_st {
     thread.join();
   }
 
-  // Kind of work. Work of kind `waits` begins only when it is done. Work of kind `runs` may take a long time after it
-  // has begun.
+  // Kind of work. For the stream's connection, work of kind `waits` has begun only when it is done. Work of kind `runs`
+  // has begun when it starts.
   enum class Kind : uint8_t { runs, waits };
   void push(std::function<void()> f, Kind kind = Kind::runs) {
     {
@@ -150,7 +150,7 @@ cudaError_t synchronize_device(int device) {
 
 }  // namespace hexad::cuda_double
 
-// Latest record of an event. Each later record makes a new object, so that a wait is not affected by later records.
+// One record of an event. Each later record makes a new object, so that a wait is not affected by later records.
 struct Recorded {
   std::mutex mutex;
   std::condition_variable changed;
@@ -204,7 +204,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
   return cudaSuccess;
 }
 
-// The host waits here for the stream's work. CUDA would end the stream later, without waiting.
+// Waits on the host for the stream's work. CUDA would end the stream later, without waiting.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   std::shared_ptr<CUstream_st> ended;  // destroyed outside the lock
@@ -236,7 +236,7 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return cudaSuccess;
 }
 
-// A wait for an event that was never recorded returns immediately.
+// Appends a wait for the latest record of the event. An event that was never recorded delays nothing.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (!is_stream(stream)) return set_last_error(cudaErrorInvalidResourceHandle);

@@ -83,7 +83,7 @@ CUresult get_attribute(int* value, CUdevice_attribute attribute, CUdevice) {
   }
 }
 
-// Returns an error if the devices cannot make such pages.
+// Returns CUDA_ERROR_NOT_SUPPORTED if the devices lack an attribute that pages with the properties `prop` need.
 CUresult possible(const CUmemAllocationProp& prop) {
   const bool exports = prop.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
   const bool to_networks = prop.allocFlags.gpuDirectRDMACapable != 0;

@@ -1,13 +1,13 @@
-// The driver's virtual memory: ranges of addresses into which pages of the device are mapped.
+// Interface of tests to the double of the driver's virtual memory, which maps pages of a device at reserved addresses.
 #pragma once
 
 #include <cuda.h>
 
 namespace hexad::cuda_double {
 
-/// Sets whether devices have an attribute of their pages, as all do by default: virtual memory management, handles that
-/// other processes can open, access of network cards. Making pages with a missing attribute fails with
-/// CUDA_ERROR_NOT_SUPPORTED.
+/// Sets whether devices have an attribute of their pages: virtual memory management, handles that other processes can
+/// open, or access of network cards. By default, they have all three. Making pages that need a missing attribute fails
+/// with CUDA_ERROR_NOT_SUPPORTED.
 void set_attribute(CUdevice_attribute attribute, bool has);
 
 }  // namespace hexad::cuda_double

@@ -63,7 +63,7 @@ struct Layout {
   ParallelConfig parallel;
 };
 
-// True if this rank's part of a gate_up begins or ends inside a gate or an up.
+// True if this rank's part of any gate_up begins or ends inside a gate or an up.
 bool owns_part_of_a_gate_or_up(const TrainingRun& run) {
   for (const dp::Bucket& bucket : run.instance.buckets.buckets())
     for (const dp::Bucket::Entry& e : bucket.entries) {
@@ -96,7 +96,7 @@ TEST(CheckpointsOfBefore, SeparateGatesAndUpsContinueTheirRun) {
   }
 }
 
-// Writes the checkpoint in `folder` to `to`. Stores stacked tensors as separate tensors.
+// Writes the checkpoint in `folder` to `to`, with stacked tensors as separate tensors. Returns the new checkpoint.
 io::Checkpoint unstacked(const std::string& folder, const ParameterSet& parameters, const std::string& to) {
   auto checkpoint = io::Checkpoint::open(folder, io::Check::full);
   device::DeviceContext context;
@@ -138,7 +138,7 @@ TEST(CheckpointsOfBefore, EqualCurrentCheckpointsBitwise) {
       expect_bitwise(saved, run.states());
     });
   }
-  auto weights = io::Checkpoint::open(old, io::Check::full);  // train.init_from and generation read weights this way
+  auto weights = io::Checkpoint::open(old, io::Check::full);  // evaluation and generation read weights this way
   TrainingRun run(recipe, self);
   Checkpointer::load_weights(weights, run.instance);
   for (const auto& [name, w] : run.weights()) expect_bitwise(saved.at(name + "/main"), w, Zeros::expected);

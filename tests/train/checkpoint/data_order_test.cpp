@@ -48,7 +48,7 @@ class Runs {
     const comm::World world;
     ASSERT_EQ(Trainer(recipe(run, keys), Registry(), world).run(), ExitCode::done);
   }
-  /// Copies the checkpoint of step 3 of `from` to `to`, with a changed manifest.
+  /// Copies the checkpoint of step 3 of the run `from` to the run `to`, and changes its manifest.
   void copy_checkpoint(const std::string& from, const std::string& to,
                        const std::function<void(io::RunState&)>& change) const {
     const std::string step = "/checkpoints/step-00000003";
@@ -60,7 +60,7 @@ class Runs {
     std::ofstream(path) << io::manifest_to_json(manifest);
   }
 
-  /// Returns digests of all contents of the last checkpoint.
+  /// Returns the digests of all tensors in the checkpoint of step 6.
   std::vector<std::string> end_of(const std::string& run) const {
     auto checkpoint = io::Checkpoint::open(folder_ / (run + "/checkpoints/step-00000006"), io::Check::full);
     std::vector<std::string> digests;
@@ -74,6 +74,7 @@ class Runs {
   Scratch folder_;
 };
 
+// Sets the order of data in the run.
 void say(io::RunState& run, const std::string& shuffle) {
   json position = json::parse(run.data_position);
   position["shuffle"] = shuffle;
@@ -118,7 +119,7 @@ TEST(DataOrder, DefaultsToSequences) {
   EXPECT_EQ(runs.end_of("plain"), runs.end_of("sequences"));
 }
 
-TEST(DataOrder, IsRefusedWhenItDiffersFromTheRecipe) {
+TEST(DataOrder, IsRefusedWhenItIsUnknownOrDiffersFromTheRecipe) {
   const Runs runs;
   runs.train("whole", {"data.shuffle=documents"});
   runs.copy_checkpoint("whole", "old", say_nothing);

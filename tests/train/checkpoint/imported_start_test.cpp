@@ -1,4 +1,4 @@
-// train.init_from that names a folder of the Hugging Face library.
+// Starts of runs whose train.init_from is a Hugging Face model. One test uses a checkpoint, and one an empty folder.
 #include "tools/train/checkpoint/imported_start.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <new>
+#include <utility>
 
 #include "parallel/comm/self_group.h"
 #include "tests/interop/foreign_folder.h"
@@ -20,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Recipe of the golden mixtral, which starts from its folder.
+/// Returns a recipe with the model of the golden mixtral. A run of this recipe starts from `model`.
 Recipe recipe_from(const ForeignFolder& model, const std::vector<std::string>& overrides = {}) {
   std::vector<std::string> all{"model.context=32",
                                "model.vocab=48",
@@ -33,7 +35,7 @@ Recipe recipe_from(const ForeignFolder& model, const std::vector<std::string>& o
   return small_recipe(all);
 }
 
-TEST(ImportedStart, IsImportedOnceByTheFirstRank) {
+TEST(ImportedStart, IsImportedOnce) {
   const ForeignFolder model("mixtral");
   const Recipe recipe = recipe_from(model);
   fs::file_time_type first;
@@ -76,6 +78,21 @@ TEST(ImportedStart, EveryRankThrowsTheErrorOfTheFirstRank) {
   EXPECT_FALSE(fs::exists(model.beside("run") + "/imported"));
 }
 
+TEST(ImportedStart, EveryRankThrowsThatTheFirstRankLacksMemory) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  on_ranks(2, [&](const comm::ProcessGroup& world) {
+    const base::FileWork work;
+    bool thrown = false;
+    const auto throw_once = [&thrown](uint64_t) {
+      if (!std::exchange(thrown, true)) throw std::bad_alloc();
+    };
+    if (world.rank() == 0) work.on_move(throw_once);
+    EXPECT_EQ(message_of(ExitCode::resource, [&] { start_folder(recipe, world, work); }),
+              "train.init_from: out of memory");
+  });
+}
+
 TEST(ImportedStart, ImportOfAnotherFolderIsRefused) {
   const ForeignFolder model("mixtral"), other("mixtral");
   on_ranks(1, [&](const comm::ProcessGroup& world) {
@@ -110,7 +127,7 @@ TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
   });
 }
 
-TEST(ImportedStart, CheckpointsAreNotImported) {
+TEST(ImportedStart, FolderWithoutAModelIsNotImported) {
   const Scratch scratch;
   const Recipe recipe = small_recipe({cat("train.init_from=", scratch.path()), cat("run.dir=", scratch / "run")});
   on_ranks(1, [&](const comm::ProcessGroup& world) { EXPECT_EQ(start_folder(recipe, world, {}), scratch.path()); });
@@ -147,7 +164,7 @@ TEST(ImportedStart, ChangedModelOfACheckpointGivesWarnings) {
   run.save();
   EXPECT_EQ(cautions_of_start(small_recipe({start, "model.context=16"})), std::vector<std::string>());
   EXPECT_EQ(cautions_of_start(small_recipe({start, "model.prediction_blocks=1"})), std::vector<std::string>());
-  // The weights have the same shapes for any number of heads.
+  // The weights keep their shapes if both numbers of heads are doubled.
   const std::vector<std::string> cautions =
       cautions_of_start(small_recipe({start, "model.heads=8", "model.kv_heads=4"}));
   ASSERT_EQ(cautions.size(), 3u);

@@ -26,9 +26,9 @@ Keys operator+(Keys a, const Keys& b) {
 }
 
 const Keys dense{"model.moe.experts=0", "model.mlp_hidden=12"};
-const Keys start{"train.init_from=somewhere", "train.seed=8"};  // the tests name the folder
+const Keys start{"train.init_from=somewhere", "train.seed=8"};  // init_from() gets the real folder
 
-// Trains a model for two steps and saves it, so that no bias is zero. Returns the checkpoint's folder.
+// Trains a model for two steps, so that no bias is zero, and saves it. Returns the checkpoint's folder.
 std::string save(const Scratch& scratch, const Keys& keys) {
   const Recipe recipe = small_recipe(keys + Keys{"run.dir=" + scratch.path()});
   const FixedSource source = documents_of(recipe);
@@ -45,7 +45,7 @@ double first_loss(const Recipe& recipe, const std::string& folder) {
   return run.step(source).loss;
 }
 
-// Returns the message of the refusal to start a run with these keys.
+// Returns the message of the refusal to start a run with `start` and `keys` from `folder`.
 std::string refusal(ExitCode code, const std::string& folder, const Keys& keys) {
   TrainingRun run(small_recipe(start + keys), self);
   return message_of(code, [&] { run.init_from(folder); });
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
                          copy + Keys{"model.moe.bias_rate=0.05", "model.moe.experts=8", "model.moe.top_k=4"}}),
     [](const auto& i) { return i.param.name; });
 
-// Starts a run with these keys under a layout. Returns the whole weights.
+// Starts a run with `keys` from `folder` under a layout. Returns the whole weights.
 TensorMap start_under(const Keys& keys, const std::string& folder, int ranks, const Keys& layout) {
   TensorMap weights;
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -123,8 +123,8 @@ TEST(InitialWeights, DoNotDependOnTheLayout) {
   }
 }
 
-// New rows and routers are not read, and keep the values that were drawn for them.
-TEST(InitialWeights, AreBitwiseTheSameInRests) {
+// The checkpoint has no routers and no rows for the new ids, so these keep the values that were drawn for them.
+TEST(InitialWeights, AreBitwiseTheSameWithRestsOfMainWeights) {
   const Scratch scratch;
   const std::string folder = save(scratch, dense);
   const Keys keys =
@@ -288,7 +288,7 @@ TEST(InitialWeights, RowsOfSharedExpertsAreNotCopied) {
   EXPECT_EQ(text.find("model.moe.experts"), std::string::npos) << text;
 }
 
-TEST(InitialWeights, KeysWithoutAStartAreRefused) {
+TEST(InitialWeights, KeysWithoutEffectAreRefused) {
   const auto text = [](const Keys& keys) { return message_of(ExitCode::usage, [&] { small_recipe(keys); }); };
   EXPECT_NE(text(copy).find("train.init_experts (copy) is given, but train.init_from names no weights"),
             std::string::npos);

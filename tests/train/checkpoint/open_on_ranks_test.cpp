@@ -1,4 +1,4 @@
-// Candidates of layouts in which ranks use a trained model.
+// Candidate layouts for the use of a trained model on several ranks.
 #include "tools/train/checkpoint/open_on_ranks.h"
 
 #include <gtest/gtest.h>

@@ -124,7 +124,7 @@ TEST(ReadChoiceItems, NamesFileLineAndMistake) {
   EXPECT_NE(error_of("\n").find("has no item"), std::string::npos);
 }
 
-// Requests of several lengths. The last pass is not full.
+// Returns five requests of several lengths. The last pass over them is not full.
 std::vector<LikelihoodRequest> requests() {
   std::vector<LikelihoodRequest> all;
   for (const auto& [length, predicted] : {std::pair{9, 2}, {3, 1}, {5, 4}, {2, 1}, {7, 3}}) {
@@ -164,21 +164,29 @@ TEST(LogLikelihoods, AreSumsOfLogProbabilities) {
   for (size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(sums[i], expected_sum(instance, all[i]), rounding) << i;
 }
 
-TEST(LogLikelihoods, DoNotDependOnOtherRequestsUnderCapacity) {
-  for (const char* scope : {"micro_batch", "sequence"}) {
-    const Recipe recipe =
-        small_recipe({"model.moe.capacity_factor=0.5", base::cat("model.moe.capacity_scope=", scope)});
-    ModelInstance instance(recipe, Registry(), self);
-    const auto all = requests();
-    const std::vector<double> sums = log_likelihoods(instance, recipe, all);
-    for (size_t i = 0; i < all.size(); ++i) {
-      const std::vector<double> alone = log_likelihoods(instance, recipe, std::span(all).subspan(i, 1));
-      EXPECT_NEAR(sums[i], alone.front(), rounding) << scope << ", request " << i;
-    }
+// Compares the sums of all requests with those of each request alone.
+void expect_independent(const Recipe& recipe, const std::string& what) {
+  ModelInstance instance(recipe, Registry(), self);
+  const auto all = requests();
+  const std::vector<double> sums = log_likelihoods(instance, recipe, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<double> alone = log_likelihoods(instance, recipe, std::span(all).subspan(i, 1));
+    EXPECT_NEAR(sums[i], alone.front(), rounding) << what << ", request " << i;
   }
 }
 
-TEST(LogLikelihoods, AreTheSameInEveryLayout) {
+TEST(LogLikelihoods, DoNotDependOnOtherRequestsUnderCapacity) {
+  for (const char* scope : {"micro_batch", "sequence"})
+    expect_independent(small_recipe({"model.moe.capacity_factor=0.5", base::cat("model.moe.capacity_scope=", scope)}),
+                       scope);
+}
+
+TEST(LogLikelihoods, DoNotDependOnOtherRequestsIfTheIndexOfATokenDeterminesItsExperts) {
+  for (const char* routing : {"balanced", "zipf"})
+    expect_independent(small_recipe({base::cat("model.moe.routing=", routing)}), routing);
+}
+
+TEST(LogLikelihoods, AreTheSameInSeveralLayouts) {
   const Recipe one = small_recipe();
   ModelInstance alone(one, Registry(), self);
   const std::vector<double> expected = log_likelihoods(alone, one, requests());

@@ -22,7 +22,7 @@ namespace {
 const comm::SelfGroup self;
 constexpr double rounding = 1e-12;
 
-// Source with a finite number of the rows of a FixedSource.
+// Source of the first `size` rows of a FixedSource.
 class FiniteSource final : public data::Source {
  public:
   FiniteSource(const FixedSource& rows, int64_t size) : rows_(rows), size_(size) {}
@@ -76,7 +76,7 @@ TEST(Evaluation, IsTheMeanOfTheLossesOfAllTargets) {
 }
 
 TEST(Evaluation, A3_PaddingDoesNotChangeTheLoss) {
-  // Each sequence is its own scope, so only padding could make a difference.
+  // The capacity applies to each sequence separately, so only padding could make a difference.
   const std::vector<std::string> overrides{"model.moe.capacity_factor=1", "model.moe.capacity_scope=sequence"};
   const Recipe recipe = small_recipe(overrides);
   const FixedSource rows = documents_of(recipe);
@@ -91,7 +91,7 @@ TEST(Evaluation, A3_PaddingDoesNotChangeTheLoss) {
   }
 }
 
-TEST(Evaluation, IsTheSameUnderEveryLayout) {
+TEST(Evaluation, IsTheSameUnderDataAndExpertParallelism) {
   const Recipe recipe = small_recipe({"model.moe.capacity_factor=1"});
   const FixedSource rows = documents_of(recipe);
   for (int64_t size : {1, 5, 8}) {  // including fewer sequences than ranks
@@ -117,7 +117,7 @@ TEST(Evaluation, UsesAtMostTheAvailableSequences) {
   EXPECT_LT(evaluate_alone(recipe, source, 2).tokens, evaluate_alone(recipe, source, 0).tokens);
 }
 
-// Records which sequences were read.
+// Source that records which sequences were read.
 class ReadSequences final : public data::Source {
  public:
   ReadSequences(const FixedSource& rows, int64_t size) : rows_(rows, size) {}

@@ -45,7 +45,8 @@ struct RanksAndKeys {
 
 class Layouts : public testing::TestWithParam<RanksAndKeys> {};
 
-// Prompts of several lengths, so that passes have rows that tp ranks cannot divide without padding.
+// Three prompts of several lengths. A pass that continues all of them has three rows, which two tp ranks cannot divide
+// without padding.
 const std::vector<std::vector<int32_t>> prompts{prompt(3), prompt(1), prompt(4)};
 
 std::vector<std::vector<int32_t>> ids_of(const std::vector<Continuation>& continued) {
@@ -76,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Generate, Layouts,
                                          RanksAndKeys{4, {"parallel.tp=2", "parallel.pp=2", "parallel.sp=true"}},
                                          RanksAndKeys{4, {"parallel.tp=2", "parallel.zero=3"}}));
 
-TEST(Generate, EveryFormOfModelGivesTheTokensOfOneRank) {
+TEST(Generate, SeveralModelsGiveTheTokensOfOneRank) {
   const std::vector<std::string> models[] = {
       {"model.qk_norm=all_heads", "model.rotary_share=0.5"},
       {"model.qk_norm=all_heads", "model.kv_heads=1", "model.qkv_bias=true"},

@@ -96,7 +96,8 @@ std::vector<int32_t> prompt(int64_t n) {
   return ids;
 }
 
-// Returns the logits of all positions, computed in passes of the given numbers of tokens.
+// Returns the logits of all positions, computed in passes of the given numbers of tokens. If `cached` is true, passes
+// share cached keys and values.
 Tensor logits_in_passes(ModelInstance& instance, const std::vector<int64_t>& passes, bool cached) {
   const int64_t total = std::accumulate(passes.begin(), passes.end(), int64_t{0});
   const std::vector<int32_t> ids = prompt(total);
@@ -167,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(
                                  "model.moe.normalize_floor=0.7", "model.rotary_scaling.kind=ntk",
                                  "model.rotary_scaling.factor=4"}));
 
-// Returns the most probable tokens, computed by one full pass for each.
+// Returns `count` tokens that continue `ids`. Each is the most probable one after a full pass over the text before it.
 std::vector<int32_t> greedy(ModelInstance& instance, std::vector<int32_t> ids, int64_t count) {
   const auto policy = keep_policy();
   std::vector<int32_t> out;
@@ -228,7 +229,8 @@ TEST(Generate, WarnsOfACutPrompt) {
   EXPECT_NE(warned("12", 1), "");
 }
 
-// Source of the given texts in sequences of `context` tokens. Each text is followed by an end of document.
+// Source of the given texts in sequences of `context` tokens. Each text is followed by an end of document, and the last
+// sequence is padded with mask tokens.
 class TextSource final : public data::Source {
  public:
   TextSource(const data::Tokenizer& tokenizer, int64_t context, const std::vector<std::string>& texts)
@@ -318,7 +320,7 @@ TEST(Generate, ReturnsNothingForZeroTokens) {
   EXPECT_TRUE(generate(instance, prompt(3), at_most(0, 1)).empty());
 }
 
-TEST(Generate, DependsOnlyOnTheSeed) {
+TEST(Generate, RepeatsWithTheSameSeedAndDiffersWithAnother) {
   ModelInstance instance(small_recipe(), Registry(), self);
   SamplingOptions o = at_most(5, 1.5);
   const auto first = generate(instance, prompt(3), o);

@@ -82,7 +82,7 @@ class PrefillLayouts : public testing::TestWithParam<RanksAndKeys> {};
 // Three prompts of seven tokens have rows that tp ranks cannot divide without padding.
 TEST_P(PrefillLayouts, GiveTheFirstTokensOfOneRank) {
   const auto& [ranks, overrides] = GetParam();
-  const std::vector<int32_t> all = expected(2 * prompts);  // of at most two dp coordinates
+  const std::vector<int32_t> all = expected(2 * prompts);  // for at most two dp coordinates
   for (const int64_t chunk : {0, 3})
     on_ranks(ranks, [&](const comm::ProcessGroup& world) {
       ModelInstance instance(small_recipe(overrides), Registry(), world);

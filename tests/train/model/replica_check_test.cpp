@@ -12,8 +12,8 @@ using autograd::ParameterSet;
 using base::Axis;
 using base::Error;
 
-// Returns the parameters of two pipeline stages of two tensor-parallel ranks each, over two replicas: rank = t + 2
-// (stage + 2 replica).
+// Returns the parameters of a rank. There are two replicas of two pipeline stages of two tensor-parallel ranks:
+// rank = t + 2 (stage + 2 replica).
 ParameterSet parameters_of(int rank, device::Device device) {
   const int t = rank % 2, stage = rank / 2 % 2;
   ParameterSet set(device);
@@ -70,7 +70,8 @@ TEST(ReplicaCheck, PieceIsComparedOnlyWithTheSamePiece) {
 
 TEST(ReplicaCheck, ComparesCopiesAlongTheTensorAxis) {
   EXPECT_EQ(check([](int rank, ParameterSet& p) {
-              if (rank == 1 || rank == 5) change(p, "stage0.whole.weight");  // all ranks that sum with them agree
+              // Ranks 1 and 5 are each other's replicas. The copies on ranks 0 and 4 differ from theirs.
+              if (rank == 1 || rank == 5) change(p, "stage0.whole.weight");
             }),
             "weights differ between replicas: 'stage0.whole.weight' on ranks 1, 5 and on ranks 0, 4 "
             "(distributed.replica_check_every)");

@@ -1,4 +1,4 @@
-// Number of cores of a rank, and the warning if the rank has more threads than cores.
+// Number of cores of a rank, and the warning if the ranks of a node have more threads than cores.
 #include "tools/train/process/cores.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Illegal recipes are reported with file:line, the arithmetic and the nearest legal values.
+// Illegal recipes are reported with the line or override of the key, the reason and, for numbers, often the nearest
+// legal values.
 #include "tools/train/recipe/recipe.h"
 
 #include <cstdlib>
@@ -39,13 +40,13 @@ std::string problem(const std::vector<std::string>& overrides, int64_t world = 0
   return message_of(ExitCode::usage, [&] { recipe_of(yaml, overrides, world); });
 }
 
-TEST(Recipe, LoadsForEveryNumberOfRanksWhenValid) {
+TEST(Recipe, LoadsForSeveralNumbersOfRanksWhenValid) {
   for (int64_t world : {0, 1, 2, 4}) EXPECT_EQ(recipe_of(yaml, {}, world).model.hidden, 32);
 }
 
 TEST(Recipe, EveryShippedRecipeIsValidForTheRanksOfItsLayout) {
   int checked = 0;
-  const std::set<std::string> no_recipes{"clusters", "papers", "scale"};  // of hexad profile, simulate and scale
+  const std::set<std::string> no_recipes{"clusters", "papers", "scale"};  // their files are not recipes
   for (auto file = std::filesystem::recursive_directory_iterator(HEXAD_SOURCE_DIR "/recipes");
        file != std::filesystem::recursive_directory_iterator(); ++file) {
     if (no_recipes.contains(file->path().filename())) file.disable_recursion_pending();
@@ -239,7 +240,8 @@ TEST(Recipe, RoutingMustBePossible) {
   EXPECT_EQ(problem({"model.moe.top_groups=2"}),
             "command line: model.moe.top_groups=2: model.moe.top_groups (2) must be at most model.moe.groups (1)");
   EXPECT_EQ(problem({"model.moe.groups=4", "model.moe.top_k=3"}),
-            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most the 2 experts of 1 groups");
+            "command line: model.moe.top_k=3: model.moe.top_k (3) must be at most 2, the number of experts in "
+            "model.moe.top_groups (1) of model.moe.groups (4); set a smaller top_k or more top_groups");
   EXPECT_NE(problem({"model.moe.group_score=best"})
                 .find("model.moe.group_score (best) ranks groups, but a token may choose from all groups: "
                       "model.moe.top_groups is model.moe.groups (1); set more groups, or group_score: best_two"),
@@ -303,7 +305,7 @@ TEST(Recipe, ComputeShareNeedsOverlap) {
   EXPECT_NO_THROW(recipe_of(yaml, {share, "schedule.moe.shared=beside", "model.moe.shared_experts=1"}));
 }
 
-// Returns the message with which load_to_train() refuses.
+// Returns the message with which load_to_train() refuses the recipe with overrides.
 std::string refused(const std::vector<std::string>& overrides, int64_t world = 0) {
   return message_of(ExitCode::usage,
                     [&] { load_to_train(config::parse(yaml, "test.yaml", overrides), Registry(), world); });
@@ -401,7 +403,7 @@ TEST(Recipe, WindowsNeedADecoderAndABlockThatReadsThem) {
             std::string::npos);
 }
 
-TEST(Recipe, KeysOfLlama4Agree) {
+TEST(Recipe, KeysOfLlama4MustAgree) {
   const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
@@ -475,7 +477,7 @@ TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
             std::vector<std::string>{});
 }
 
-TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
+TEST(Recipe, KeysOfRoutersAndSharedExpertsMustAgree) {
   const auto expect = [](const std::vector<std::string>& overrides, const char* text) {
     EXPECT_NE(problem(overrides).find(text), std::string::npos) << problem(overrides);
   };
@@ -492,6 +494,30 @@ TEST(Recipe, KeysOfRoutersAndSharedExpertsAgree) {
          "model.moe.selection_bias (false) must be auto or true for model.moe.bias_rate (0.1), which changes it");
   EXPECT_TRUE(recipe_of(yaml, {"model.moe.bias_rate=0.1"}).model.moe.has_selection_bias());
   EXPECT_FALSE(recipe_of(yaml, {}).model.moe.has_selection_bias());
+}
+
+TEST(Recipe, ExpertsChooseTokensOnlyInEncodersWithACapacity) {
+  std::vector<std::string> keys{"model.moe.router=expert_choice", "model.kind=encoder", "model.moe.capacity_factor=0.5",
+                                "model.moe.aux_loss.coefficient=0"};
+  EXPECT_TRUE(recipe_of(yaml, keys).model.moe.experts_choose());
+  const auto with = [&](const char* change) {
+    std::vector<std::string> all = keys;
+    all.emplace_back(change);
+    return problem(all);
+  };
+  const auto expect = [&](const char* change, const char* text) {
+    EXPECT_NE(with(change).find(text), std::string::npos) << with(change);
+  };
+  expect("model.kind=decoder", "model.kind (decoder) must be encoder for model.moe.router: expert_choice: an expert");
+  expect("model.moe.capacity_factor=none", "must be a number for model.moe.router: expert_choice");
+  expect("model.moe.capacity_factor=1.5",
+         "model.moe.capacity_factor (1.5) must be at most 1 for model.moe.router: expert_choice, because experts");
+  expect("model.moe.aux_loss.coefficient=0.01",
+         "model.moe.aux_loss.coefficient (0.01) must be 0 for model.moe.router: expert_choice");
+  expect("model.moe.drop=position", "model.moe.drop (position) must be probability for");
+  expect("model.moe.routing=balanced", "model.moe.routing (balanced) must be model for");
+  expect("model.moe.bias_rate=0.1", "model.moe.bias_rate (0.1) must be 0 for the router expert_choice");
+  expect("model.moe.score=sigmoid", "model.moe.score (sigmoid) is not read by the router expert_choice");
 }
 
 TEST(Recipe, QkNormAcceptsTrueAndFalse) {
@@ -597,7 +623,7 @@ TEST(Recipe, CheckpointResumeMustBeKnown) {
   EXPECT_NE(problem({"checkpoint.resume=latest"}).find("must be auto, none or a step"), std::string::npos);
 }
 
-TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
+TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedPriorities) {
   EXPECT_NE(problem({"distributed.device_collectives=nccl"}, 2)
                 .find("distributed.device_collectives (nccl) needs device: cuda, but device is cpu"),
             std::string::npos);
@@ -606,13 +632,13 @@ TEST(Recipe, NcclNeedsCardsAndNetworkClassesNeedTheirTraffic) {
             std::string::npos);
 }
 
-TEST(Recipe, BuffersAreRegisteredWithNccl) {
+TEST(Recipe, RegisteredBuffersNeedNccl) {
   EXPECT_NE(problem({"distributed.register_buffers=true", "distributed.device_collectives=host"})
                 .find("distributed.register_buffers (true) needs NCCL, but distributed.device_collectives is host"),
             std::string::npos);
 }
 
-TEST(Recipe, MomentsInBf16NeedAdamwAndRoundedWeights) {
+TEST(Recipe, MomentsInBf16NeedAdamwAndAPrecisionBelowF64) {
   EXPECT_EQ(recipe_of(yaml).optim.moment_dtype, optim::MomentDtype::f32);
   for (const char* precision : {"train.precision=bf16", "train.precision=f32"})
     EXPECT_EQ(recipe_of(yaml, {precision, "optim.moment_dtype=bf16"}).optim.moment_dtype, optim::MomentDtype::bf16);
@@ -639,7 +665,7 @@ TEST(Recipe, RestsOfMainWeightsNeedAdamwAndBf16Weights) {
             "cannot update main weights stored as rests");
 }
 
-TEST(Recipe, MultiprocessorsAreReservedOnCards) {
+TEST(Recipe, ReservedMultiprocessorsNeedACard) {
   EXPECT_NE(problem({"distributed.reserve_multiprocessors=8"})
                 .find("distributed.reserve_multiprocessors (8) needs device: cuda, but device is cpu"),
             std::string::npos);

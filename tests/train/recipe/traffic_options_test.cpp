@@ -80,7 +80,9 @@ TEST(TrafficBesideProducts, HasGathersOfWeightsUnderZero3) {
   EXPECT_EQ(beside({"parallel.zero=3"}, 2), (std::vector{TrafficBeside{.traffic = TrafficClass::dp, .operations = 2}}));
 }
 
-TEST(TrafficBesideProducts, AddsUp) { EXPECT_EQ(beside({"parallel.pp=2", "parallel.zero=2"}, 4).size(), 2u); }
+TEST(TrafficBesideProducts, ListsTheTrafficOfSeveralAxes) {
+  EXPECT_EQ(beside({"parallel.pp=2", "parallel.zero=2"}, 4).size(), 2u);
+}
 
 }  // namespace
 }  // namespace hexad::tests

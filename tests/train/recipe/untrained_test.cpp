@@ -1,4 +1,4 @@
-// untrained() must name exactly the settings under which a parameter's gradient is only rounding.
+// untrained() must warn of exactly the settings under which a parameter's gradient is only rounding.
 
 #include "tools/train/recipe/cautions.h"
 
@@ -111,7 +111,7 @@ TEST(Untrained, ReportsRoutersTrainedOnlyByAuxiliaryLosses) {
       << lines[0];
 }
 
-TEST(Untrained, NamesContextsWidthsAndVocabulariesOfOne) {
+TEST(Untrained, NamesContextsAndVocabulariesOfOne) {
   const auto line_of = [](const std::vector<std::string>& overrides) {
     std::string all;
     for (const std::string& line : train::untrained(small_recipe(overrides))) all += line;

@@ -23,7 +23,7 @@ TEST(PeakMeter, PeakOfTheRecipeIsAddedForEachRankAndNeverChanges) {
   });
 }
 
-TEST(PeakMeter, EveryRankGetsTheSumOfTheRanksBestSamples) {
+TEST(PeakMeter, EveryRankGetsTheSamePeakThatNeverFalls) {
   std::vector<std::vector<double>> peaks(2);
   on_ranks(2, [&](const comm::ProcessGroup& world) {
     const Recipe recipe = small_recipe({"train.peak_flops=auto"});
@@ -39,7 +39,7 @@ TEST(PeakMeter, EveryRankGetsTheSumOfTheRanksBestSamples) {
   EXPECT_TRUE(std::ranges::is_sorted(peaks[0])) << "later samples never lower the peak";
 }
 
-TEST(PeakMeter, ShortStepsAreNotInterrupted) {
+TEST(PeakMeter, ShortStepsDoNotChangeThePeak) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe({"train.peak_flops=auto"});
   PeakMeter peak(recipe, self);

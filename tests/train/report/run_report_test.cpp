@@ -4,8 +4,12 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "framework/device/memory.h"
 #include "framework/telemetry/metrics_json.h"
+#include "framework/telemetry/report_assets.h"
+#include "framework/telemetry/report_data.h"
 #include "tests/telemetry/temporary_folder.h"
 #include "tools/train/report/run_facts.h"
 
@@ -39,7 +43,28 @@ TEST(RunReport, CountsTheMemoryOfItsOwnStepsOnly) {
   EXPECT_TRUE(measured_memory(folder / ".", 3).empty());
 }
 
-TEST(RunHistory, StartWithoutStepsAddsOnlyItsSamples) {
+TEST(RunReport, StacksMemoryInUseOnceAndInDistinctColours) {
+  telemetry::MetricsHistory history;
+  std::map<std::string, int64_t>& memory = history.steps.emplace_back().memory_peak_bytes;
+  for (int c = 0; c < device::category_count; ++c) memory[std::string(name_of(static_cast<device::Category>(c)))] = 1;
+  memory["total"] = memory["held"] = 1;
+  const auto data = nlohmann::json::parse(telemetry::report_data(history));
+  std::set<std::string> names, colours, separate;
+  for (const auto& kind : data.at("memory_chart")) {
+    const std::string name = kind.at("name"), colour = kind.at("colour");
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_TRUE(colours.insert(colour).second) << name << " has the colour of another kind";
+    EXPECT_NE(colour, "muted") << name << " has no colour of its own";
+    EXPECT_NE(telemetry::report_style.find("--" + colour + ":"), std::string_view::npos) << colour;
+    if (!kind.at("stacked").get<bool>()) separate.insert(name);
+  }
+  EXPECT_EQ(names.size(), memory.size() - 1);
+  EXPECT_FALSE(names.contains("total"));
+  EXPECT_EQ(separate, (std::set<std::string>{"held", "offload"})) << "no part of the memory in use";
+  EXPECT_EQ(data.at("memory").at("total"), nlohmann::json::parse("[1]")) << "comparisons of runs show the total";
+}
+
+TEST(RunHistory, StartWithoutStepsUpdatesOnlyTroubleAndSamples) {
   const TemporaryFolder folder;
   const auto dir = folder / ".";
   record_start(dir, started_after(0, "wide"), "recipe");
@@ -64,7 +89,7 @@ TEST(RunHistory, StartWithoutStepsAddsOnlyItsSamples) {
   EXPECT_EQ(read_history(dir).end->date, "wednesday") << "a start with steps replaces the end";
 }
 
-TEST(RunHistory, RecordsTheEndOfARun) {
+TEST(RunHistory, NamesTheOutcomeOfARun) {
   RunHistory history;
   EXPECT_EQ(ending_of(history).outcome, Outcome::unknown);
   history.starts = {started_after(0, "wide")};

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the trace of `steps` steps of `ranks` ranks with two MoE layers.
+// Trains a model with two MoE layers for `steps` steps on `ranks` ranks. Returns the trace of the selected steps.
 Json trace_of_ranks(int ranks, int64_t steps, const Scratch& folder, std::vector<std::string> overrides) {
   overrides.push_back("run.dir=" + folder.path());
   on_ranks(ranks, [&](const comm::ProcessGroup& world) {
@@ -42,7 +42,7 @@ Json trace_of_ranks(int ranks, int64_t steps, const Scratch& folder, std::vector
   return read_trace(folder / "trace.json.gz").at("traceEvents");
 }
 
-// Returns the trace of four steps of two ranks that share the experts.
+// Trains four steps on two ranks that share the experts. Returns the trace of the selected steps.
 Json trace_of(const Scratch& folder, std::vector<std::string> overrides) {
   overrides.push_back("parallel.ep=2");
   return trace_of_ranks(2, 4, folder, std::move(overrides));
@@ -59,7 +59,7 @@ std::map<int, std::map<std::string, std::set<std::string>>> rows_of(const Json& 
   return rows;
 }
 
-TEST(RunTrace, HasTheWholeStepOfEveryRank) {
+TEST(RunTrace, HasThePartsOfTheSelectedStepsOfEveryRank) {
   const Scratch folder;
   auto rows = rows_of(trace_of(folder, {"profile.steps=2..3"}));
   ASSERT_EQ(rows.size(), 2u);
@@ -96,7 +96,7 @@ TEST(RunTrace, HasTheMemoryInUse) {
     most = std::max(most, activations), least = std::min(least, activations);
     ++samples;
   }
-  EXPECT_GT(samples, 2 * 20) << "each rank must have more than 20 samples";
+  EXPECT_GT(samples, 2 * 20) << "the two ranks must have more than 40 samples together";
   EXPECT_GT(most, 2 * least) << "forward keeps activations, backward frees them";
 }
 
@@ -109,6 +109,7 @@ TEST(RunTrace, SpansOfARowAreNested) {
       if (e.at("ph") == "X")
         rows[{e.at("pid"), e.at("tid")}].push_back(
             {e.at("ts").get<double>(), e.at("ts").get<double>() + e.at("dur").get<double>()});
+    ASSERT_FALSE(rows.empty());
     for (auto& [row, spans] : rows) {
       std::sort(spans.begin(), spans.end(),
                 [](auto& a, auto& b) { return std::pair(a.first, -a.second) < std::pair(b.first, -b.second); });
@@ -128,8 +129,8 @@ struct Interval {
   std::string name;
 };
 
-// Returns the share of each rank's steps in which row "host" has no span except the step's. It is the median over the
-// steps, because a rank may lose its core between two spans.
+// Returns, for each rank, the share of a step in which row "host" has no span except the step's. The share is the
+// median over the steps, because a rank may lose its core between two spans.
 std::map<int, double> uncovered_shares(const Json& trace) {
   std::map<int, int> host;  // rank -> row
   for (const Json& e : trace)
@@ -210,6 +211,7 @@ TEST(RunTrace, ShowsTheWaitsOfTheRanksThreadForLanes) {
   const Scratch folder;
   auto rows =
       rows_of(trace_of(folder, {"profile.steps=2..4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"}));
+  ASSERT_EQ(rows.size(), 2u);
   for (auto& [rank, of_rank] : rows)
     EXPECT_TRUE(std::ranges::any_of(
         of_rank["host"], [](const std::string& span) { return span.starts_with("wait: S") || span == "wait: lanes"; }))
@@ -233,6 +235,7 @@ TEST(RunTrace, CallsOperationsBetweenNodesInter) {
       },
       {.node_of_rank = {0, 1}});
   auto rows = rows_of(read_trace(folder / "trace.json.gz").at("traceEvents"));
+  ASSERT_EQ(rows.size(), 2u);
   for (auto& [rank, of_rank] : rows) {
     for (const char* row : {"ep (inter)", "dp (inter)", "inter"}) EXPECT_TRUE(of_rank.count(row)) << row;
     for (const char* row : {"ep (intra)", "dp (intra)", "intra (all-to-all)"}) EXPECT_FALSE(of_rank.count(row)) << row;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints which advisers were right, over a table of runs. An adviser is the algorithm of a paper (MoNTA's Algorithms 1 to
-# 3, Parm's Algorithm 1, EPS-MoE's number of groups, MPMoE's paradigms) that a run with schedule.moe choices `auto` and a
-# schedule.profile asks (docs/auto-schedules.md). Measures nothing.
+# Prints a table of runs that shows which advisers were right. An adviser is an algorithm of a paper (MoNTA's Algorithms
+# 1 to 3, Parm's Algorithm 1, EPS-MoE's number of groups, MPMoE's paradigms). A run asks the advisers if it has a
+# schedule.profile and leaves choices of schedule.moe to `auto` (docs/auto-schedules.md). Measures nothing.
 #
 #   tools/bench/papers/advisers.sh RUN...
 #
@@ -16,7 +16,8 @@ esac
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
 for run in "$@"; do
-  [ -r "$run/metrics.jsonl" ] || usage "$run/metrics.jsonl: no such file; expected the folder of a run"
+  [ -f "$run/metrics.jsonl" ] && [ -r "$run/metrics.jsonl" ] ||
+    usage "RUN is '$run', expected the folder of a run with a readable metrics.jsonl"
   awk -v run="$run" -f "$root/tools/bench/papers/advice_rows.awk" "$run/metrics.jsonl" >>"$rows"
 done
 [ -s "$rows" ] || usage "no run has schedule_choice in metrics.jsonl: no schedule was auto, or there was no schedule.profile"

@@ -17,8 +17,8 @@
 #                             [--threads CORES OF A NODE] [--pictures FOLDER]
 #
 # --pictures: writes an SVG of each schedule and pass for the last number of tokens. Needs root, iproute2 and
-# openmpi-bin (77: skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in the same
-# folder).
+# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in
+# the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
   --profile-seconds) profile_seconds=${2:?} ;;
   --threads) threads=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -36,7 +36,7 @@ function rate(m, layout, s, b,    x, parts) {
 }
 # Returns the change from `base` to x; an empty text if either was not measured.
 function change(x, base) { return x == "" || base == "" ? "" : x / base - 1 }
-# Returns "12.3% (11.0)": a change in percent, and the paper's.
+# Returns, for example, "+12.3% (+11.0)": a change in percent, and the paper's.
 function cell(x, claim) { return x == "" ? "-" : sprintf("%+.1f%% (%s)", 100 * x, claim == "" ? "-" : claim) }
 function of_paper(m, s, row, column,    rows, cells) {
   split(paper[m, s], rows, "|")

@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   --fast) fast=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

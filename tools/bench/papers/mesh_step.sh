@@ -20,7 +20,7 @@ while [ $# -gt 0 ]; do
   --rate) rate=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --experts) experts=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

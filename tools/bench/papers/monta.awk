@@ -43,14 +43,16 @@ function best_of(c, family, except, foreseen,    w, best) {
   return best
 }
 
-# Returns the expected ratio of O1's time to the baseline's: a t-th of the bytes between nodes, plus the gathering of
-# the other parts inside nodes. In shared memory, gathering takes no time, and the ranks of a node share its link.
+# gathering(part) returns the expected time of the gathering inside nodes. formula(part) returns that of O1, which sends
+# a t-th of the bytes between nodes and then gathers. limit(part) returns the longer of these two parts. All times are
+# ratios to the baseline's. In shared memory, gathering takes no time, and the ranks of a node share its link.
 function gathering(part, link) {
   split(part[1], link, ":")
   return link[2] == "memory" ? 0 : (part[3] - 1) / part[3] * e / (e - 1) * bits(link[1]) / bits(link[2])
 }
 function formula(part) { return 1 / part[3] + gathering(part) }
 function limit(part) { return larger(1 / part[3], gathering(part)) }
+# Returns the share of the nominal rate at which the baseline's bytes pass a link between nodes.
 function wire(part, seconds,    link) {
   split(part[1], link, ":")
   return 8 * part[4] * (e - 1) / e / seconds / bits(link[1]) * (link[2] == "memory" ? part[3] : 1)
@@ -78,7 +80,8 @@ function print_cases(    i, c, part, best, guess, w, m, x, off) {
   print "best: the fastest schedule; predicted: the fastest schedule according to the simulator; error: median over the schedules"
 }
 
-# Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of links.
+# Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of
+# links.
 function print_limits(    i, c, part, key, order, kinds, last) {
   for (i = 1; i <= count; i++) {
     split(cases[i], part, SUBSEP)
@@ -171,6 +174,6 @@ END {
   }
   print_crossovers()
   print ""
-  print_regret(0.1, "cases in which the second best takes over 10% longer")
+  print_regret(0.1, "cases in which the second best takes at least 10% longer")
   print_regret(0, "all cases")
 }

@@ -45,19 +45,20 @@ while [ $# -gt 0 ]; do
   --chunks) chunks=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
 need_bench moe_exchange
 
-# compete LINKS T BYTES ROUNDS TESTBED...: prints rows of moe_exchange with predictions. Each row begins with LINKS.
+# compete LINKS T BYTES ROUNDS TESTBED...: adds rows of moe_exchange with predictions to $scratch/rows. Each row begins
+# with LINKS.
 compete() {
   "${@:5}" "$bench" --ranks "$2" --bytes "$3" --rounds "$4" --chunks "$chunks" --profile "$scratch/cluster.yaml" \
     ${pictures:+--pictures "$pictures"} | sed "s/^/$1\t/" >>"$scratch/rows"
 }
-# profile_links LINKS T TESTBED...: measures the profile, and prints rows with the time of each size of the collectives
-# in Fig. 13.
+# profile_links LINKS T TESTBED...: measures the profile, and adds rows to $scratch/points with the time of each size of
+# the collectives in Fig. 13.
 profile_links() {
   profile_into "$scratch/cluster.yaml" "$profile_seconds" "${@:3}"
   awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$scratch/cluster.yaml" >>"$scratch/points"

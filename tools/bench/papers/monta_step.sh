@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
   --rounds) rounds=${2:?} ;;
   --trials) trials=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -10,7 +10,8 @@ function model(c,    m) {
   m = field(c, "M")
   return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
 }
-# Returns the fastest number of parts, which may be one part. `foreseen_ones`: uses the simulator's predictions.
+# Returns the fastest of the sequential schedule and the schedules of n overlapping parts. `foreseen_ones`: uses the
+# simulator's predictions.
 function best_of(c, pass, foreseen_ones,    w, s, best, x, least) {
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]
@@ -31,8 +32,9 @@ function overlap(c, pass, s, which,    r, list, a, b) {
 }
 # Returns the schedule of strategy `k` with Algorithm 1's n, or with n = 4 if the rows have no search for it.
 function restoring(c, k) { return (c, k) in chosen_of ? chosen_of[c, k] : "s" k "n4" }
-# Returns the mean over the layers for S1 to S4 with Algorithm 1's n of each ("1.15 1.05 1.01 1.00"), or for Algorithm
-# 1's n that keeps all activations.
+# Returns the speedup over `reference` (without one, the share of overlap() in percent), as a mean over the layers. With
+# `reuse`, returns it for S1 to S4, each with Algorithm 1's n ("1.15 1.05 1.01 1.00"). Otherwise, returns it for
+# Algorithm 1's n that keeps all activations.
 function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   for (k = 1; k <= (reuse ? 4 : 1); k++) {
     sum = 0
@@ -49,7 +51,7 @@ function typical_of(values, c, pass,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
   return median(list, rounds)
 }
-# Returns the size in bytes of the elements that the paper counts, in f32.
+# Returns the size in bytes of the elements that the paper counts for n parts, in f32.
 function bound(c, n,    B, M, H, k) {
   B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")
   return 4 * 2 * (2 * B * M + k * (4 * B * M + B * H) / n)

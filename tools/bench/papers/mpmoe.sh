@@ -26,7 +26,7 @@ while [ $# -gt 0 ]; do
   --layers) layers=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

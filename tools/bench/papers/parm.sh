@@ -7,19 +7,19 @@
 #   tools/bench/papers/parm.sh [--layers 36] [--seed 1] [--inter 50mbit] [--intra 400mbit] [--rounds R]
 #                              [--profile-seconds 60] [--pictures FOLDER] [--output FOLDER]
 #
-# Runs on 2 nodes of 4 ranks. --layers: of the table's 1296 layers, of which none is measured twice. All schedules send
-# padding, as in the paper (capacity_padding); f32. s2 returns rows in N_EP x N_ESP = 8 phases (SAA), s2aas is S2 without
-# SAA. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers. 36 layers take four minutes,
-# 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of each schedule and pass of the
-# last layer. --output: keeps the profile and the rows there. A later call with the same settings, for example after the
-# first one was killed, measures only the layers that are missing. Needs root, iproute2 and openmpi-bin (77: skipped).
-# Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# Runs on 2 nodes of 4 ranks. --layers: how many of the table's 1296 layers to measure, none of them twice. All
+# schedules send padding, as in the paper (capacity_padding), and use f32. s2 returns rows in N_EP x N_ESP = 8 phases
+# (SAA), s2aas is S2 without SAA. --rounds: 2, or 1 for more than 50 layers, because the table's means are over layers.
+# 36 layers take four minutes, 200 a quarter of an hour, all layers more than two hours. --pictures: writes an SVG of
+# each schedule and pass of the last layer. --output: keeps the profile and the rows there. A later call with the same
+# settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
+# and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
 count=36 seed=1 inter=50mbit intra=400mbit rounds= profile_seconds=60 pictures= output=
-batch=45  # layers of one start of the measuring program
+batch=45  # number of layers that one start of the measuring program measures
 while [ $# -gt 0 ]; do
   case $1 in
   --layers) count=${2:?} ;;
@@ -30,11 +30,11 @@ while [ $# -gt 0 ]; do
   --profile-seconds) profile_seconds=${2:?} ;;
   --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$count" -le 1296 ] || usage "--layers $count: must be at most 1296, the number of layers of Table III"
+[ "$count" -le 1296 ] || usage "--layers is '$count', expected at most 1296, the number of layers of Table III"
 need_bench moe_layer
 [ -n "$rounds" ] || rounds=$((count > 50 ? 1 : 2))
 

@@ -1,11 +1,11 @@
-# Prints `count` layers of Parm's Table III, each at most once and equally many of each pair (N_MP, N_ESP), in an order that
-# `seed` determines. The pairs come in turn, and (4, 4) is the last one.
+# Prints `count` layers of Parm's Table III, each at most once and equally many of each pair (N_MP, N_ESP), in an order
+# that `seed` determines. The pairs come in turn, and (4, 4) is the last one.
 #
-# Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without (1, 1), where the schedules
-# have nothing to save, these are 1296 layers, the paper's number. (The paper leaves out layers that exceed the memory of
-# its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks: L and H/N_ESP over 32,
-# M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is B, the number of sequences, and B is L, the
-# tokens of a sequence.
+# Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without (1, 1), where the
+# schedules have nothing to save, these are 1296 layers, the paper's number. (The paper leaves out layers that exceed
+# the memory of its GPUs, but does not name them. Its table does not have k.) The layers are scaled for 8 ranks: L and
+# H/N_ESP over 32, M/N_ESP over 8, k = 2, one expert for each EP rank. In a layer's text, S is B, the number of
+# sequences, and B is L, the tokens of a sequence.
 
 function below(n) {
   random_state = random_state * 16807 % 2147483647

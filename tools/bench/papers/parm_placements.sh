@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Measures Parm's four placements (section IV). Which ranks of an MoE layer share a node determines which collectives
-# load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and with N_MP =
-# 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the order of
-# Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8 phases) over
-# the DeepSpeed-MoE schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the share of each
-# collective's traffic that leaves the node.
+# Measures Parm's four placements (section IV). The placement of an MoE layer's ranks on nodes determines which
+# collectives load each link. Uses one layer, whose 8 ranks are 4 EP ranks x 2 ESP ranks, without tensor parallelism and
+# with N_MP = 2, or layers of Table III. The placements are: (1) on one node; (2) ESP groups within nodes, which is the
+# order of Hexad's own mesh; (3) EP groups within nodes; (4) neither. Prints the speedups of S1 and S2 (with SAA in 8
+# phases) over the DeepSpeed-MoE schedule, measured and predicted, means over the layers of each (N_MP, N_ESP), and the
+# share of each collective's traffic that leaves the node.
 #
 #   tools/bench/papers/parm_placements.sh [--layer M=512,H=256,B=256] [--inter 50mbit] [--intra 400mbit] [--rounds 3]
 #                                         [--profile-seconds 30] [--layers N] [--seed 1] [--output FOLDER]
@@ -28,11 +28,11 @@ while [ $# -gt 0 ]; do
   --layers) count=${2:?} ;;
   --seed) seed=${2:?} ;;
   --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-[ "$count" -le 1296 ] || usage "--layers $count: must be at most 1296, the number of layers of Table III"
+[ "$count" -le 1296 ] || usage "--layers is '$count', expected at most 1296, the number of layers of Table III"
 need_bench moe_layer
 
 layers="$layer,E=4,k=1,tp=1,etp=2,ep=4 $layer,E=4,k=1,tp=2,etp=2,ep=4" padded=
@@ -48,7 +48,7 @@ which="layer $layer"
 [ "$count" -eq 0 ] || which="layers $count, seed $seed"
 keep_settings "$kept" "$which, $inter between nodes, $intra inside, rounds $rounds, profile $profile_seconds s"
 
-# profile CASE_NODES RANKS_OF_A_NODE: measures the nodes, unless the profile is stored.
+# profile NODES RANKS_OF_A_NODE: measures a testbed of NODES nodes, unless its profile is stored.
 profile() {
   [ ! -e "$kept/cluster-$1.yaml" ] || return 0
   profile_into "$scratch/profiled.yaml" "$profile_seconds" \

@@ -1,6 +1,6 @@
-# Converts the output of `hexad bench prefill --json` to rows with fields separated by tabs: model (a variable), layout (a
-# variable), data-parallel ranks, schedule, prompts of a data-parallel rank, tokens of a prompt, tokens of a prompt in a
-# pass, round, seconds to the first tokens.
+# Converts the output of `hexad bench prefill --json` to rows with fields separated by tabs: model (a variable), layout
+# (a variable), data-parallel ranks, schedule, prompts of a data-parallel rank, tokens of a prompt, tokens of a prompt
+# in a pass, round, seconds to the first tokens.
 
 BEGIN { OFS = "\t" }
 function value() { gsub(/[",]/, "", $2); return $2 }

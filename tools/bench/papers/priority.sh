@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
   --runs) runs=${2:?} ;;
   --steps) steps=${2:?} ;;
   --train-rate) train_rate=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
@@ -50,8 +50,8 @@ for window in $low_window; do
   cat "$scratch/rows-$window"
 done
 
-# train RUN NAME OVERRIDE...: prints a line for each step except the first two: run, name, step seconds, and exposed
-# seconds of ep, pp and dp.
+# train RUN NAME OVERRIDE...: adds a line to $scratch/steps for each step except the first two: run, name, step seconds,
+# and exposed seconds of ep, pp and dp.
 train() {
   $(testbed "$train_rate") "$hexad" train recipes/papers/monta-priority.yaml train.steps="$steps" \
     run.dir="$scratch/$2-$1" "${@:3}" >"$scratch/log" 2>&1 || {

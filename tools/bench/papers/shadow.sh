@@ -8,8 +8,8 @@
 #   tools/bench/papers/shadow.sh [--layer M=512,H=128] [--tokens '256 1024'] [--exponents '0 0.8 1.2'] [--inter 50mbit]
 #                                [--intra 400mbit] [--rounds 3] [--profile-seconds 30]
 #
-# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin (77:
-# skipped). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --layer: hidden size and width of an expert; --tokens: tokens of a rank. Needs root, iproute2 and openmpi-bin
+# (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
   --intra) intra=${2:?} ;;
   --rounds) rounds=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
@@ -40,7 +40,7 @@ for exponent in $exponents; do
 done
 
 machine
-echo "testbed:   2 nodes of 4 ranks, a link a rank: $inter between nodes, $intra inside"
+echo "testbed:   2 nodes of 4 ranks, one link per rank: $inter between nodes, $intra inside"
 echo "rounds:    $rounds"
 testbed=(tools/testbed/rank_nodes.sh --nodes 2 --ranks 4 --inter "$inter" --intra "$intra")
 profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"

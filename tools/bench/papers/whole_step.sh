@@ -36,7 +36,7 @@ while [ $# -gt 0 ]; do
   --trials) trials=${2:?} ;;
   --systems) systems=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
-  *) usage ;;
+  *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done

@@ -61,7 +61,7 @@ std::string copy_name(const CUpti_ActivityMemcpy6& copy) {
   return name;
 }
 
-/// Record of all activities. CUPTI's thread adds to it, and the program reads it when it exits.
+/// Records all activities. CUPTI's thread adds them. When the program exits, it writes their profile.
 class Recorder {
  public:
   void add(const CUpti_Activity* record) {
@@ -179,5 +179,5 @@ extern "C" [[gnu::visibility("default")]] int InitializeInjection() {
   } catch (const std::exception& error) {
     complain(error.what());
   }
-  return 1;  // the program continues without a profile
+  return 1;  // after an error, the program continues without a profile
 }

@@ -16,7 +16,7 @@ void erase_all(std::string& text, std::string_view part) {
   for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
 }
 
-/// Removes everything after the template arguments of the function.
+/// Removes the parameters: everything from the first '(' outside angle brackets.
 std::string_view without_parameters(std::string_view name) {
   int depth = 0;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -48,8 +48,8 @@ std::string without_scopes(std::string_view name) {
 
 bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Returns how many characters after the first one belong to a back reference, such as S1A_, or to a literal, such as
-/// Li128E. Digits in these are not the length of an identifier.
+/// Returns the number of characters after the first one that belong to a back reference, such as S1A_, or to the type
+/// and the digits of a literal, such as Li128E. These digits are not the length of an identifier.
 size_t without_length(std::string_view text) {
   size_t n = 1;
   if (text[0] == 'S') {
@@ -62,7 +62,7 @@ size_t without_length(std::string_view text) {
 }
 
 /// Returns the identifiers of a mangled name that the demangler rejects, such as many names of CUTLASS. The function's
-/// name comes first, followed by the names of types in angle brackets.
+/// name comes first. The capitalized identifiers of its template arguments follow in angle brackets.
 std::string identifiers(std::string_view mangled) {
   std::string function, types;
   bool arguments = false;

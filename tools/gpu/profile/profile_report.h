@@ -1,4 +1,5 @@
-// A profile as text and as JSON. Numbers are means over the steps of the profile.
+// A profile as text and as JSON. Numbers are means over the steps of the profile, except those of single steps and
+// gaps.
 #pragma once
 
 #include <string>
@@ -7,7 +8,7 @@
 
 namespace hexad::gpu_profile {
 
-/// Returns tables of kernels, copies and gaps, and a table of streams if there are several.
+/// Returns tables of kernels, of copies and fills, of gaps, and of streams if there are several.
 std::string to_text(const Profile& profile);
 
 /// Returns the tables of to_text() as JSON. Adds each step, the mangled names of kernels, up to 100 gaps, and up to 100

@@ -16,7 +16,7 @@ struct StepTime {
   int64_t total = 0, idle = 0;  // duration and idle time of a step, in ns
 };
 
-/// All activities with the same name.
+/// All activities with the same kind and name.
 struct Operation {
   Kind kind = Kind::kernel;
   std::string_view name;
@@ -44,8 +44,8 @@ struct Profile {
   int64_t ns_into_step(const Gap& gap) const;  // ns from the start of the step to the start of the gap
 };
 
-/// Sums over the steps after the warm-up. A step lasts from the end of the previous step to its own end (step_ends()).
-/// The first `skipped` steps, at least one, are the warm-up. Returns nullopt if no step remains.
+/// Returns the sums over the steps after the warm-up. A step lasts from the end of the previous step to its own end
+/// (step_ends()). The first `skipped` steps, at least one, are the warm-up. Returns nullopt if no step remains.
 std::optional<Profile> profile(std::span<const Activity> activities, std::string_view update, int64_t skipped);
 
 }  // namespace hexad::gpu_profile

@@ -75,7 +75,8 @@ std::vector<std::string> settings_of(const std::string& text) {
   return settings;
 }
 
-// Replaces the micro-batch by the largest pass, and adds the keys and values of the batch with the most tokens.
+// Returns true if the prompts fit in memory. The estimate takes the largest pass as the micro-batch, and adds the keys
+// and values of the batch with the most tokens.
 bool prompts_fit(Recipe recipe, const std::vector<PromptBatch>& batches, const Extensions& extensions,
                  const comm::World& world) {
   const auto pass_tokens = [](const PromptBatch& b) { return b.prompts * b.pass_length(); };

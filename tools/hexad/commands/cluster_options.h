@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/base/error.h"
 #include "tools/hexad/command_line.h"
 #include "tools/plan/routing_model.h"
 
@@ -35,10 +36,14 @@ inline Option add_routing(const Command& command, std::string& routing) {
 }
 
 /// Returns the load of the experts of `model`. `routing` is a word (even, p99, worst), or the path of a file with the
-/// load.
+/// load. Throws Error(usage) if the experts of the model cannot have this load.
 inline plan::RoutingLoad load_of(const std::string& routing, const layers::ModelConfig& model) {
   using plan::RoutingLoad;
   if (routing == "even") return RoutingLoad::even;
+  if (model.moe.experts > 0 && model.moe.experts_choose())
+    base::fail(base::ExitCode::usage, "--routing: '", routing,
+               "' given, expected even, because with model.moe.router: ", model.moe.router,
+               " all experts choose the same number of tokens");
   if (routing == "p99") return RoutingLoad::p99;
   if (routing == "worst") return RoutingLoad::one_rank;
   return RoutingLoad(plan::read_expert_shares(routing, model));

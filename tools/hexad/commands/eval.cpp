@@ -133,7 +133,8 @@ void add_eval(const Program& program) {
   command.add_flag("--json", options->json, "print one JSON object");
   command.run([program, options, sequences] {
     if (sequences.given() && !options->choices.empty())
-      fail(ExitCode::usage, "--sequences selects held-out text, but --choices evaluates all questions of its file");
+      fail(ExitCode::usage,
+           "--sequences selects held-out text, but --choices evaluates all questions of its file; remove one of them");
     return on_all_ranks([&](comm::World& world) {
       return options->choices.empty() ? eval_heldout(*options, program.extensions, world)
                                       : eval_choices(*options, program.extensions, world);

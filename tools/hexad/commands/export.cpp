@@ -77,7 +77,9 @@ void add_export(const Program& program) {
       .legal(one_of(std::move(families)));
   command.add_option("--dtype", &options->model.dtype, "dtype of the weights; source: the dtype of the imported model")
       .legal(one_of({"source", "f32", "bf16", "f16"}));
-  command.add_option("--shard-bytes", &options->model.shard_bytes, "largest size of a safetensors file, in bytes")
+  command
+      .add_option("--shard-bytes", &options->model.shard_bytes,
+                  "largest size of the tensors in a safetensors file, in bytes")
       .legal(whole_number(1));
   command.add_flag("--json", options->json, "print one JSON object");
   command.run(on_one_rank(command, [options] { return run_export(*options); }));

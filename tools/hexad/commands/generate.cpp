@@ -179,7 +179,7 @@ void add_generate(const Program& program) {
       .add_option("--top-p", &options->sampling.top_p,
                   "choose from the smallest set of most probable tokens with at least this total probability")
       .legal(number(0, 1));
-  command.add_option("--seed", &options->sampling.seed, "seed of the random choices").legal(whole_number(0));
+  command.add_option("--seed", &options->sampling.seed, "seed of the random choices");
   command.add_option("--together", &options->sampling.together, "largest number of prompts in one forward pass")
       .legal(whole_number(1));
   command.add_flag("--json", options->json, "print one JSON object: prompts, tokens, texts, and why each text ended");

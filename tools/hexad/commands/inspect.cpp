@@ -52,7 +52,8 @@ void show_run(const RunFacts& facts, const std::string& text, const Options& opt
 base::ExitCode show_newest(const io::CheckpointStore& store, const Options& options) {
   const RunFacts facts = facts_of_run(options.path);
   const auto checkpoint = store.find({}, io::Check::quick);
-  if (!checkpoint && facts.recipe.empty()) fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+  if (!checkpoint && facts.recipe.empty())
+    fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet; expected a run that has saved one");
   const auto text = [&] { return options.json ? io::describe_json(*checkpoint) : io::describe(*checkpoint) + "\n"; };
   show_run(facts, checkpoint ? text() : "", options);
   return base::ExitCode::done;
@@ -63,7 +64,7 @@ base::ExitCode show_newest(const io::CheckpointStore& store, const Options& opti
 base::ExitCode verify_all(const io::CheckpointStore& store, const Options& options) {
   const auto scan = store.scan(io::Check::full);
   if (scan.good.empty() && scan.problems.empty())
-    fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet");
+    fail(base::ExitCode::data, "'", options.path, "' has no checkpoint yet; expected a run that has saved one");
   for (const std::string& problem : scan.problems) train::say("bad checkpoint: " + problem);
   const std::string newest = scan.good.empty() ? "" : base::cat("\n", io::describe(scan.good.front()), "\n");
   show_run(facts_of_run(options.path), options.json ? io::describe_json(scan) : io::describe(scan) + newest, options);

@@ -71,7 +71,8 @@ class Planner {
                  most_planned_ranks);
     if (ranks_ > all)
       base::fail(base::ExitCode::usage, "--ranks (", ranks_, ") is more than ", options.cluster,
-                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all, " in all");
+                 " has: ", prices_.nodes(), " nodes of ", prices_.ranks_per_node(), " ranks, ", all,
+                 " in all; set --ranks to at most ", all);
   }
 
   base::ExitCode run() {
@@ -240,7 +241,8 @@ class Planner {
       text += fmt::format(" (more than {} has)", options_.cluster);
     return text;
   }
-  // Refuses a recipe whose weights and optimizer state do not fit the ranks in any layout. Simulates no step.
+  // Refuses a recipe whose weights, gradients and optimizer state do not fit the ranks in any layout. Simulates no
+  // step.
   void refuse_state(int64_t ranks) const {
     const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
     if (!lack) return;

@@ -18,8 +18,7 @@ namespace {
 using base::human_bytes;
 using Json = nlohmann::ordered_json;
 
-// Bytes that a rank sends in a step: over the fast link inside a node, and over the network. Means over pipeline
-// stages.
+// Bytes that a rank sends in a step over the fast link, and over the network. Means over pipeline stages.
 struct Sent {
   double inside = 0, network = 0;
 };
@@ -124,7 +123,7 @@ void print_path(const PlanAt& plan_at, std::span<const PathPoint> path, int64_t 
     if (const std::string growth = growth_text(path[i - 1], p); !growth.empty()) fmt::print("{:>15} {}\n", "", growth);
   }
   fmt::print(
-      "\ninside, network: bytes that a rank sends in a step within and between nodes (mean over stages)\n"
+      "\ninside, network: bytes that a rank sends in a step on the fast link and on the network (mean over stages)\n"
       "switch: number of ranks with the same tp coordinate that communicate over the network\n"
       "by: number of ranks by which the job can grow with these groups\n");
   const auto lacking = first_lacking(path);

@@ -30,7 +30,8 @@ struct LayoutFigures {
   double exposed[comm::traffic_class_count];
   double kernels, idle;
 
-  /// Returns the classes whose exposed communication is above 0.5% of the step: "ep 12%, pp 3%".
+  /// Returns the classes whose exposed communication is at least 0.5% of the step: "ep 12%, pp 3%"; "-" if there are
+  /// none.
   std::string exposed_text() const;
   /// Returns the largest part of the step: "kernels", a class of exposed communication, or "idle".
   std::string_view bound_by() const;

@@ -27,7 +27,7 @@
 namespace hexad::app {
 namespace {
 
-// Input files of the same kind.
+// Input files with the same extension and text form. `bytes` is their total size.
 struct Kind {
   std::string name;
   double bytes = 0;
@@ -178,10 +178,10 @@ void add_prepare(const Program& program) {
   command.run(on_one_rank(command, [=] {
     if (vocab.given() && o->tokenizer != "bpe")
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
-                 " has its own vocabulary");
+                 " has its own vocabulary; remove --vocab");
     if (separator.given() && *rule != "separator")
       base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
-                 " it has no meaning");
+                 " it has no meaning; remove it, or use --split separator");
     if (text_key.given() && chat.given())
       base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
                  " takes whole conversations: give only one of them");

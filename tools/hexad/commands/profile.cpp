@@ -60,8 +60,9 @@ plan::ProductShape product_shape(const std::string& text) {
 plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
-  const auto share = static_cast<int>(find_cores(world).of_rank);
-  p.threads = o.threads > 0 ? o.threads : share;
+  const Cores cores = find_cores(world);
+  p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.of_rank);
+  p.node_cores = cores.of_node;
   p.offload_folder = o.offload_folder;
   if (!o.products.empty()) p.products.clear();
   for (const std::string& text : o.products) p.products.push_back(product_shape(text));

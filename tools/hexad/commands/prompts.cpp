@@ -31,7 +31,7 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
     fail(ExitCode::data, place, ": expected an object with a text under \"prompt\"");
   Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
   if (!object.contains("system")) return prompt;
-  if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form");
+  if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form; give it, or remove \"system\"");
   prompt.system = string_under(object, "system", place);
   return prompt;
 }
@@ -87,10 +87,10 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
     const data::ChatRole* system = form.find("system");
     if (!system && prompt.place.empty())
       fail(ExitCode::usage, "--system needs a form with the role system; --chat-form ", form.name, " has ",
-           form.role_names());
+           form.role_names(), "; choose another form, or remove --system");
     if (!system)
       fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; --chat-form ", form.name,
-           " has ", form.role_names());
+           " has ", form.role_names(), "; choose another form, or remove \"system\" from the line");
     append_turn(chat, *system, prompt.system);
   }
   append_turn(chat, *form.find("user"), prompt.text);

@@ -2,12 +2,11 @@
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
-#include <new>
 #include <thread>
 
 #include <fmt/core.h>
 
+#include "tools/hexad/failure.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/say.h"
@@ -21,14 +20,6 @@ using base::ExitCode;
 using namespace std::chrono_literals;
 
 namespace {
-
-// Returns the exit code that hexad_main() would return for this exception.
-ExitCode exit_code_of(const std::exception& e) {
-  if (const auto* error = dynamic_cast<const base::Error*>(&e)) return error->code();
-  if (dynamic_cast<const std::filesystem::filesystem_error*>(&e)) return ExitCode::data;
-  if (dynamic_cast<const std::bad_alloc*>(&e)) return ExitCode::resource;
-  return static_cast<ExitCode>(1);
-}
 
 // Waits a few seconds, and returns true if another rank has reported the error. If all ranks find the same error, rank
 // 0 reports it and ends the job, so the launcher sends SIGTERM to this rank. If this rank gets no SIGTERM, only this
@@ -51,15 +42,15 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
   try {
     return body(world);
   } catch (const std::exception& e) {
-    report_end(e.what());
+    const auto [code, text] = failure_of(e);
+    report_end(text);
     if (world.size() == 1) throw;
-    const ExitCode code = exit_code_of(e);
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;
     const bool found_by_peer = dynamic_cast<const comm::FoundByPeer*>(&e) != nullptr;
     // Usually, rank 0 reports an error that all ranks share. If the job was already asked to end, every rank reports,
     // because rank 0 may be lost.
     const bool speaks = !found_by_peer && (world.rank() == 0 || !shared || end_requested());
-    if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), e.what()));
+    if (speaks || !ended_by_another()) say(fmt::format("rank {}: {}", world.rank(), text));
     world.abort_job(code);
   }
 }

@@ -54,7 +54,7 @@ Ready ready(const Options& options, const train::Extensions& extensions) {
   if (options.point >= std::ssize(r.points))
     fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   for (int64_t i = 0; i < std::ssize(r.points); ++i) {
-    const LoadedPoint& point = r.points[static_cast<size_t>(i)];
+    const LoadedPoint& point = r.points[i];
     const bool wanted = options.point < 0 || i == options.point;
     r.forecasts.push_back(wanted ? forecast_point(point, clusters.of(point.point), extensions) : PointForecast{});
   }
@@ -105,7 +105,7 @@ ExitCode submit(const Ready& r, const Options& options) {
 }
 
 // Returns the cores or nodes for runs at once; none if runs execute one after the other. Throws config::RecipeError
-// with the reason if runs would share cores or links.
+// with the reason if runs cannot execute at the same time (problem_of_room()).
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
   Room room = room_here();

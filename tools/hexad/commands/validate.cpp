@@ -85,8 +85,8 @@ std::string start_line(const Options& options, int64_t ranks, double save_second
   return text + recipe_words(options);
 }
 
-// Returns a warning if the model does not fit on this machine; otherwise empty. This is not an error, because the
-// recipe may be meant for another machine.
+// Returns a warning if the model does not fit on this machine, may not fit, or does not start here; otherwise an empty
+// text. This is not an error, because the recipe may be meant for another machine.
 std::string caution_of_machine(const Recipe& recipe, const train::Extensions& extensions, int64_t ranks) {
   try {
     const MemoryFit fit = memory_fit_on_this_machine(recipe, extensions, ranks);

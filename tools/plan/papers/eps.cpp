@@ -19,7 +19,8 @@ double gathered(Mode mode, double P, double D) { return mode == Mode::tp_ep ? P 
 double expected_activated_experts(double k, double E, double m) { return (1 - std::pow(1 - k / E, m)) * E; }
 
 double expected_devices(int64_t k, int64_t E, int64_t D) {
-  base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] ", k, " of ", E, " experts on ", D, " devices");
+  base::require(D >= 1 && E % D == 0 && 1 <= k && k <= E, "[eps] k = ", k, ", E = ", E, ", D = ", D,
+                "; expected D to divide E, and k from 1 to E");
   // Probability that no expert of a token is on a given device: C(E - E/D, k) / C(E, k).
   double missed = 1;
   for (int64_t i = 0; i < k; ++i)
@@ -34,7 +35,8 @@ double volume(Mode mode, double P, double D, double g) {
 }
 
 double combine_volume_without_reduce(Mode mode, double P, double D, double k) {
-  base::require(mode != Mode::tp_tp, "[eps] TP+TP combines by an all-reduce, not by an all-to-all");
+  base::require(mode != Mode::tp_tp,
+                "[eps] TP+TP combines by an all-reduce, not by an all-to-all; expected another mode");
   return gathered(mode, P, D) + all_to_all(P, D, k);
 }
 
@@ -65,7 +67,7 @@ Product product(double m, double grouped_below, double dense_from) {
 }
 
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead) {
-  base::require(N >= 1, "[eps] ", N, " groups");
+  base::require(N >= 1, "[eps] ", N, " groups, expected at least 1");
   const auto n = static_cast<double>(N);
   return N == 1 ? 0 : std::min(T_comm, T_comp) * (n - 1) / n - overhead(n);
 }
@@ -89,7 +91,7 @@ std::vector<Groups> all_groups(double T_comm, double T_comp, int64_t local_exper
 }
 
 Groups best_groups(const std::vector<Groups>& tried) {
-  base::require(!tried.empty(), "[eps] there are no groups to choose from");
+  base::require(!tried.empty(), "[eps] no number of groups is given to choose from, expected at least one");
   return *std::ranges::max_element(tried, {}, &Groups::gain);
 }
 

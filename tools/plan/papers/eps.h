@@ -87,8 +87,8 @@ struct Overhead {
 /// Returns the gain of N groups: L(N) - R(N) with L = C (N - 1)/N, where C is the shorter of communication and
 /// computation. N = 1 has no pipeline and gains nothing.
 double gain(double T_comm, double T_comp, int64_t N, const Overhead& overhead);
-/// Returns C - b - 2 sqrt(k C), the largest gain over all N. sqrt(C/k) groups reach it; unrestricted_groups() returns
-/// them.
+/// Returns C - b - 2 sqrt(k C), the largest gain over all N. unrestricted_groups() returns the N with this gain,
+/// sqrt(C/k).
 double largest_gain(double T_comm, double T_comp, const Overhead& overhead);
 double unrestricted_groups(double T_comm, double T_comp, const Overhead& overhead);
 struct Groups {

@@ -137,7 +137,8 @@ void check_overhead(const OverheadKeys& in, Problems& problems) {
     problems.add("pipeline.R.measured", "must be at least two points, [[N, s], ...]");
   else if (in.measured && !(fit_alpha_beta(in.measured->points).line.beta > 0))
     problems.add("pipeline.R.measured",
-                 "must rise, because without an overhead per group, more groups would always be better");
+                 base::cat("must rise, but changes by ", fit_alpha_beta(in.measured->points).line.beta,
+                           " s per group; without an overhead per group, more groups would always be better"));
   if (in.measured) refuse_written(problems, {"pipeline.R.k", "pipeline.R.b"}, "has no effect if measured is given");
   if (!in.measured && !in.k) problems.add("pipeline.R.k", "must be given together with b, unless measured is given");
   if (!in.measured && !in.b) problems.add("pipeline.R.b", "must be given together with k, unless measured is given");

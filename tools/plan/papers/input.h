@@ -33,8 +33,8 @@ std::string list_keys() {
   return list_keys(&input, config::type_of<Input>);
 }
 
-/// Adds a problem for each of `paths` that the input contains: "has no effect if I is given". `why` gives the
-/// condition.
+/// Adds a problem for each of `paths` that the input contains. `why` is the text of the problem, such as "has no effect
+/// if I is given".
 void refuse_written(config::Problems& problems, std::initializer_list<std::string_view> paths, std::string_view why);
 
 /// Adds a problem unless every volume or size of the curve is above 0.

@@ -1,4 +1,5 @@
 // `hexad simulate --paper monta`: keys of the input, and the results of the formulas for it.
+#include <cmath>
 #include <optional>
 
 #include "tools/plan/papers/input.h"
@@ -120,10 +121,12 @@ void check(const Input& in, Problems& problems) {
   if (problems.any()) return;
   if (in.smallest && in.I() / static_cast<double>(in.t) / *in.smallest > most_listed_chunks)
     problems.add("I_minimal",
-                 base::cat("allows more than ", most_listed_chunks, " chunks of I/t; expected a larger value"));
+                 base::cat("allows more than ", most_listed_chunks, " chunks of I/t; expected at least ",
+                           static_cast<int64_t>(std::ceil(in.I() / static_cast<double>(in.t * most_listed_chunks)))));
   if (in.step && in.step->count * baseline(in.I(), in.network()).seconds >= in.step->seconds)
-    problems.add("step.n_A2A", base::cat("all-to-alls of ", baseline(in.I(), in.network()).seconds,
-                                         " s each take longer than the step, step.T_step; expected fewer"));
+    problems.add("step.n_A2A", base::cat("all-to-alls of ", baseline(in.I(), in.network()).seconds, " s each take ",
+                                         in.step->count * baseline(in.I(), in.network()).seconds,
+                                         " s in total; expected less than step.T_step, ", in.step->seconds, " s"));
 }
 
 Json json(const Transfer& t) {

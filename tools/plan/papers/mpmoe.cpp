@@ -24,7 +24,7 @@ double time(const config::Curve& speeds, double volume) { return volume == 0 ? 0
 
 double all_to_all_bytes(const Layer& l, const Machine& m) { return l.k * l.B * l.M * m.bytes_per_element; }
 
-/// Returns the operations that forward and backward share: two all-to-alls of gradients or tokens, and the copies.
+/// Returns the operations of a pass with products of `flops` FLOPs: two all-to-alls, the products, and the copies.
 Operations operations(const Layer& l, const Machine& m, Reuse reuse, double n, double flops) {
   const double exchange = time(m.W_comm, all_to_all_bytes(l, m) / n);
   return {.S = exchange,
@@ -69,7 +69,8 @@ Phases phases(Paradigm paradigm, const Operations& o, int64_t n, const Slowdowns
   const auto phase = [&](double comm, double comp, double mem) { return phase_seconds({comm, comp, mem}, alpha); };
   const double before = paradigm == Paradigm::copies_before ? o.M : 0;
   const double after = paradigm == Paradigm::copies_after ? o.M : 0;
-  base::require(paradigm != Paradigm::no_copies || o.M == 0, "[mpmoe] paradigm 1 has no copies");
+  base::require(paradigm != Paradigm::no_copies || o.M == 0,
+                "[mpmoe] paradigm 1 has no copies, but their seconds (M) are ", o.M, ", expected 0");
   if (parts(n) == 1) return {phase(o.S, 0, before), phase(0, o.C, 0), 0, 0, phase(o.R, 0, after)};
   return {.p0 = phase(o.S, 0, before),
           .p1 = phase(o.S, o.C, before),

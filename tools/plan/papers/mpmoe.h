@@ -28,11 +28,12 @@ struct Layer {
 
 /// Returns the number of weights, gradients and two moments of the gate and one expert (equation 1).
 double model_states(const Layer& layer);
-/// Returns T_I, T_O, and k times T_DI, T_DO, T_M (equation 2).
+/// Returns the elements of T_I, T_O, and k times T_DI, T_DO, T_M (equation 2).
 double activations(const Layer& layer);
-/// Returns the gradients of two consecutive tensors, which suffice if operations run one after the other (equation 3).
+/// Returns the elements of the gradients of two consecutive tensors, which suffice if operations run one after the
+/// other (equation 3).
 double sequential_buffers(const Layer& layer);
-/// Returns the sum of all temporary gradients, which a pipeline without shared buffers needs (equation 4).
+/// Returns the elements of all temporary gradients, which a pipeline without shared buffers needs (equation 4).
 double pipeline_buffers(const Layer& layer);
 /// Returns the activation elements that n micro-batches save if T_DI and T_DO have two buffers each and T_M has one
 /// (equation 5). Temporary buffers save the same number of elements.

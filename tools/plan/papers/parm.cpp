@@ -75,8 +75,8 @@ std::vector<Claim> claims(const Layer& l, const Costs& c, const BaselineCosts& b
 }
 
 int placement_case(const Placement& p) {
-  base::require(p.N_EP >= 1 && p.N_ESP >= 1 && p.ranks_per_node >= 1, "[parm] sizes must be at least 1, got groups of ",
-                p.N_EP, " and ", p.N_ESP);
+  base::require(p.N_EP >= 1 && p.N_ESP >= 1 && p.ranks_per_node >= 1, "[parm] N_EP is ", p.N_EP, ", N_ESP is ", p.N_ESP,
+                " and ranks_per_node is ", p.ranks_per_node, "; expected at least 1 of each");
   const Loads all = loads(p, 1);
   const bool esp_inside = all.AG_ESP.inter == 0, ep_inside = all.A2A_EP.inter == 0;
   if (all.A2A.inter == 0) return 1;

@@ -71,8 +71,11 @@ struct Claim {
   double smaller, larger;  // seconds; the claim is smaller <= larger
   bool holds() const { return smaller <= larger; }
 };
-/// Returns the claims of equations 3, 5, 6 (N_MP = 1), 8 and 9, 10 (N_MP > 1). RS, a ReduceScatter, is priced as half
-/// of the AllReduce; the other half is an AllGather.
+/// Returns the claims of these equations:
+/// - always: 3, 5
+/// - if N_MP = 1: 6
+/// - if N_MP > 1: 8 with 9 (one claim), 7, 10
+/// In equation 5, the ReduceScatter costs half of the AllReduce.
 std::vector<Claim> claims(const Layer& layer, const Costs& costs, const BaselineCosts& base);
 
 /// Placement of the ranks of one EP&ESP group. Ranks are numbered node by node. Neighbouring ranks belong to the same

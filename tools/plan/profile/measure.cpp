@@ -25,6 +25,8 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
   const auto [nodes, ranks_per_node] = nodes_of(world);
   cluster.measured.nodes = nodes, cluster.measured.ranks_per_node = ranks_per_node;
   cluster.measured.threads = options.threads;
+  if (options.node_cores)
+    cluster.measured.node_cores = -static_cast<int64_t>(timer.largest(-static_cast<double>(*options.node_cores)));
   const std::vector<MeasuredGroup> groups = measured_groups(world);
   const Budget budget(timer, options.seconds);
   if (!groups.empty()) measure_links(cluster, groups, timer, options, 0.5 * budget.left(), from_one);
@@ -32,6 +34,7 @@ Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, 
   measure_attention(cluster, timer, options, 0.25 * budget.left(), from_one);
   measure_small_kernels(cluster, timer, options, 0.3 * budget.left(), from_one);
   measure_copies(cluster, timer, options, 0.2 * budget.left(), from_one);
+  measure_waiting(cluster, timer, 0.1 * budget.left(), from_one);
   measure_slowdowns(cluster, groups, timer, options, budget.left(), from_one);
   return cluster;
 }

@@ -1,5 +1,5 @@
-// Parts of the measurement by `hexad profile`. Each function is collective over the timer's world and fills its part of
-// `cluster`.
+// Parts of the measurement by `hexad profile`. Each measure_*() function is collective over the timer's world and fills
+// its part of `cluster`.
 #pragma once
 
 #include "tools/plan/profile/profile.h"
@@ -19,6 +19,13 @@ void measure_small_kernels(Cluster& cluster, const Timer& timer, const ProfileOp
                            const Progress& progress);
 void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds,
                     const Progress& progress);
+/// Returns the cores that a waiting rank uses, from 0 to 1. `all` and `some` are the seconds of the same product on all
+/// ranks of a node, and on `computing` of them while the others wait. The ranks' threads must outnumber the cores, and
+/// those of the computing ranks must need all cores.
+double waiting_cores(const Origin& measured, int64_t computing, double all, double some);
+/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if one waiting rank
+/// leaves a core for each thread of the others. Needs measured products.
+void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
 /// Measures slowdowns. Must be called last, because the sizes of its loads depend on the results of the other
 /// measurements.
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ProfileOptions {
   int rounds = 3;                      // measurements of each slowdown, of which the median counts
   int threads = 1;                     // number of threads of each rank's kernels
   std::string offload_folder = "/tmp";
+  std::optional<int64_t> node_cores{};  // cores that the ranks of this node may use together; none: not known
   std::vector<ProductShape> products = usual_products;
   std::vector<AttentionHeads> attention = usual_heads;
 };
@@ -42,8 +44,8 @@ ProfileOptions quick_profile();
 /// Receives occasional progress lines on rank 0.
 using Progress = std::function<void(const std::string&)>;
 
-/// Measures the machine. Collective over `world`; every rank gets the same result. Fills in only the machine's sizes in
-/// Origin.
+/// Measures the machine. Collective over `world`; every rank gets the same result. Of Origin, fills in only nodes,
+/// ranks_per_node, threads, node_cores and waiting.
 Cluster measure(const comm::ProcessGroup& world, const ProfileOptions& options, const Progress& progress);
 
 /// Returns a readable table.

@@ -64,8 +64,8 @@ std::vector<double> speeds(const std::vector<const Load*>& loads, const Timer& t
   return result;
 }
 
-// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes about a sixteenth of
-// `seconds` and a whole load takes `seconds`.
+// Makes the loads. Chooses sizes and numbers of units such that, without other work, a unit takes at most a sixteenth
+// of `seconds`, if a measured size permits it, and a whole load takes about `seconds`.
 class Loads {
  public:
   Loads(const Cluster& cluster, const Timer& timer, const ProfileOptions& options, double seconds)
@@ -202,11 +202,14 @@ double median(std::vector<double> values) {
 
 void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& groups, const Timer& timer,
                        const ProfileOptions& options, double seconds, const Progress& progress) {
-  // In a round, each load runs for its own time, in pairs for up to twice that time, and with all loads for up to four
-  // times that time. This is about 24 times its own time in total, and 10 times more with a capped product.
+  // In a round, each of at most four loads runs for its own time, each of six pairs for up to twice that time, and all
+  // loads together for up to four times that time. This is 20 times the time of a load. The capped product adds three
+  // pairs and one mix of all loads, 10 times the time of a load. Each product on fewer threads adds its own time.
+  // Before the rounds, each load runs once.
   const std::vector<int> counts = fewer_than(options.threads);
-  const double times = counts.empty() ? 24 : 34 + static_cast<double>(counts.size());
-  Loads make(cluster, timer, options, seconds / (times * options.rounds + 4));
+  const auto fewer = static_cast<double>(counts.size());
+  const double times = counts.empty() ? 20 : 30 + fewer;
+  Loads make(cluster, timer, options, seconds / (times * options.rounds + 4 + fewer));
   std::vector<Load> loads = make.all(groups);
   const size_t whole = loads.size();  // the product on all threads
   loads.push_back(make.computing(options.threads));

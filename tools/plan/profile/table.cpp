@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/units.h"
 #include "tools/plan/least_squares.h"
@@ -154,6 +155,9 @@ std::string profile_table(const Cluster& cluster) {
   std::string text = fmt::format("{} node{}, {} rank{} each, {} thread{} per rank; {}\n", m.nodes,
                                  m.nodes == 1 ? "" : "s", m.ranks_per_node, m.ranks_per_node == 1 ? "" : "s", m.threads,
                                  m.threads == 1 ? "" : "s", m.processor);
+  if (m.node_cores && *m.node_cores < m.ranks_per_node * m.threads)
+    text += fmt::format("the ranks of a node share {}; a rank that waits uses {:.2f} of a core\n",
+                        base::counted(*m.node_cores, "core"), m.waiting);
   if (!cluster.links.empty()) text += links_table(cluster.links);
   if (!cluster.products.empty()) text += products_table(cluster.products);
   if (!cluster.attention.empty()) text += attention_table(cluster.attention);

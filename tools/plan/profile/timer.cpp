@@ -18,6 +18,11 @@ double timed(const Timer::Work& work, int runs) {
   return (now() - begin) / runs;
 }
 
+// True if a point is slower for each unit of its size than the last one, which may be noise.
+bool is_slower(const Curve::Point& point, const std::vector<Curve::Point>& before) {
+  return !before.empty() && point.y / point.x > before.back().y / before.back().x;
+}
+
 }  // namespace
 
 double rounded(double value) { return std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr); }
@@ -48,7 +53,9 @@ Curve Timer::curve(std::span<const int64_t> sizes, double seconds, const std::fu
       continue;  // already measured: `prepare` rounded it to the previous size
     const double expected = points.empty() ? 0 : points.back().y * work.size / points.back().x;
     if (points.size() >= 2 && (1 + least) * expected > left) break;
-    points.push_back({work.size, median(work, share)});
+    Curve::Point point{work.size, median(work, share)};
+    if (is_slower(point, points)) point.y = std::min(point.y, median(work, share / 2));
+    points.push_back(point);
     left -= largest(now() - begin);
   }
   return points;

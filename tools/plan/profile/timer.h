@@ -20,7 +20,8 @@ double rounded(double value);
 /// share a core.
 inline constexpr double kernel_batch = 0.012;
 
-/// Timer of work on all ranks. Every function is collective over the world and returns the same value on all ranks.
+/// Timer of work on all ranks. All functions except device() and world() are collective over the world, and return the
+/// same value on all ranks.
 class Timer {
  public:
   Timer(const comm::ProcessGroup& world, device::Device device) : world_(world), device_(device) {}
@@ -32,11 +33,12 @@ class Timer {
     std::function<void()> run;
     double batch_seconds = 0;
   };
-  /// Returns the largest of the ranks' medians. Makes one warm-up run, then as many runs as fit in about `seconds`: at
-  /// least 3, and at most 21 (9 if `batch_seconds` is set).
+  /// Returns the largest of the ranks' medians. Makes one warm-up run (two if `batch_seconds` is set), then as many
+  /// repeats as fit in about `seconds`: at least 3, and at most 21 (9 if `batch_seconds` is set).
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, omits later sizes, but
-  /// never the first two. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
+  /// never the first two. Measures a size again if it is slower for each unit than the size before it, and keeps the
+  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }

@@ -1,7 +1,6 @@
 #include "tools/train/checkpoint/checkpointing.h"
 
 #include <algorithm>
-#include <exception>
 
 #include "framework/base/enum_names.h"
 #include "framework/base/name_pattern.h"
@@ -10,6 +9,7 @@
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
+#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
@@ -53,22 +53,6 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 [[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
-}
-
-// Error of this rank in collective work, which is sent to the other ranks.
-struct Failure {
-  std::string text{};  // empty: no failure
-  ExitCode code = ExitCode::done;
-};
-
-template <class F>
-Failure attempted(F&& work) {
-  try {
-    work();
-  } catch (const Error& e) {
-    return {e.what(), e.code()};
-  }
-  return {};
 }
 
 // Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
@@ -149,16 +133,9 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
   // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
-  const auto attempt = [&](ExitCode code, const std::function<void()>& stage) {
-    Failure mine;
-    try {
-      stage();
-    } catch (const Error& e) {
-      mine = {e.what(),
-              e.code() == ExitCode::usage ? ExitCode::usage : code};  // usage: another job has taken the directory
-    } catch (const std::exception& e) {
-      mine = {e.what(), code};
-    }
+  const auto attempt = [&](const std::function<void()>& stage) {
+    Failure mine = attempted(stage);
+    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;  // a save reads no data that can be damaged
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;
     if (world_.rank() == 0) writer.discard();
@@ -166,19 +143,19 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
          " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects weights that are not finite, because they must not replace the last good checkpoints.
-  attempt(ExitCode::numeric, [&] {
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints.
+  attempt([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
   });
-  attempt(ExitCode::resource, [&] {
+  attempt([&] {
     if (world_.rank() == 0) writer.create();
   });
   std::string part;
-  attempt(ExitCode::resource, [&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
+  attempt([&] { part = writer.write_shard(world_.rank(), world_.size(), items); });
   std::vector<std::string> parts;  // empty except on rank 0
   gather_bytes({part.begin(), part.end()}, world_, device,
                [&](int, const std::vector<uint8_t>& bytes) { parts.emplace_back(bytes.begin(), bytes.end()); });
-  attempt(ExitCode::resource, [&] {
+  attempt([&] {
     if (world_.rank() != 0) return;
     writer.commit(saved_run(progress, recipe_, world_.size()), parts);
   });
@@ -209,7 +186,12 @@ std::optional<io::Checkpoint> Checkpointer::find() const {
     });
     say("");
   } else {
-    for (std::string folder; !(folder = say("")).empty();) attempted([&] { open(folder); });
+    for (std::string folder; !(folder = say("")).empty();) {
+      try {
+        open(folder);
+      } catch (const Error&) {  // rank 0 throws it, too, and then ends the search or opens another checkpoint
+      }
+    }
   }
   throw_first(failure, world_);
   if (say(found).empty()) return {};

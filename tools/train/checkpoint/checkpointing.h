@@ -26,7 +26,7 @@ class Checkpointer {
   /// and all ranks throw the error of the lowest failed rank:
   /// - Error(numeric) with the tensor's name if a tensor is not finite
   /// - Error(usage) if a newer job has started in the run directory
-  /// - Error(resource) otherwise
+  /// - Error(resource) if memory or disk does not suffice, or if files cannot be written
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume selects; none for a new run. Rank 0 searches for it and issues the
@@ -36,18 +36,19 @@ class Checkpointer {
   std::string folder(int64_t step) const { return store_.path(step); }
   /// Removes files left by saves that were killed. Acts only on rank 0.
   void clean() const;
-  /// Moves the checkpoints after `step` aside if checkpoint.resume is a step, because the run will repeat their steps
-  /// (see CheckpointStore::abandon_after()). Does nothing if checkpoint.resume is auto: checkpoints newer than the
-  /// newest good one are damaged, but may still be useful. Call it on rank 0 before the first step after `step`.
+  /// Moves the checkpoints after `step` aside if checkpoint.resume is none or a step, because the run will repeat their
+  /// steps. Returns their new paths (see CheckpointStore::abandon_after()). Does nothing if checkpoint.resume is auto:
+  /// checkpoints newer than the newest good one are damaged, but may still be useful. Call it on rank 0 before the
+  /// first step after `step`.
   std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
   /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) if the
-  /// recipe's model differs from the checkpoint's. Throws Error(numeric) with the tensor's name if a weight is not
-  /// finite.
+  /// recipe's model differs from the checkpoint's (require_same_model()). Throws Error(numeric) with the tensor's name
+  /// if an element is not finite.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
-  /// Loads only main weights and states, rounded to the model's dtype. Used for evaluation and generation.
+  /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
 
  private:

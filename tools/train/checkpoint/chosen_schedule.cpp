@@ -7,7 +7,7 @@
 namespace hexad::train {
 namespace {
 
-// True if the axes that affect schedules have the same sizes.
+// True if the layouts agree in pp, tp, sp, cp, ep and etp.
 bool same_layout(const ParallelConfig& a, const ParallelConfig& b) {
   return a.pp == b.pp && a.tp == b.tp && a.sp == b.sp && a.cp == b.cp && a.ep == b.ep &&
          a.etp.value_or(a.tp) == b.etp.value_or(b.tp);

@@ -10,6 +10,7 @@
 #include "tools/interop/config_json.h"
 #include "tools/interop/import_model.h"
 #include "tools/interop/origin.h"
+#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -109,11 +110,8 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
   std::string problem;  // exit code, a blank, and the message; empty: no error
   if (world.rank() == 0) {
-    try {
-      import_once(recipe, folder, work);
-    } catch (const Error& error) {
-      problem = cat(static_cast<int>(error.code()), " ", error.what());
-    }
+    const Failure failure = attempted([&] { import_once(recipe, folder, work); });
+    if (!failure.text.empty()) problem = cat(static_cast<int>(failure.code), " ", failure.text);
   }
   device::DeviceContext host;
   problem = comm::broadcast_text(problem, 0, world, host);

@@ -15,9 +15,10 @@ namespace hexad::train {
 bool starts_from_foreign_model(const Recipe& recipe);
 
 /// Returns a warning for each key of `model` whose value differs from the value with which the initial weights were
-/// trained. Reads these values from the config.json in train.init_from or, without a config.json, from the recipe in
-/// the checkpoint. Ignores differences that train.init_experts or train.init_vocabulary requests. Returns no warnings
-/// if train.init_from is not a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
+/// trained. Reads these values from the config.json of the Hugging Face model that train.init_from is, or from which it
+/// was imported; otherwise from the recipe in the checkpoint. Ignores prediction blocks, and differences that
+/// train.init_experts or train.init_vocabulary requests. Returns no warnings if train.init_from is neither such a model
+/// nor a checkpoint. Throws Error(data) if the config.json or the checkpoint cannot be used.
 std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0

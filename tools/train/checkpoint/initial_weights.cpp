@@ -81,11 +81,11 @@ Tensor changed(const Tensor& t, const io::Region& region, double factor, const P
     using A = accumulator_t<T>;
     const T* from = t.data<T>();
     A* to = out.data<A>();
-    std::vector<float> normals(static_cast<size_t>(noise > 0 ? region.size[-1] : 0));
+    std::vector<float> normals(noise > 0 ? region.size[-1] : 0);
     for_each_row(p.global_shape(), region, [&](int64_t local, int64_t global, int64_t count) {
       if (noise > 0) random.normals(normals, static_cast<uint64_t>(global));
       for (int64_t i = 0; i < count; ++i) {
-        const double times = noise > 0 ? 1 + noise * static_cast<double>(normals[static_cast<size_t>(i)]) : 1;
+        const double times = noise > 0 ? 1 + noise * static_cast<double>(normals[i]) : 1;
         to[local + i] = static_cast<A>(static_cast<double>(static_cast<A>(from[local + i])) * (factor * times));
       }
     });
@@ -140,9 +140,9 @@ int64_t InitialWeights::parts_of_dense(const std::string& mlp) const {
   return width / part;
 }
 
-// Throws Error(usage) if the routing weights of a token's experts do not sum to model.moe.scale, or if these experts
-// are not whole groups of `parts` experts. In these cases, the first loss would differ from the loss of the dense
-// model.
+// Throws Error(usage) if the first loss would differ from the loss of the dense model. It is the same if the routing
+// weights of a token's experts sum to model.moe.scale and multiply the experts' results, if these experts are whole
+// groups of `parts` experts, and if the block has no dense MLP besides the experts.
 void InitialWeights::require_dense_start(int64_t parts) const {
   const moe::MoeConfig& m = recipe_.model.moe;
   const auto refuse = [&](std::string_view key, const auto& value, const std::string& rule) {
@@ -324,12 +324,12 @@ void InitialWeights::read_experts(const Parameter& p, const Source& source, cons
                                   const Tensor& target) const {
   const Device host = target.device().host();
   const bool is_weight = p.name().ends_with(".weight");
-  std::vector<Tensor> known(static_cast<size_t>(source.copied));
+  std::vector<Tensor> known(source.copied);
   for (int64_t e = 0; e < region.size[0]; ++e) {
     io::Region here = region;
     here.begin[0] += e, here.size[0] = 1;
     const int64_t expert = here.begin[0], from = expert % source.copied;
-    Tensor& values = known[static_cast<size_t>(from)];
+    Tensor& values = known[from];
     if (!values.defined()) {
       io::Region there = here;
       there.begin[0] = from;

@@ -39,7 +39,7 @@ class InitialWeights {
   struct Source {
     Way way = Way::stored;
     std::string name{};  // stored tensor
-    int64_t copied = 1;  // experts or rows of the stored tensor that are copied in turn
+    int64_t copied = 1;  // experts or rows of the stored tensor that are copied in turn; group_rows: size of a group
     bool dense = false;  // true if the stored tensor belongs to a dense MLP, which has no dimension of experts
     int cut = -1;        // dimension along which the dense tensor is divided among experts; -1: each has all of it
     double factor = 1;   // copied values are multiplied by this

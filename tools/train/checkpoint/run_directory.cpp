@@ -26,7 +26,7 @@ io::Checkpoint checkpoint_of(const std::string& dir, const std::string& step, co
   options.work = work;
   const io::CheckpointStore store(dir + "/checkpoints", options);
   auto checkpoint = store.find(io::Resume::parse(step), io::Check::quick);
-  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet");
+  if (!checkpoint) base::fail(base::ExitCode::data, "'", dir, "' has no checkpoint yet; expected one in checkpoints/");
   return std::move(*checkpoint);
 }
 

@@ -17,14 +17,16 @@ struct SavedRun {
 
 /// Opens a checkpoint and its recipe.
 /// - `path` is the folder of a checkpoint, or a run directory.
-/// - `step` selects a checkpoint of a run directory: a number, or "auto" for the newest undamaged checkpoint.
-/// - The recipe is the run directory's recipe.yaml if there is one, otherwise the recipe in the checkpoint. (A
-///   user's own program writes no recipe.yaml.)
+/// - `step` selects a checkpoint of a run directory: a number, or "auto" for the newest undamaged checkpoint. If `path`
+///   is a checkpoint, `step` must be its step or "auto".
+/// - The recipe is the run directory's recipe.yaml if `path` is a run directory that has one, otherwise the recipe in
+///   the checkpoint. (A user's own program writes no recipe.yaml.)
 /// - `overrides` change the recipe.
 /// - `work` receives the progress of reading.
 ///
 /// If the run has stages, returns the recipe of the stage that trained the checkpoint's last step. Throws Error(usage)
-/// if `path` is neither kind of folder. Throws Error(data) if there is no good checkpoint or a dataset is missing.
+/// if `path` is neither kind of folder, or if the recipe or `step` is wrong. Throws Error(data) if there is no good
+/// checkpoint or a dataset is missing.
 SavedRun open_run(const std::string& path, const std::vector<std::string>& overrides, const std::string& step,
                   const Extensions& extensions, const base::FileWork& work = {});
 

@@ -71,10 +71,12 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
   for (const auto& parameter : instance.parameters) {
     const auto found = std::ranges::find(foreign.map().own, parameter->name(), &interop::OwnTensor::name);
     if (found == foreign.map().own.end())
-      fail(ExitCode::data, foreign.folder(), ": contains no parameter '", parameter->name(), "' of the recipe's model");
+      fail(ExitCode::data, foreign.folder(), ": contains no parameter '", parameter->name(),
+           "' of the recipe's model; set keys of model as in config.json, or choose another train.init_from");
     if (!(found->shape == parameter->global_shape()))
       fail(ExitCode::usage, foreign.folder(), ": ", parameter->name(), " is ", found->shape,
-           " but the recipe's model has ", parameter->global_shape());
+           " but the recipe's model has ", parameter->global_shape(),
+           "; set keys of model as in config.json, or choose another train.init_from");
   }
   for (const interop::OwnTensor& own : foreign.map().own)
     if (own.kind == io::Kind::main &&
@@ -141,7 +143,7 @@ void require_same_data(const io::Checkpoint& checkpoint, const Recipe& recipe, c
   const std::vector<data::Digest> before = saved_fingerprints(checkpoint);
   if (before.size() != now.size())
     fail(ExitCode::data, checkpoint.folder(), ": was trained on ", before.size(), " datasets, but the recipe names ",
-         now.size());
+         now.size(), "; use another run.dir, or set train.init_from to start from these weights");
   for (size_t i = 0; i < now.size(); ++i) {
     if (before[i] == now[i]) continue;
     const bool single = !config.dataset.empty();

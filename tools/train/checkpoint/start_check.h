@@ -13,7 +13,7 @@ namespace hexad::train {
 
 /// Result of check_start().
 struct StartCheck {
-  std::vector<std::string> warnings;  // warnings that the run would print
+  std::vector<std::string> warnings;  // warnings about these files that the run would print
   std::string checkpoint;             // folder of the checkpoint from which the run would continue; empty: a new run
   int64_t trained_steps = 0;          // steps done in that checkpoint
 };
@@ -21,7 +21,8 @@ struct StartCheck {
 /// Opens the files that a run opens at its start, and throws the same errors as the run:
 /// - the data
 /// - the checkpoint in run.dir that checkpoint.resume selects
-/// - train.init_from, including the shapes of its weights
+/// - train.init_from, including the shapes of its weights (except a Hugging Face model whose experts or vocabulary
+///   train.init_experts or train.init_vocabulary may extend)
 /// - offload.folder
 ///
 /// Leaves no file behind and reads no weights. `recipe` must have been completed by complete().

@@ -25,8 +25,8 @@ std::vector<ChoiceItem> read_choice_items(const std::string& path);
 /// - White space at the end of the context becomes the beginning of the continuation.
 /// - Context and continuation are converted together. The predicted ids are those after the ids of the context alone.
 /// - The id beginning-of-document precedes the text if the tokenizer has this id.
-/// - An empty context is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
-/// - A text longer than the model's `context` loses its beginning.
+/// - A context without other text is replaced by beginning-of-document or, if the tokenizer lacks it, end-of-document.
+/// - Of a text with more than `context` + 1 ids, only the last `context` + 1 remain.
 ///
 /// Throws Error(data) if the choice has no ids or more than `context` ids. The message begins with `place`, FILE:LINE.
 LikelihoodRequest choice_request(const data::Tokenizer& tokenizer, const ChoiceItem& item, size_t choice,

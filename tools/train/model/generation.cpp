@@ -34,14 +34,14 @@ int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t contex
   return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);
 }
 
-// Prompts that are computed in the same forward passes.
+// Prompts that are continued in the same forward passes. The prompts themselves are computed one after the other.
 class Group {
  public:
   Group(ModelInstance& instance, const SamplingOptions& options, const OnToken& on_token)
       : instance_(instance), options_(options), on_token_(on_token), passes_(instance) {}
 
   void add(size_t prompt, std::span<const int32_t> ids) {
-    require(!ids.empty(), "[generate] the prompt is empty");
+    require(!ids.empty(), "[generate] prompt ", prompt, " has no ids; expected at least one");
     const int64_t context = instance_.model.config().context, length = cache_length(std::ssize(ids), options_, context);
     ids = ids.last(std::min(std::ssize(ids), longest_prompt(context)));
     sequences_.push_back({prompt, {ids.begin(), ids.end()}, instance_.model.make_cache(length, instance_.context)});

@@ -45,18 +45,18 @@ using OnToken = std::function<void(size_t prompt, int32_t id)>;
 /// Returns the ids of a prompt for generate(). The first id is the tokenizer's beginning-of-document or, if the
 /// tokenizer has none, its end-of-document. The ids of `text` follow.
 std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
-/// Returns the largest number of prompt ids that generate() uses with this context: one less than the context. This
-/// leaves room for two generated ids, because the last generated id is not an input.
+/// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
+/// least 1. This leaves room for two generated ids, because the last generated id is not an input.
 int64_t longest_prompt(int64_t context);
-/// Returns a warning with the length of the text that is cut off if `prompt` is longer than longest_prompt(); otherwise
-/// an empty text. `prompt` is a result of prompt_of().
+/// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
+/// no text is cut off, returns an empty text, even if the first id is. `prompt` is a result of prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context ends its text. A prompt has at
 /// least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens
-/// are cached, so each token costs one forward pass of one token. A forward pass computes several prompts, but the
-/// continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each chosen id,
-/// including the first ids of an end_of_turn. Collective: all ranks pass the same arguments and get the same ids.
+/// are cached, so each token costs one forward pass of one token. A forward pass continues several prompts, but the
+/// continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each chosen id except
+/// stop_id and the last id of end_of_turn. Collective: all ranks pass the same arguments and get the same ids.
 /// Throws Error(usage) if ranks share sequences (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});

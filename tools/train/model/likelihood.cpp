@@ -16,10 +16,12 @@ namespace {
 int64_t inputs_of(const LikelihoodRequest& r) { return std::ssize(r.ids) - 1; }
 
 // Returns the number of requests in a micro-batch. If experts have a capacity per micro-batch, tokens of one request
-// could displace tokens of another request. The number is then 1.
+// could displace tokens of another request. If the index of a token determines its experts, they would depend on the
+// requests before it. The number is 1 in both cases.
 int64_t requests_together(const Recipe& recipe) {
   const moe::MoeConfig& m = recipe.model.moe;
-  const bool apart = m.experts > 0 && m.capacity_factor && m.capacity_scope == moe::CapacityScope::micro_batch;
+  const bool share_capacity = m.capacity_factor && m.capacity_scope == moe::CapacityScope::micro_batch;
+  const bool apart = m.experts > 0 && (share_capacity || m.routing != moe::Routing::model);
   return apart ? 1 : recipe.batch.micro;
 }
 
@@ -41,7 +43,7 @@ class Computation {
 
   std::vector<double> run() {
     const auto& mesh = instance_.mesh;
-    const size_t micro = static_cast<size_t>(micro_), ranks = mesh.size(Axis::dp);
+    const size_t micro = micro_, ranks = mesh.size(Axis::dp);
     const size_t at_once = 4 * static_cast<size_t>(mesh.size(Axis::pp));  // enough to fill a pipeline
     // All ranks run the same passes with the same lengths, because experts are shared among ranks.
     for (size_t begin = 0; begin < order_.size(); begin += at_once * micro * ranks) {
@@ -66,7 +68,7 @@ class Computation {
   }
 
  private:
-  // Returns the smallest length of at least `length` that tp and cp ranks can divide.
+  // Returns `length`, rounded up to a length that tp and cp ranks can divide.
   int64_t padded(int64_t length) const {
     const auto& mesh = instance_.mesh;
     const int64_t unit = mesh.size(Axis::tp) * (mesh.size(Axis::cp) > 1 ? 2 * mesh.size(Axis::cp) : 1);
@@ -97,9 +99,10 @@ class Computation {
       for (int64_t t = valid[s] - r->predicted; t < valid[s]; ++t) batch.targets[row + t] = r->ids[t + 1];
     }
     const auto& mesh = instance_.mesh;
+    // The indices of tokens begin at 0 in every micro-batch, because a request's experts must not depend on its place.
     MicroBatch out =
-        make_micro_batch(batch, static_cast<int64_t>(first), micro_, instance_.context,
-                         {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}, 0, instance_.model.config().attention_chunk);
+        make_micro_batch(batch, 0, micro_, instance_.context, {mesh.size(Axis::cp), mesh.coordinate(Axis::cp)}, 0,
+                         instance_.model.config().attention_chunk);
     std::vector<uint8_t> flags;
     for (int64_t r = 0; r < out.rows(); ++r) flags.push_back(out.token(r) % length < valid[out.token(r) / length]);
     out.valid = Tensor::from<uint8_t>(flags, {out.rows()}, instance_.context);

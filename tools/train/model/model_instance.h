@@ -10,6 +10,7 @@
 #include "framework/schedule/graph_runner.h"
 #include "layers/transformer.h"
 #include "parallel/dp/weight_buckets.h"
+#include "parallel/pp/checked_schedules.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::pp {
@@ -42,9 +43,9 @@ class PassesAsFibers final : public schedule::GraphRunner {
 
 /// Memory, mesh, parameters and layers of this rank, made from a recipe. train.seed determines the initial weights.
 struct ModelInstance {
-  /// Makes the model. On rank 0, `say` (may be empty) receives a line that tells whether device tensors are sent from
-  /// GPU to GPU or through host memory. With `meta`, the model behaves as on the recipe's device, but allocates no
-  /// memory and has no memory limit.
+  /// Makes the model. If several ranks compute on GPUs, `say` (may be empty) receives a line on rank 0 that tells
+  /// whether device tensors are sent from GPU to GPU or through host memory. With `meta`, the model behaves as on the
+  /// recipe's device, but allocates no memory and has no memory limit.
   ModelInstance(const Recipe& recipe, const Extensions& extensions, const comm::ProcessGroup& world,
                 std::function<void(const std::string&)> say = {}, std::shared_ptr<device::MetaRun> meta = {});
   /// Sets the runner of all later passes of the MoE layers. Null restores the initial runner, which can interleave
@@ -67,6 +68,8 @@ struct ModelInstance {
   dp::WeightBuckets weights;
   schedule::Fibers fibers;
   PassesAsFibers passes{fibers};
+  /// Schedules of training steps. Instances whose steps run on the same thread may share them.
+  std::shared_ptr<pp::CheckedSchedules> schedules = std::make_shared<pp::CheckedSchedules>();
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;

@@ -21,14 +21,17 @@ Tensor scalar(double value, Dtype dtype, Device device) {
   return t;
 }
 
-pp::Schedule schedule_of(const Recipe& r, size_t micro_batches) {
-  return pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp), static_cast<int>(micro_batches));
+// Returns the schedule of an evaluation, which has no merged pairs.
+pp::CheckedSchedule forwards_of(const Recipe& r, size_t micro_batches) {
+  return pp::checked(pp::forwards_of(pp::make_schedule(pipeline_of(r), static_cast<int>(r.parallel.pp),
+                                                       static_cast<int>(micro_batches))),
+                     false);
 }
 
 }  // namespace
 
-Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
-                          std::vector<Tensor>* row_losses) {
+Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const MicroBatch> batches,
+                          const Training* training, std::vector<Tensor>* row_losses) {
   const Transformer& model = instance_.model;
   Stream& stream = instance_.context.compute();
   // All tp ranks have the same loss, so only one of them adds it to the sum.
@@ -79,36 +82,36 @@ Tensor ModelPipeline::run(const pp::Schedule& schedule, std::span<const MicroBat
 
   const auto& pp = instance_.mesh[Axis::pp];
   pp::TapeStages stages(
-      schedule, pp.rank(),
+      program.schedule, pp.rank(),
       [&](int micro) {
         return pp::StageWork::Boundary{model.activation_shape(batches[micro]), model.dtype()};
       },
       std::move(functions));
-  const bool as_fibers = recipe_.schedule.pipeline.overlap == pp::Overlap::micro_batches;
   std::optional<pp::RepeatedStages> repeated;
   if (training && instance_.repeated_passes)
-    repeated.emplace(stages, schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);
+    repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);
   pp::StageWork& work = repeated ? static_cast<pp::StageWork&>(*repeated) : stages;
-  pp::run(schedule, pp, work, instance_.context, as_fibers ? &instance_.fibers : nullptr);
+  pp::run(program, pp, work, instance_.context, program.merge ? &instance_.fibers : nullptr);
   return sums;
 }
 
 Tensor ModelPipeline::train(std::span<const MicroBatch> batches, const Training& training) {
-  const pp::Schedule schedule = [&] {
+  const pp::CheckedSchedule& program = [&]() -> const pp::CheckedSchedule& {
     const device::Span span(instance_.context.spans(), "pipeline: schedule");
-    return schedule_of(recipe_, batches.size());
+    return instance_.schedules->of(pipeline_of(recipe_), static_cast<int>(recipe_.parallel.pp),
+                                   static_cast<int>(batches.size()));
   }();
-  return run(schedule, batches, &training);
+  return run(program, batches, &training);
 }
 
 double ModelPipeline::evaluate(std::span<const MicroBatch> batches) {
-  const Tensor sum = run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr);
+  const Tensor sum = run(forwards_of(recipe_, batches.size()), batches, nullptr);
   return read_to_host("evaluation: loss", sum, instance_.context.compute()).scalar();
 }
 
 std::vector<Tensor> ModelPipeline::row_losses(std::span<const MicroBatch> batches) {
   std::vector<Tensor> losses(batches.size());
-  run(pp::forwards_of(schedule_of(recipe_, batches.size())), batches, nullptr, &losses);
+  run(forwards_of(recipe_, batches.size()), batches, nullptr, &losses);
   return losses;
 }
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/pp/schedule.h"
+#include "parallel/pp/checked_schedules.h"
 #include "tools/train/model/model_instance.h"
 
 namespace hexad::train {
@@ -36,12 +36,12 @@ class ModelPipeline {
   /// Runs only forward and keeps no activations. Returns this rank's part of the summed cross-entropy.
   double evaluate(std::span<const MicroBatch> batches);
   /// Like evaluate(), but returns the cross-entropy of every row: a tensor [rows] for each micro-batch, in the
-  /// accumulation dtype.
-  /// The tensors are undefined on ranks that lack the last part of the model. They are equal on all tp ranks.
+  /// accumulator dtype. The tensors are undefined on ranks that lack the last part of the model. They are equal on all
+  /// tp ranks.
   std::vector<Tensor> row_losses(std::span<const MicroBatch> batches);
 
  private:
-  Tensor run(const pp::Schedule& schedule, std::span<const MicroBatch> batches, const Training* training,
+  Tensor run(const pp::CheckedSchedule& program, std::span<const MicroBatch> batches, const Training* training,
              std::vector<Tensor>* row_losses = nullptr);
 
   const Recipe& recipe_;

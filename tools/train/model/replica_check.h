@@ -7,7 +7,7 @@
 namespace hexad::train {
 
 /// Compares hashes of each parameter's bytes among the ranks that hold the same piece of the parameter. If all agree,
-/// each rank communicates only in its groups, and only about its own parameters. If pieces differ, all ranks throw the
+/// each rank sends hashes only in its groups, and only of its own parameters. If pieces differ, all ranks throw the
 /// same Error(numeric), which names the parameter and the ranks. Collective over all ranks.
 void check_replicas(const autograd::ParameterSet& parameters, const mesh::Mesh& mesh);
 

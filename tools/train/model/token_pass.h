@@ -16,7 +16,8 @@ using tensor::Tensor;
 void require_whole_sequences(int64_t ranks);
 
 /// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the tp
-/// ranks, because tp ranks divide the rows. Data-parallel ranks may pass different ids of the same number.
+/// ranks, because tp ranks may divide the rows. Data-parallel ranks may pass different ids, but must pass the same
+/// number of ids.
 class TokenPasses {
  public:
   /// `instance` must outlive this object. Throws Error(usage) if ranks share sequences (cp > 1).

@@ -33,8 +33,8 @@ void flip_bits(Parameter& p, ModelInstance& instance, int64_t count) {
 
 void flip_a_bit(ModelInstance& instance) { flip_bits(**std::prev(instance.parameters.end()), instance, 1); }
 
-// Changes the last bit of all weights, like a difference in rounding. The effect on a run shows how much results of
-// different layouts may differ.
+// Changes the last bit of all weights of `p` that this rank owns, like a difference in rounding. The effect on a run
+// shows how much results of different layouts may differ.
 void move_by_one_ulp(Parameter& p, ModelInstance& instance) {
   flip_bits(p, instance, std::numeric_limits<int64_t>::max());
 }

@@ -17,7 +17,7 @@ namespace hexad::train {
 
 using CoreMask = std::bitset<CPU_SETSIZE>;
 
-/// Numbers of cores available to a node's ranks and to one of these ranks.
+/// Numbers of cores available to a node's ranks and to one of these ranks, within the CPU quota.
 struct Cores {
   int64_t ranks = 1;    // number of ranks on this node
   int64_t of_node = 1;  // cores on which at least one of these ranks may run
@@ -33,8 +33,9 @@ Cores find_cores(const comm::World& world);
 /// Returns the cores of this process, if it is the only rank of its node.
 Cores find_cores();
 
-/// Returns the smallest CPU quota of this process's control groups, in cores; none without a limit. `membership` is a
-/// file in the format of /proc/self/cgroup. `mounted` is the folder where control groups (version 1 or 2) are mounted.
+/// Returns the smallest CPU quota of this process's control groups and their parents, in cores; none without a limit.
+/// `membership` is a file in the format of /proc/self/cgroup. `mounted` is the folder where control groups (version 1
+/// or 2) are mounted.
 std::optional<double> control_group_quota(const std::filesystem::path& membership,
                                           const std::filesystem::path& mounted);
 

@@ -25,7 +25,7 @@ std::string value_of(const char* name) {
   return text ? text : "";
 }
 
-// Returns the number of processors in the Slurm allocation; 0: unknown. The variable "2(x3),4" means 10: two on each of
+// Returns the number of processors in the Slurm allocation; 0: unknown. The text "2(x3),4" means 10: two on each of
 // three nodes, and four on another node.
 int64_t allocated_cores() {
   const std::string text = value_of("SLURM_JOB_CPUS_PER_NODE");
@@ -54,7 +54,7 @@ bool has_open_mpi() { return comm::mpi_library().family == comm::MpiFamily::open
 
 std::string mpiexec(int64_t ranks) {
   std::string text = base::cat(comm::mpiexec_name(), " -np ", ranks);
-  if (!has_open_mpi()) return text;  // Hydra starts as root, and more ranks than cores
+  if (!has_open_mpi()) return text;  // Hydra needs no flag to start as root, or to start more ranks than cores
   if (::geteuid() == 0) text += " --allow-run-as-root";
   if (ranks > usable_cores()) text += " --oversubscribe";
   return text;

@@ -21,8 +21,8 @@ bool in_slurm_allocation();
 /// under other launchers.
 pid_t mpirun_process();
 
-/// Returns the seconds that this rank's mpirun waits between SIGTERM and SIGKILL; none under other launchers. Hydra
-/// waits until the ranks have ended.
+/// Returns the seconds that this rank's mpirun waits between SIGTERM and SIGKILL; none under other launchers. MPICH's
+/// launcher (Hydra) waits until the ranks have ended.
 std::optional<double> mpirun_patience();
 /// Open MPI's parameter that sets mpirun_patience(): its name for `--mca`, and the name of its environment variable.
 inline constexpr const char* patience_parameter = "odls_base_sigkill_timeout";
@@ -31,10 +31,10 @@ inline constexpr const char* patience_variable = "OMPI_MCA_odls_base_sigkill_tim
 /// Returns launcher() for a training run. With Open MPI's mpirun, the command sets a delay before SIGKILL that suffices
 /// for a save of about `save_seconds`.
 std::string launcher_to_train(int64_t ranks, double save_seconds);
-/// Returns one line for users that explains how to give a run enough time to save before the launcher ends the job.
+/// Returns one line for users that explains how a run gets to save before the launcher ends the job.
 std::string explain_launcher();
 /// Returns the delay between SIGTERM and SIGKILL, in whole seconds, that suffices if a step and a save together take
-/// about `seconds`.
+/// about `seconds`; at most 3600.
 int64_t advised_patience(double seconds);
 /// Returns a warning if this run's mpirun leaves less time before SIGKILL than a step and a save may take together;
 /// otherwise an empty text.

@@ -12,7 +12,7 @@ namespace hexad::train {
 struct MemoryPool {
   int64_t id = 0;         // equal for all processes that share the pool; pools of other machines have other ids
   std::string name{};     // such as "the machine's memory"
-  int64_t available = 0;  // bytes that can be allocated before the system evicts or ends a process
+  int64_t available = 0;  // bytes that can be allocated before the system swaps memory to disk or kills a process
 };
 
 /// Returns the pools from which this process allocates, beginning with the machine's memory. Empty if the system does

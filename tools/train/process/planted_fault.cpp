@@ -22,7 +22,7 @@ namespace {
 std::chrono::milliseconds milliseconds_of(const Fault& f) {
   int64_t count = 0;
   std::istringstream in(f.point);
-  if (!(in >> count) || count < 0)
+  if (!(in >> count) || count < 0 || in.peek() != std::istringstream::traits_type::eof())
     fail(ExitCode::usage, "HEXAD_FAULT: ", f.kind, " has the point '", f.point, "', expected milliseconds");
   return std::chrono::milliseconds(count);
 }
@@ -46,10 +46,13 @@ std::optional<Fault> fault_from_environment() {
   in >> f.rank >> comma >> f.step;
   constexpr std::string_view kinds[] = {"kill", "abort", "segv",     "hang", "nan",        "flip",
                                         "ulp",  "full",  "gradient", "slow", "slow_files", "stuck_files"};
-  if (!in || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
+  const bool read = !in.fail();
+  const int next = read ? in.get() : 0;
+  const bool ends = next == ',' || next == std::istringstream::traits_type::eof();
+  if (!read || !ends || comma != ',' || std::find(std::begin(kinds), std::end(kinds), f.kind) == std::end(kinds))
     fail(ExitCode::usage, "HEXAD_FAULT is '", text,
          "'; expected kill|abort|segv|hang|nan|flip|ulp|full|gradient|slow|slow_files|stuck_files@rank,step[,point]");
-  if (in.get() == ',') std::getline(in, f.point);
+  if (next == ',') std::getline(in, f.point);
   return f;
 }
 

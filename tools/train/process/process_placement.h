@@ -8,7 +8,7 @@
 
 namespace hexad::train {
 
-/// Returns a warning if groups with the most traffic span nodes, but would not if ranks were numbered node by node.
+/// Returns a warning if tp, cp, ep or etp groups span nodes, but would not if ranks were numbered node by node.
 /// Otherwise, returns an empty text. `node_of_rank` is ProcessGroup::node_of_rank() of all ranks.
 std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> node_of_rank);
 

@@ -17,7 +17,9 @@ void SavePatience::stepped(double seconds) {
 }
 
 void SavePatience::saved(double seconds) {
-  if (save_seconds_) save_seconds_ = seconds;
+  if (!save_seconds_) return;
+  save_seconds_ = seconds;
+  compare();
 }
 
 void SavePatience::compare() {

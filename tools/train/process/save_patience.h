@@ -7,7 +7,7 @@
 
 namespace hexad::train {
 
-/// Warns once if mpirun leaves less time between SIGTERM and SIGKILL than a step and a save take together.
+/// Warns once if mpirun leaves less time between SIGTERM and SIGKILL than a step and a save may take together.
 class SavePatience {
  public:
   explicit SavePatience(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
@@ -16,7 +16,7 @@ class SavePatience {
   void expect_save(double seconds);
   /// Checks again after a step that took `seconds`.
   void stepped(double seconds);
-  /// Checks again after a save that took `seconds`.
+  /// Replaces the estimate after a save that took `seconds`, and checks again.
   void saved(double seconds);
 
  private:

@@ -4,8 +4,8 @@
 
 namespace hexad::train {
 
-/// Ignores SIGPIPE, so a write to a closed pipe fails, but does not end the process. All other signals keep the
-/// system's default action, so SIGINT and SIGTERM end a command immediately. Every command calls this.
+/// Ignores SIGPIPE, so a write to a closed pipe fails, but does not end the process. Does not change the actions of
+/// other signals, so SIGINT and SIGTERM end a command immediately. Every command calls this.
 void ignore_closed_pipes();
 
 /// Installs the handlers for training:
@@ -15,7 +15,7 @@ void ignore_closed_pipes();
 ///   twice.
 /// - SIGTERM from mpirun does not count as a second signal, because mpirun itself ends the remaining ranks.
 /// - SIGUSR1 also asks the run to save and end, but never ends the process. Batch systems send it before SIGTERM.
-/// - SIGINT remains ignored if it was ignored when the process started (`nohup`, `&` in a script).
+/// - SIGINT or SIGTERM remains ignored if it was ignored when the process started (`&` in a script).
 void save_and_end_on_signals();
 /// True if a signal has asked the run to save and end.
 bool preemption_requested();

@@ -13,7 +13,7 @@ namespace hexad::train {
 namespace {
 
 // Returns a hint for a user who started one process although the layout needs several ranks: the command that starts
-// all ranks. Returns an empty text if the layout is not the problem.
+// all ranks. Returns an empty text if one rank is enough, or if the recipe has an error on any number of ranks.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
                         const train::Extensions& extensions, const std::string& include_root) {
   try {

@@ -10,16 +10,18 @@
 
 namespace hexad::train {
 
-/// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards and priorities of
-/// `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be empty).
-/// Throws the same Error(usage) on all ranks, with every problem and its file and line. Collective.
+/// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards, traffic limits
+/// and priorities of `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be
+/// empty). Throws the same Error on all ranks: Error(usage) with every problem of the recipe and its file and line, or
+/// Error(data) if a dataset is missing. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
 /// Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number of threads
 /// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks:
 /// - If `load` throws the same error on all ranks, this error, unchanged.
-/// - If `load` throws on some ranks, the error of one of them, with its rank and exit code.
+/// - If `load` throws on only some ranks, or throws different errors, the error of the first rank that has one, with
+///   this rank and the exit code.
 /// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and the differing keys.
 ///
 /// Collective.

@@ -70,12 +70,18 @@ void check_experts(const Recipe& r, Problems& problems) {
 }
 
 // Checks that the model has enough layers for the pipeline stages. The costs of layers affect only where stages begin,
-// so this check uses equal costs. It does not need the model itself, whose keys may have errors.
+// so without schedule.pipeline.split any split serves for this check. It does not need the model itself, whose keys may
+// have errors.
 void check_stages(const Recipe& r, Problems& problems) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
   try {
-    pp::StageSplit(pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split,
-                   {.layers = std::vector<double>(r.model.layers, 1.0)});
+    const pp::StageMap stages = pp::stage_map(pipeline, static_cast<int>(r.parallel.pp));
+    std::vector<int64_t> split = pipeline.split;
+    if (split.empty()) {
+      split.assign(static_cast<size_t>(stages.stages()), 1);
+      split.back() += r.model.layers - stages.stages();
+    }
+    pp::StageSplit(stages, split, {.layers = std::vector<double>(r.model.layers, 1.0)});
   } catch (const base::Error& e) {
     problems.add("schedule.pipeline", cat("does not fit the model: ", e.what()));
   }

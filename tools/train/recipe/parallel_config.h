@@ -42,7 +42,8 @@ struct ParallelConfig {
 
   /// Returns the layout on fewest_ranks(); none if the number of ranks overflows. Throws IllegalLayout.
   std::optional<mesh::Layout> smallest_layout() const;
-  /// True if parallel.order spreads an etp group over several tp groups. False if the layout is illegal.
+  /// True if parallel.order spreads an etp group over several tp groups. False if the layout is illegal, or if etp does
+  /// not divide tp.
   bool etp_across_tp() const;
 
   template <class V>
@@ -73,14 +74,13 @@ struct ParallelConfig {
   }
 };
 
-/// Returns the overrides with which a single rank can hold the model of any recipe.
+/// Returns the overrides of `parallel` with which a single rank holds the whole model of a recipe.
 inline std::vector<std::string> one_rank_overrides() {
   return {"parallel.pp=1",     "parallel.tp=1",   "parallel.sp=false",          "parallel.cp=1",      "parallel.ep=1",
           "parallel.etp=auto", "parallel.zero=0", "parallel.cp_expansion=auto", "parallel.order=auto"};
 }
 
-/// Returns a readable description: "dp 2 x cp 2 x tp 2 ...", followed by other settings that differ from their
-/// defaults.
+/// Returns a readable description: "dp 2 x cp 2 x tp 2 ...", followed by sp, the kind of cp and zero if they are used.
 std::string describe(const ParallelConfig& c, int64_t world);
 
 }  // namespace hexad::train

@@ -10,6 +10,7 @@
 #include "framework/io/checkpoint_store.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/device_choice.h"
+#include "tools/train/recipe/expert_choice_check.h"
 #include "tools/train/recipe/freeze_check.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/renamed_keys.h"
@@ -93,7 +94,7 @@ void check_rotary_scaling(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be at least model.rotary_scaling.low_freq_factor (", s.low_freq_factor, ")"));
 }
 
-// Rejects keys that the selected attention (grouped or latent) does not read.
+// Rejects settings that the selected attention (grouped or latent) does not read or support.
 void check_latent(const layers::ModelConfig& m, Problems& problems) {
   const layers::LatentConfig& l = m.latent;
   if (!m.is_latent()) {
@@ -136,7 +137,7 @@ void check_attention(const layers::ModelConfig& m, Problems& problems) {
 
 void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
   if (m.no_rotary_every > 0 && (m.position != layers::PositionKind::rotary || m.is_latent()))
-    problems.add("model.no_rotary_every", "must be 0 for a model with learned positions or latent attention");
+    problems.add("model.no_rotary_every", "must be 0 for model.position: learned and for model.attention: latent");
   if (m.no_rotary_every == 1)
     problems.add("model.no_rotary_every",
                  "must not be 1, with which no block would have rotary positions; nearest: 0, 2");
@@ -146,7 +147,8 @@ void check_no_rotary(const layers::ModelConfig& m, Problems& problems) {
   if (m.no_rotary_every == 0)
     problems.add("model.temperature.scale", "must be 0 for model.no_rotary_every: 0, with which no block reads it");
   else if (m.size_of_head() % 2 != 0)
-    problems.add("model.temperature.scale", cat("needs heads of an even size, but they have ", m.size_of_head()));
+    problems.add("model.temperature.scale",
+                 cat("needs heads of an even size, but they have ", m.size_of_head(), "; change the size, or set 0"));
 }
 
 void check_delta_net(const layers::ModelConfig& m, Problems& problems) {
@@ -224,8 +226,10 @@ void check_moe(const layers::ModelConfig& model, Problems& problems) {
   if (m.top_groups > m.groups)
     problems.add("model.moe.top_groups", cat("must be at most model.moe.groups (", m.groups, ")"));
   else if (m.groups > 1 && m.experts % m.groups == 0 && m.top_k > m.top_groups * (m.experts / m.groups))
-    problems.add("model.moe.top_k", cat("must be at most the ", m.top_groups * (m.experts / m.groups), " experts of ",
-                                        m.top_groups, " groups"));
+    problems.add("model.moe.top_k",
+                 cat("must be at most ", m.top_groups * (m.experts / m.groups),
+                     ", the number of experts in model.moe.top_groups (", m.top_groups, ") of model.moe.groups (",
+                     m.groups, "); set a smaller top_k or more top_groups"));
   if (m.group_score != kernels::RouterGroupScore::best_two && m.top_groups == m.groups)
     problems.add("model.moe.group_score",
                  cat("ranks groups, but a token may choose from all groups: model.moe.top_groups is model.moe.groups (",
@@ -328,7 +332,7 @@ void check_objective(const Recipe& r, Problems& problems) {
   if (r.model.kind == layers::ModelKind::encoder && !masked && !r.data.registered())
     problems.add("data.mlm_probability", "must be above 0 for model.kind: encoder, which sees the next token");
   if (r.model.kind == layers::ModelKind::decoder && masked)
-    problems.add("data.mlm_probability", "must be 0 for model.kind: decoder");
+    problems.add("data.mlm_probability", "must be 0 for model.kind: decoder, which predicts the next token");
   if (r.data.registered() && r.model.vocab == 0)
     problems.add_missing("model.vocab",
                          cat("must be given with ", r.data.synthetic ? "data.synthetic" : "data.source"));
@@ -350,7 +354,8 @@ void check_trace(const Recipe& r, Problems& problems) {
   if (step > 0 && r.model.moe_layers() == 0)
     problems.add("schedule.trace", "records MoE layers, but the model has none; set 0 to record nothing");
   else if (step > r.train.steps)
-    problems.add("schedule.trace", cat("is after the last step (train.steps is ", r.train.steps, ")"));
+    problems.add("schedule.trace",
+                 cat("is after the last step (train.steps is ", r.train.steps, "); set 0 to record nothing"));
 }
 
 // Reads the recipe and checks all rules, so that all problems are reported at once. A rule is checked only if all keys
@@ -379,6 +384,7 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
                      "model.rotary_share", "model.attention", "model.latent"}))
     check_rotary_scaling(r.model, problems);
   if (problems.good({"model.moe", "model.layers"})) check_moe(r.model, problems);
+  if (problems.good({"model.kind", "model.moe"})) check_expert_choice(r.model, problems);
   if (problems.good({"model.moe", "model.layers", "model.prediction_blocks", "model.mlp", "model.swiglu_limit"}))
     check_swiglu_limit(r.model, problems);
   check_names(r, extensions, problems);
@@ -400,8 +406,9 @@ Recipe read_checked(const config::Document& document, const Extensions& extensio
   if (std::adjacent_find(classes.begin(), classes.end()) != classes.end())
     problems.add("distributed.priority", "must name each class of traffic at most once");
   if (r.distributed.network_classes.size() > r.distributed.priority.size())
-    problems.add("distributed.network_classes", cat("has ", r.distributed.network_classes.size(), " numbers for the ",
-                                                    r.distributed.priority.size(), " classes in distributed.priority"));
+    problems.add("distributed.network_classes",
+                 cat("has ", r.distributed.network_classes.size(), " numbers for the ", r.distributed.priority.size(),
+                     " classes in distributed.priority; expected at most one for each"));
   try {
     io::Resume::parse(r.checkpoint.resume);
   } catch (const base::Error&) {
@@ -423,8 +430,8 @@ void rename(config::Document& document, const std::function<void(const std::stri
     if (warn) warn(line);
 }
 
-// Rejects optim.warmup > train.steps, unless train.steps is given on the command line, which is a short trial of a long
-// recipe.
+// Rejects optim.warmup > train.steps, unless train.steps, but not optim.warmup, is given on the command line. This is a
+// short trial of a long recipe.
 void check_warmup(const Recipe& r, Problems& problems) {
   const bool trial = problems.on_command_line("train.steps") && !problems.on_command_line("optim.warmup");
   if (trial || !problems.good({"optim.warmup", "train.steps"}) || r.optim.warmup <= r.train.steps) return;

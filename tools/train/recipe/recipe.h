@@ -32,14 +32,14 @@ constexpr auto enum_names(Precision) {
 }
 base::Dtype dtype_of(Precision precision);
 
-/// How to make the weights of experts that the model train.init_from does not have.
+/// Method that makes the weights of experts that the model train.init_from does not have.
 enum class InitExperts : uint8_t { none, copy, split };
 constexpr auto enum_names(InitExperts) {
   return std::to_array<std::pair<InitExperts, std::string_view>>(
       {{InitExperts::none, "none"}, {InitExperts::copy, "copy"}, {InitExperts::split, "split"}});
 }
 
-/// How to make the rows of embedding and head beyond the vocabulary of train.init_from.
+/// Method that makes the rows of embedding and head beyond the vocabulary of train.init_from.
 enum class InitVocabulary : uint8_t { none, grow, mean };
 constexpr auto enum_names(InitVocabulary) {
   return std::to_array<std::pair<InitVocabulary, std::string_view>>(
@@ -86,7 +86,7 @@ struct TrainConfig {
       "(attention's backward on a GPU); all CPU kernels qualify");
     v("peak_flops", peak_flops,
       "FLOP/s of a rank at full speed, for MFU; auto: the best rate of each rank, measured with matrix products at the "
-      "start and repeatedly during the run",
+      "start and, on a CPU, repeatedly during the run",
       automatic, positive());
     v("init_from", init_from,
       "folder with the initial weights of a new run: a checkpoint, or a Hugging Face model; empty: random weights",
@@ -202,10 +202,9 @@ struct DistributedConfig {
       "traffic in priority, in the same order; []: the network's own choice",
       at_least(0), at_most(255));
     v("reserve_multiprocessors", reserve_multiprocessors,
-      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; an "
-      "odd number is rounded up, because GEMMs take pairs; auto: as many as NCCL may use for traffic that overlaps "
-      "GEMMs "
-      "(pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
+      "multiprocessors of a GPU that GEMMs leave to communication, which can otherwise double the time of a GEMM; "
+      "rounded up so that an even number remains, because GEMMs take pairs; auto: as many as NCCL may use for traffic "
+      "that overlaps GEMMs (pipelines, gradients, weights, tensor parallelism, overlapped all-to-alls), 0 without NCCL",
       automatic, at_least(0), at_most(1024));
   }
 };
@@ -319,7 +318,7 @@ Recipe load_recipe(config::Document document, const Extensions& extensions, int6
                    std::optional<device::DeviceKind> device = {});
 
 /// Like load_recipe(), for training. Also rejects optim.warmup > train.steps, unless the command line sets train.steps
-/// (a short trial). Errors name the nearest legal values.
+/// and not optim.warmup (a short trial), and a decay that begins before the warm-up ends. Errors suggest legal values.
 Recipe load_to_train(config::Document document, const Extensions& extensions, int64_t world,
                      const std::function<void(const std::string&)>& warn = {});
 

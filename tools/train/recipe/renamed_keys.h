@@ -1,4 +1,4 @@
-// Old names of keys and schedules that recipes and checkpoints of previous versions use.
+// Old names of keys, values and schedules in recipes and checkpoints of the previous version.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace hexad::train {
 
-/// Replaces old key names in the recipe with the current ones; see config::rename_keys.
+/// Replaces old names in the recipe with the current ones. Returns one line about each replacement; see
+/// config::rename_keys.
 std::vector<std::string> rename_keys(config::Document& recipe);
 
 /// Replaces old words in the text of a schedule from a checkpoint: ", parts 4" becomes ", chunks 4".

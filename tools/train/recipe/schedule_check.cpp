@@ -127,7 +127,7 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
     problems.add("schedule.pipeline.overlap", why + "; or overlap: none");
   };
   if (r.model.moe.experts == 0)
-    return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0");
+    return refuse("hides the all-to-alls of MoE layers, but the model has none: model.moe.experts is 0; set it");
   if (r.parallel.pp > 1 && !r.schedule.pipeline.has_pairs())
     return refuse(
         cat("pairs a forward with a backward, but other stages would wait for each pair under schedule.pipeline.kind: ",

@@ -20,15 +20,15 @@ std::vector<moe::Refusal> contradictions(const Recipe& recipe, const moe::MoeSch
 /// token.
 int64_t least_memory_limit(const Recipe& recipe, moe::ReuseStrategy strategy);
 
-/// Returns every legal schedule that the recipe allows, in the order of moe::combinations. A recipe without `auto`
-/// settings in schedule.moe has one schedule.
+/// Returns the legal schedules among moe::combinations of the recipe, in their order. For a recipe without `auto`
+/// settings in schedule.moe, returns its only schedule, which may be illegal.
 std::vector<moe::MoeSchedule> legal_schedules(const Recipe& recipe, const layers::Registry& registry);
 
 /// True if the program may choose a schedule that differs from `schedule` only in its number of chunks.
 bool chunks_open(const Recipe& recipe, const moe::MoeSchedule& schedule);
 /// Returns the legal numbers of chunks that the program would try in `schedule`, in ascending order. With
-/// chunk_by: experts, these are the divisors of the number of a rank's experts. Otherwise, these are the numbers from 2
-/// to 16. Returns 2 if no number is legal.
+/// chunk_by: experts, it would try the divisors of the number of a rank's experts from 2 on. Otherwise, it would try
+/// the numbers from 2 to 16. Returns 2 if no number is legal.
 std::vector<int64_t> legal_chunks(const Recipe& recipe, const layers::Registry& registry, moe::MoeSchedule schedule);
 
 void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
@@ -37,7 +37,8 @@ void check_moe_schedule(const Recipe& recipe, const layers::Registry& registry, 
 void check_micro_batch_overlap(const Recipe& recipe, int64_t world, config::Problems& problems);
 
 /// Adds a problem if schedule.moe.order is not a registered order; the problem lists the registered orders, nearest
-/// first. Also adds a problem if the order's steps are illegal for a schedule that the recipe allows.
+/// first. Also adds a problem if the order differs from the default, but no work is divided into chunks, or if the
+/// order's steps are illegal for a schedule that the recipe allows.
 void check_moe_order(const Recipe& recipe, const layers::Registry& registry, config::Problems& problems);
 
 }  // namespace hexad::train

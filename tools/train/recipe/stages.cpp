@@ -18,6 +18,11 @@ pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split, costs};
 }
 
+Recipe with_stage_split(Recipe r, const layers::Registry& registry) {
+  if (r.parallel.pp > 1) r.schedule.pipeline.split = stage_split(r, registry).counts();
+  return r;
+}
+
 std::string stage_table(const Recipe& r, const layers::Registry& registry) {
   const pp::StageSplit split = stage_split(r, registry);
   std::string text = fmt::format("pipeline stages ({})\n", name_of(pipeline_of(r).kind));

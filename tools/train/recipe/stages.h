@@ -21,6 +21,9 @@ inline pp::PipelineConfig pipeline_of(const Recipe& r) {
 /// of the stages, including the head. The FLOPs are counted on a meta device. Throws Error(usage) if the model has
 /// fewer layers than stages, or if the split does not fit the model.
 pp::StageSplit stage_split(const Recipe& recipe, const layers::Registry& registry);
+/// Returns the recipe with stage_split() in schedule.pipeline.split, so that runs of the recipe do not count the FLOPs
+/// again.
+Recipe with_stage_split(Recipe recipe, const layers::Registry& registry);
 /// Returns a readable table with one line for each stage. A line with two virtual stages is "stage 0   embedding,
 /// layers 0-1 | layers 6-7, head".
 std::string stage_table(const Recipe& recipe, const layers::Registry& registry);

@@ -7,19 +7,19 @@
 
 namespace hexad::train {
 
-/// Determines the FLOP/s of all ranks at full speed: train.peak_flops if it is set, otherwise the measured speed of
-/// matrix products in the recipe's precision. Other processes can slow down a sample, so each rank takes several
-/// samples and uses the fastest. Samples are taken at the start and, on a CPU, throughout the run. All ranks sample at
-/// the same time, because they also compute at the same time.
+/// Determines the FLOP/s of all ranks at full speed: train.peak_flops of each rank if it is set, otherwise the measured
+/// speed of matrix products in the recipe's precision. Other processes can slow down a sample, so each rank takes
+/// several samples and uses the fastest. Samples are taken at the start and, on a CPU, throughout the run. All ranks
+/// sample at the same time, because they also compute at the same time.
 class PeakMeter {
  public:
-  /// Takes the first samples, which last up to two seconds. Collective.
+  /// Takes the first samples, unless train.peak_flops is set. They last up to two seconds. Collective.
   PeakMeter(const Recipe& recipe, const comm::ProcessGroup& world);
 
   double peak_of_all_ranks() const { return peak_; }
-  /// Takes another sample if its cost is small compared with the steps since the last sample. If a step was faster than
-  /// the peak, the next sample follows earlier. `seconds` and `flops` are the duration and the FLOPs of a step over all
-  /// ranks, and must be equal on all ranks. Collective, between steps.
+  /// On a CPU without train.peak_flops, takes another sample if its cost is small compared with the steps since the
+  /// last sample. If a step was faster than the peak, the next sample follows earlier. `seconds` and `flops` are the
+  /// duration and the FLOPs of a step over all ranks, and must be equal on all ranks. Collective, between steps.
   void after_step(double seconds, double flops);
 
  private:
@@ -33,7 +33,7 @@ class PeakMeter {
   const comm::ProcessGroup& world_;
   device::DeviceContext host_;  // for the values that ranks exchange
   double best_ = 0, peak_ = 0;  // FLOP/s: best sample of this rank; sum over all ranks
-  int64_t size_ = 0;            // size of the products in the best sample
+  int64_t size_ = 0;            // largest size of the products in a sample so far
   // Seconds spent in steps: so far, when the next sample is due, and when a sample may be taken at the earliest.
   double trained_ = 0, next_ = 0, soonest_ = 0;
 };

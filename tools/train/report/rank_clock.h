@@ -18,7 +18,8 @@ class RankClock {
  public:
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
-  /// Begins a step. Traffic between begin() and end() counts; traffic between steps does not.
+  /// Begins a step. Traffic between begin() and end() counts, and so do bytes that are recorded after the previous
+  /// end() (see late_bytes_). Control traffic between steps does not count.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
@@ -54,7 +55,7 @@ class RankClock {
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
   Account step_;
-  /// Bytes of device operations that ended only after their step. The next step counts these bytes.
+  /// Bytes recorded between steps, because device operations ended only after their step. The next step counts them.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};
   struct Total {
     int64_t slowest = 0;  // number of steps in which the rank was slowest

@@ -91,7 +91,8 @@ std::vector<std::string> differing_keys(const std::vector<telemetry::SweepRun>& 
 
 telemetry::SweepRun sweep_run(const std::string& name, const fs::path& dir, const TrainedSteps& trained) {
   if (trained.metrics.steps.empty())
-    base::fail(base::ExitCode::data, (dir / "metrics.jsonl").string(), " contains no training step");
+    base::fail(base::ExitCode::data, (dir / "metrics.jsonl").string(),
+               " contains no training step, expected at least one");
   telemetry::SweepRun run{.name = name, .folder = dir.string()};
   if (const auto& starts = trained.history.starts; !starts.empty()) {
     run.ranks = starts.back().run.ranks;

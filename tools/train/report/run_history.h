@@ -1,5 +1,5 @@
 // Reads and writes history.json of a run directory, which records every start of the run and its end. report.html is
-// made only from history.json, metrics.jsonl and the recipes.
+// made from history.json, metrics.jsonl and the recipes.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct RunHistory {
 };
 
 /// Outcome of a run, according to its history.
-///   - unknown: an older program ran it
+///   - unknown: no start is recorded, because an older program ran it, or because no step has begun
 ///   - no_end: the run is still training, or was killed
 ///   - failed, preempted, finished: as recorded
 enum class Outcome : uint8_t { unknown, no_end, failed, preempted, finished };
@@ -67,11 +67,11 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
-/// not earlier than the new one, because their steps will run again. Throws Error(resource).
-void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
-/// Records the end of a run. If an end after the same step is already recorded, keeps the facts of the recorded end. In
-/// this case, replaces its samples if `end` has samples, and clears its trouble if `end` has no trouble. Throws
+/// not earlier than the new one, because their steps will run again, and removes the recorded end. Throws
 /// Error(resource).
+void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
+/// Records the end of a run. If an end after the same step is already recorded, keeps it, but replaces its samples if
+/// `end` has samples, and clears its trouble if `end` has no trouble. Throws Error(resource).
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.

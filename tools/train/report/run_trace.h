@@ -46,7 +46,7 @@ class RunTrace {
   const comm::ProcessGroup& world_;
   const std::function<void(const std::string&)> say_, warn_;
   const std::optional<StepRange> steps_;
-  std::optional<PassRecorder> passes_;  // MoE passes of the current step, if this step is recorded
+  std::optional<PassRecorder> passes_;  // MoE passes of the current step, if this object records them
   std::optional<device::Span> step_;
   std::optional<double> zero_;    // start of the trace, on this rank's clock
   telemetry::TraceRecords mine_;  // records of this rank

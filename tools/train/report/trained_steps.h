@@ -12,7 +12,7 @@ namespace hexad::train {
 struct TrainedSteps {
   telemetry::MetricsHistory metrics;
   RunHistory history;            // only the starts that trained a step
-  std::filesystem::path recipe;  // recipe of the newest of these starts
+  std::filesystem::path recipe;  // recipe of the newest of these starts; recipe.yaml if that file is missing
 
   /// Returns the last step before the newest start.
   int64_t newest_start() const { return history.starts.empty() ? 0 : history.starts.back().run.first_step; }

@@ -1,4 +1,4 @@
-// Run directory during training: its lock and this rank's log.
+// Run directory during training: its lock and generation, and this rank's log.
 #pragma once
 
 #include <functional>
@@ -22,17 +22,16 @@ class TrainingDirectory {
   /// Error(resource) if the directory cannot be written. Collective.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
-  /// Throws Error(usage) if another job has taken over the directory, as of the last renewal of the lock.
+  /// On rank 0, throws Error(usage) if another job has taken over the directory, as of the last renewal of the lock.
   void require_held() const;
-  /// Like require_held(), but checks the files now. Also throws Error(usage) if another job has started in the
-  /// directory since this job, even if that job has ended. Call it before writing files that another job may have
+  /// Like require_held(), but checks the files now. On rank 0, also throws Error(usage) if another job has started in
+  /// the directory since this job, even if that job has ended. Call it before writing files that another job may have
   /// written.
   void require_held_now();
   /// Returns the generation of this job in the directory. Available on all ranks.
   const io::RunGeneration& generation() const { return generation_; }
 
-  /// Write to this rank's log file, and on rank 0 also to the terminal. Texts that concern all ranks are logged on all
-  /// ranks.
+  /// Write to this rank's log file, and on rank 0 also to the terminal.
   void info(const std::string& text) const { log_->info(text); }
   void warn(const std::string& text) const { log_->warn(text); }
   /// Writes only to this rank's log file.

@@ -19,7 +19,7 @@ void add_rounded(const GemmTile& product, const Multiply& multiply) {
   const auto add = choose<base::bf16>(v3::pointwise_loops, v4::pointwise_loops).axpy.template from<float>();
   const int64_t n = product.n, most = std::clamp<int64_t>(
                                    base::block_sizes().rounded_elements / std::max<int64_t>(n, 1), 1, product.m);
-  const auto sums = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(most * n));
+  const auto sums = std::make_unique_for_overwrite<float[]>(most * n);
   for (int64_t begin = 0; begin < product.m; begin += most) {
     GemmTile part = product;
     part.m = std::min(most, product.m - begin);

@@ -27,7 +27,8 @@ Loops loops_of(Unit unit) {
   return {machine_isa() == Isa::v4 ? v4::gemm_tile : v3::gemm_tile, gemm_scratch, 42, 64, gemm_depth};
 }
 
-// Average number of tiles per thread. With several small tiles, threads that finish early take more tiles.
+// Minimum average number of tiles per thread, if the tiles can be cut so small. With several small tiles, threads that
+// finish early take more tiles.
 constexpr int64_t tiles_per_thread = 4;
 
 const std::byte* at(const Operand& o, int64_t i, int64_t j) {
@@ -44,7 +45,7 @@ GemmTile part_of(const GemmTile& t, int64_t row, int64_t rows, int64_t column, i
 }
 
 /// Halves the longer side of the tile until the numbers of its multiplications and of its sums in scratch memory are
-/// below their limits.
+/// within their limits, or until the longer side is too short to be halved.
 void cut(const GemmTile& t, const Loops& loops, double limit, std::vector<GemmTile>& tiles) {
   const bool too_many_sums = t.c.dtype == base::Dtype::bf16 && t.k > loops.depth && t.m * t.n > gemm_sums;
   const bool by_columns = t.n >= t.m;

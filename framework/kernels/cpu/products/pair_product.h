@@ -161,8 +161,8 @@ struct Product {
     }
   }
 
-  /// Prefetches up to `rows` rows of a from row i on, over `steps` steps. After the last row, prefetches the first rows
-  /// of the next tile.
+  /// Returns a prefetch of up to `rows` rows of a from row i on, over `steps` steps; after the last row, a prefetch of
+  /// the first rows of the next tile.
   Ahead rows_after(int64_t i, int64_t rows, int64_t k, int64_t depth, int64_t steps) const {
     if (i < t.m) return Ahead(t.a, i, min(rows, t.m - i), k, depth, steps);
     return next ? Ahead(next->a, 0, min(rows, next->m), 0, min(blocks.depth, next->k), steps) : Ahead();
@@ -186,8 +186,8 @@ struct Product {
     if (narrowed) {
       const Sums from{block.first ? nullptr : sums.data, sums.stride};
       if (!block.last) return multiply(sums, from, factors, {});
-      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because the rounding takes
-      // fewer steps than the multiplication.
+      // `meanwhile` rounds the previous sums in this memory before the new sums are stored, because begin() divides the
+      // rounding among the steps of the multiplication.
       multiply({corner, strip}, from, factors, {at, t.c.stride * 2});
       meanwhile.rounding = {reinterpret_cast<uint16_t*>(at), t.c.stride, factors.rows, first(columns), corner};
       return;

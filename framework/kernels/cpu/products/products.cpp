@@ -1,6 +1,8 @@
 #include "framework/kernels/cpu/products/products.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
 #include <vector>
 
 #include "framework/kernels/cpu/products/add_rounded.h"
@@ -15,7 +17,8 @@ namespace {
 
 /// A tensor as a matrix. Leading dimensions are flattened; rows are `stride` elements apart.
 struct Matrix {
-  Tensor tensor;  // shares the ownership of the memory
+  std::string_view name;  // string literal, for messages
+  Tensor tensor;          // shares the ownership of the memory
   int64_t rows, columns, stride;
 
   Operand operand(int64_t first_row = 0) const { return {at(first_row), tensor.dtype(), stride, 1}; }
@@ -29,7 +32,7 @@ struct Matrix {
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
   const int inner = t.rank() - 1;
   require(inner >= 1 && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ", t.shape(),
-          "; expected floating rows");
+          "; expected a floating dtype and at least two dimensions");
   const int64_t columns = t.dim(inner);
   int64_t rows = 1, stride = columns;
   for (int d = inner - 1; d >= 0; --d) {
@@ -41,35 +44,35 @@ Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
   }
   require((columns <= 1 || t.strides()[inner] == 1) && (rows <= 1 || stride >= columns), "[", op, "] ", name,
           " of shape ", t.shape(), " has strides ", t.strides(), "; expected contiguous rows");
-  return {t, rows, columns, stride};
+  return {name, t, rows, columns, stride};
 }
 
-void check(std::string_view op, std::string_view name, const Matrix& m, int64_t rows, int64_t columns) {
-  require(m.rows == rows && m.columns == columns, "[", op, "] ", name, " has ", m.rows, " rows of ", m.columns,
+void check(std::string_view op, const Matrix& m, int64_t rows, int64_t columns) {
+  require(m.rows == rows && m.columns == columns, "[", op, "] ", m.name, " has ", m.rows, " rows of ", m.columns,
           "; expected ", rows, " of ", columns);
 }
 
 Dtype dtype(const Matrix& m) { return m.tensor.dtype(); }
 
-/// Throws std::logic_error unless `out` has the dtype `in` of the operands or its accumulator dtype.
-void check_result(std::string_view op, const Matrix& out, Dtype in) {
-  const Dtype accumulator = accumulator_dtype(in);
-  require(dtype(out) == in || dtype(out) == accumulator, "[", op, "] the result of ", in, " operands is ", dtype(out),
-          "; expected ", accumulator);
+/// Throws std::logic_error unless the dtype of `m` is one of `legal`, which follow from the dtype of `other`.
+void check_dtype(std::string_view op, const Matrix& m, const Matrix& other, std::initializer_list<Dtype> legal) {
+  if (std::ranges::find(legal, dtype(m)) != legal.end()) return;
+  std::string list;
+  for (auto type = legal.begin(); type != legal.end(); ++type)
+    if (std::find(legal.begin(), type, *type) == type) list += cat(list.empty() ? "" : " or ", *type);
+  fail_invariant(
+      cat("[", op, "] ", m.name, " is ", dtype(m), ", but ", other.name, " is ", dtype(other), "; expected ", list));
 }
 
-/// Throws std::logic_error unless both operands have the same dtype, or `wide` has the accumulator dtype of `other`.
-void check_operands(std::string_view op, const Matrix& wide, const Matrix& other) {
-  require(dtype(wide) == dtype(other) || dtype(wide) == accumulator_dtype(dtype(other)), "[", op, "] operands are ",
-          dtype(other), " and ", dtype(wide), "; expected one dtype");
+/// Throws std::logic_error unless `m` has the dtype of the operand `other` or its accumulator dtype.
+void check_wide(std::string_view op, const Matrix& m, const Matrix& other) {
+  check_dtype(op, m, other, {dtype(other), accumulator_dtype(dtype(other))});
 }
 
 /// Throws std::logic_error unless all matrices have the same dtype.
 void check_same(std::string_view op, std::initializer_list<const Matrix*> all) {
   const Matrix& first = **all.begin();
-  for (const Matrix* m : all)
-    require(dtype(*m) == dtype(first), "[", op, "] operands are ", dtype(first), " and ", dtype(*m),
-            "; expected one dtype");
+  for (const Matrix* m : all) check_dtype(op, *m, first, {dtype(first)});
 }
 
 /// Returns the unit that multiplies bf16 operands on this machine.
@@ -91,8 +94,8 @@ void multiply(const Matrix& a, const Matrix& b, const std::vector<GemmTile>& pro
 /// Form in which a product uses a weight: transposed in y = x w^T, plain in dx = dy w.
 enum class Side : uint8_t { plain, transposed };
 
-/// Computes rows [offsets[e], offsets[e + 1]) of `out` = the same rows of `in` times the weight of expert e, or adds
-/// the product to `out`.
+/// Multiplies the rows of each expert by its weight. Expert e has the rows [offsets[e], offsets[e + 1]) of `in`. The
+/// products are written to the same rows of `out`, or added to them.
 void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side, Write write,
                 const std::vector<int64_t>& offsets) {
   const auto experts = static_cast<int64_t>(offsets.size()) - 1;
@@ -111,7 +114,7 @@ void by_weights(const Matrix& out, const Matrix& in, const Matrix& w, Side side,
   multiply(in, w, products);
 }
 
-/// Computes dw of each expert e = dy^T x over the expert's rows, or adds the product to dw.
+/// Computes dw = dy^T x for each expert, over the rows of the expert, or adds the product to dw.
 void by_rows(const Matrix& dw, const Matrix& dy, const Matrix& x, Write write, const std::vector<int64_t>& offsets) {
   std::vector<GemmTile> products;
   for (size_t e = 0; e + 1 < offsets.size(); ++e)
@@ -143,30 +146,33 @@ std::string products_description() {
 void matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& weight, Write write) {
   const std::string_view op = "matmul";
   const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight);
-  check(op, "w", w, y.columns, in.columns);
-  check(op, "out", y, in.rows, w.rows);
-  check_operands(op, w, in);
-  check_result(op, y, dtype(w));
+  check(op, w, y.columns, in.columns);
+  check(op, y, in.rows, w.rows);
+  check_wide(op, w, in);
+  check_wide(op, y, w);
   stream.run([=] { by_weights(y, in, w, Side::transposed, write, {0, in.rows}); });
 }
 
 void matmul_input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& weight, Write write) {
   const std::string_view op = "matmul gradient";
   const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight);
-  check(op, "w", w, in.columns, out.columns);
-  check(op, "dx", out, in.rows, w.columns);
+  check(op, w, in.columns, out.columns);
+  check(op, out, in.rows, w.columns);
   check_same(op, {&in, &w});
-  if (accumulator_dtype(dtype(out)) != dtype(w)) check_result(op, out, dtype(w));
+  if (dtype(w) == Dtype::f32)
+    check_dtype(op, out, w, {Dtype::bf16, Dtype::f32});
+  else
+    check_wide(op, out, w);
   stream.run([=] { by_weights(out, in, w, Side::plain, write, {0, in.rows}); });
 }
 
 void matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tensor& dy, const Tensor& x, Write write) {
   const std::string_view op = "matmul weight gradient";
   const Matrix out = matrix(op, "dw", dw), left = matrix(op, "dy", dy), right = matrix(op, "x", x);
-  check(op, "x", right, left.rows, right.columns);
-  check(op, "dw", out, left.columns, right.columns);
-  check_operands(op, left, right);
-  check_result(op, out, dtype(right));
+  check(op, right, left.rows, right.columns);
+  check(op, out, left.columns, right.columns);
+  check_wide(op, left, right);
+  check_wide(op, out, right);
   stream.run([=] { by_rows(out, left, right, write, {0, left.rows}); });
 }
 
@@ -175,8 +181,8 @@ void grouped_matmul_forward(Stream& stream, const Tensor& out, const Tensor& x, 
   const std::string_view op = "grouped matmul";
   const Matrix y = matrix(op, "out", out), in = matrix(op, "x", x), w = matrix(op, "w", weight);
   const int64_t experts = weight.dim(0);
-  check(op, "w", w, experts * y.columns, in.columns);
-  check(op, "out", y, in.rows, y.columns);
+  check(op, w, experts * y.columns, in.columns);
+  check(op, y, in.rows, y.columns);
   check_same(op, {&in, &w, &y});
   stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
     by_weights(y, in, w, Side::transposed, write, groups.offsets());
@@ -188,8 +194,8 @@ void grouped_matmul_input_gradient(Stream& stream, const Tensor& dx, const Tenso
   const std::string_view op = "grouped matmul gradient";
   const Matrix out = matrix(op, "dx", dx), in = matrix(op, "dy", dy), w = matrix(op, "w", weight);
   const int64_t experts = weight.dim(0);
-  check(op, "w", w, experts * in.columns, out.columns);
-  check(op, "dx", out, in.rows, out.columns);
+  check(op, w, experts * in.columns, out.columns);
+  check(op, out, in.rows, out.columns);
   check_same(op, {&in, &w, &out});
   stream.run([=, groups = Groups(op, offsets, experts, in.rows)] {
     by_weights(out, in, w, Side::plain, write, groups.offsets());
@@ -201,10 +207,10 @@ void grouped_matmul_weight_gradient(Stream& stream, const Tensor& dw, const Tens
   const std::string_view op = "grouped matmul weight gradient";
   const Matrix out = matrix(op, "dw", dw), left = matrix(op, "dy", dy), right = matrix(op, "x", x);
   const int64_t experts = dw.dim(0);
-  check(op, "x", right, left.rows, right.columns);
-  check(op, "dw", out, experts * left.columns, right.columns);
+  check(op, right, left.rows, right.columns);
+  check(op, out, experts * left.columns, right.columns);
   check_same(op, {&left, &right});
-  check_result(op, out, dtype(right));
+  check_wide(op, out, right);
   stream.run(
       [=, groups = Groups(op, offsets, experts, left.rows)] { by_rows(out, left, right, write, groups.offsets()); });
 }

@@ -13,18 +13,18 @@ enum class Isa : uint8_t { v3, v4 };
 std::string_view name_of(Isa isa);
 
 /// Returns the best instruction set of this processor that the environment variable HEXAD_MAX_ISA permits. The variable
-/// names the highest permitted set: v3, v4, dot or amx. Users set it to reproduce the results of another machine. It is
-/// read once. Throws Error(usage) if it has any other value.
+/// names the highest permitted set: v3, v4, dot or amx. Users set it to reproduce the results of another machine. The
+/// first call determines the result of all calls. Throws Error(usage) if the variable has any other value.
 Isa machine_isa();
 /// True if the machine has x86-64-v4 and AVX-512 BF16 (the instruction that multiplies and adds pairs of bf16), and
 /// HEXAD_MAX_ISA permits their use.
 bool machine_has_dot();
-/// True if the machine has AVX-512 BF16 and this instruction is faster than f32 multiply-adds, or if HEXAD_MAX_ISA is
-/// "dot". On AMD's processors, the instruction does twice as many operations per cycle as f32 multiply-adds. On Intel's
-/// processors, the number is the same.
+/// True if machine_has_dot() is true and the processor is AMD's or HEXAD_MAX_ISA is "dot". On AMD's processors, the
+/// instruction does twice as many operations per cycle as f32 multiply-adds. On Intel's processors, the number is the
+/// same.
 bool machine_prefers_dot();
-/// True if the machine has x86-64-v4 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits it, and the operating
-/// system lets this process use the unit's registers. The first call requests this permission.
+/// True if the machine has x86-64-v4, AVX-512 BF16 and the matrix unit for bf16 (AMX), HEXAD_MAX_ISA permits their use,
+/// and the operating system lets this process use the unit's registers. The first call requests this permission.
 bool machine_has_amx();
 
 /// Loops for each floating dtype.

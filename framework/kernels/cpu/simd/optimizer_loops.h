@@ -1,5 +1,5 @@
-// Loops of AdamW and SGD. One pass reads main weights, moments and gradient, and also updates the model's copy of the
-// weights.
+// Loops of AdamW and SGD. One pass reads the gradient and updates the main weights, the model's copy of the weights
+// and, for AdamW, the moments.
 #pragma once
 
 #include "framework/kernels/cpu/simd/isa.h"

@@ -1,5 +1,5 @@
-// Checks a call and chooses its implementation: cuDNN if it is known to be correct and fast for the call, otherwise the
-// kernels of this folder.
+// Checks a call and chooses its implementation: cuDNN if cudnn_attention() accepts the call, otherwise the kernels of
+// this folder.
 #include <cstdint>
 
 #include "framework/kernels/cuda/attention/calls.h"

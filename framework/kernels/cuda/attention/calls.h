@@ -16,8 +16,9 @@ struct AttentionBackward {
   const AttentionShape& shape;
 };
 
-/// Runs cuDNN's fused attention. It requires bf16 and as many queries as keys. `first` and `last` must be undefined, or
-/// the documents must be counted. Returns false, without a launch, if cuDNN does not support the call.
+/// Runs cuDNN's fused attention. Returns false, without a launch, if the call does not suit cuDNN (see may_suit() in
+/// cudnn.cpp) or if cuDNN does not work or has no plan for it. A suitable call is bf16 and has as many queries as keys.
+/// Its `first` and `last` are undefined, or its documents are counted.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 

@@ -43,9 +43,10 @@ struct Cudnn {
 /// of which are empty.
 constexpr int64_t most_documents = 1024;
 
-/// True if the call may suit cuDNN. The only masks allowed are counted documents and a causal mask aligned at the top
-/// left. The kernels of this folder compute calls with a window. Rows must begin at multiples of 16 bytes. cuDNN itself
-/// checks the other conditions.
+/// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys. The only
+/// masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top left. Rows
+/// must begin at multiples of 16 bytes, and the size of a head must be a multiple of 8. cuDNN itself checks other
+/// conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {
@@ -59,7 +60,7 @@ bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& la
          on_16_bytes(q) && (on_16_bytes(others) && ...);
 }
 
-/// True if the deterministic backward pass of documents certainly needs too much workspace (see CudnnPlan). The
+/// True if the deterministic backward pass of documents is expected to need too much workspace (see CudnnPlan). The
 /// estimate assumes that every document has all positions. Without this check, cuDNN would spend time on refusing the
 /// problem for each number of documents.
 bool asks_too_much(const AttentionProblem& p) {

@@ -1,6 +1,6 @@
-// Tiles of the kernels on tensor cores. A block has four warps, each with 16 different rows of the left operands. Head
-// sizes are padded with zeros to Width = 64 or 128. Rows that are read tile by tile are double-buffered in shared
-// memory: the next tile is copied while the current one is used, with one barrier per tile.
+// Tiles of the kernels on tensor cores. A block has four warps, each with 16 (forward: 32) different rows of the left
+// operands. Head sizes are padded with zeros to Width = 64 or 128. Rows that are read tile by tile are double-buffered
+// in shared memory: the next tile is copied while the current tile is used, with one barrier per tile.
 #pragma once
 
 #include "framework/kernels/cuda/attention/kernels.cuh"

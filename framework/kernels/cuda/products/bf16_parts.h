@@ -17,8 +17,10 @@ namespace hexad::kernels::cuda {
 /// If an element of the f32 product is not finite, the same element of the result is not finite either. It may be NaN
 /// instead of infinity if an infinity is multiplied by a split factor.
 ///
-/// Returns false, without a launch, in three cases: the bf16 matrix is too small for a gain, the f32 factors are not
-/// small compared with this matrix, or cuBLASLt has no fast kernel for the sizes.
+/// Returns false, and does not change `out`, if:
+/// - both factors are f32 and the result is not bf16;
+/// - the bf16 matrix is too small for a gain, or the f32 factors are not small compared with this matrix;
+/// - cuBLASLt has no kernel, or no fast kernel, for the sizes and addresses.
 bool multiply_in_parts(Stream& stream, const Matrix& out, const Factor& left, const Factor& right, Write write);
 
 }  // namespace hexad::kernels::cuda

@@ -221,7 +221,7 @@ Choice Library::choose(const Problem& p) const {
 Matrix matrix(std::string_view op, std::string_view name, const Tensor& t) {
   const int inner = t.rank() - 1;
   require(inner >= 1 && is_floating(t.dtype()), "[", op, "] ", name, " is ", t.dtype(), " ", t.shape(),
-          "; expected floating rows");
+          "; expected a floating dtype and at least two dimensions");
   const int64_t columns = t.dim(inner);
   int64_t rows = 1, stride = columns;
   for (int d = inner - 1; d >= 0; --d) {

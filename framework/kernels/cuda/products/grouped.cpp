@@ -44,7 +44,8 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
   require(o.y.dim(0) == o.rows, "[", op, "] ", o.rows, " rows of one operand and ", o.y.dim(0),
           " of the other; expected equal numbers");
   require(w.dim(-1) == o.width && w.numel() == o.groups * o.features * o.width, "[", op, "] weights are ", w.shape(),
-          " for rows of ", o.width, " and ", o.features, " elements");
+          " for rows of ", o.width, " and ", o.features, " elements; expected [experts, ", o.features, ", ", o.width,
+          "], with any split of the features");
   const bool acc = w.dtype() == accumulator_dtype(x.dtype());
   require(x.dtype() == y.dtype() && (w.dtype() == x.dtype() || acc), "[", op, "] dtypes of x, y and w are ", x.dtype(),
           ", ", y.dtype(), " and ", w.dtype(), "; expected one dtype, or for w its accumulator dtype");
@@ -52,7 +53,7 @@ Operands operands(std::string_view op, const Tensor& x, const Tensor& y, const T
 }
 
 /// True if tensor cores support the operands. TMA and cuBLASLt need rows at multiples of 16 bytes, and the sum of a
-/// tile must have at least one term.
+/// tile must have at least one term. If each group would be a separate launch, the groups must also have enough rows.
 bool fits_tensor_cores(const Operands& o) {
   const auto aligned = [](const Tensor& t) { return reinterpret_cast<uintptr_t>(device_raw(t)) % 16 == 0; };
   if (!tensor_cores::in_one_kernel && o.rows < few_rows * o.groups) return false;

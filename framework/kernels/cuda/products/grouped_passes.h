@@ -23,7 +23,7 @@ void weight_gradient_bf16(Stream& stream, const Tensor& dw, const Tensor& dy, co
                           Write write);
 }  // namespace tensor_cores
 
-/// Products that tensor cores do not support: contiguous f32 and f64, and odd widths.
+/// Products without tensor cores, for contiguous operands of any floating dtype, width and address.
 namespace simple {
 void forward(Stream& stream, const Tensor& out, const Tensor& x, const Tensor& w, const Tensor& offsets, Write write);
 void input_gradient(Stream& stream, const Tensor& dx, const Tensor& dy, const Tensor& w, const Tensor& offsets,

@@ -40,8 +40,7 @@ Factor in_dtype(Stream& stream, std::string_view op, const Factor& factor, Dtype
 }
 
 /// Multiplies in the accumulator dtype, with copies of all operands of another dtype, and rounds the result once. Used
-/// for factors of two dtypes that cannot be multiplied in bf16 parts. Also used for bf16 rows if cuBLASLt has no kernel
-/// for their addresses or strides.
+/// if multiply() or multiply_in_parts() returns false, for example for bf16 rows at odd strides.
 void multiply_in_acc(Stream& stream, std::string_view op, const Matrix& out, const Factor& left, const Factor& right,
                      Write write) {
   const Dtype acc = accumulator_dtype(left.dtype());

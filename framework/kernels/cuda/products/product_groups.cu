@@ -25,11 +25,13 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
   const auto& host = offsets.host;
   require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups,
           " experts; expected equal numbers");
-  require(offsets.device.defined() || !host.empty(), "[", op, "] neither host nor device has the offsets");
+  require(offsets.device.defined() || !host.empty(), "[", op, "] neither host nor device has the offsets of ", groups,
+          " groups; expected one of them to have them");
   if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
   require(host.empty() || (static_cast<int64_t>(host.size()) == groups + 1 &&
                            std::is_sorted(host.begin(), host.end()) && host.front() >= 0 && host.back() <= rows),
-          "[", op, "] ", host.size(), " offsets for ", groups, " experts do not ascend within 0 .. ", rows);
+          "[", op, "] ", host.size(), " offsets for ", groups, " experts, expected ", groups + 1,
+          " in ascending order within 0 .. ", rows);
 }
 
 Tensor offsets_on_device(Stream& stream, const GroupOffsets& offsets, Device device) {
@@ -44,7 +46,7 @@ void zero_empty_groups(Stream& stream, const Tensor& dw, const Tensor& offsets) 
   if (dw.numel() == 0) return;
   const int64_t bytes = dw.bytes() / groups;
   require(bytes % 16 == 0 && reinterpret_cast<uintptr_t>(device_raw(dw)) % 16 == 0, "[zero empty groups] slices of ",
-          bytes, " bytes are not aligned to 16");
+          bytes, " bytes are not aligned; expected multiples of 16 bytes");
   launch("zero empty groups", zero_kernel, groups * blocks_per_group, threads, stream,
          static_cast<uint4*>(device_raw(dw)), device_data<int64_t>(offsets), bytes / 16);
 }

@@ -15,8 +15,8 @@
 namespace hexad::cuda_double {
 namespace {
 
-/// Thrown to unwind the stack of a thread of a failed kernel. It is no std::exception, so no handler mistakes it for an
-/// error.
+/// Exception that unwinds the stack of a thread of a failed kernel. It is no std::exception, so handlers of errors do
+/// not catch it.
 struct GivenUp {};
 
 using Random = std::minstd_rand;
@@ -47,7 +47,7 @@ struct KernelThread {
   std::vector<Copy> copies;
 };
 
-/// Lanes of one mask, which meet repeatedly. There are two sets of values: the last lane may still read the set of one
+/// Lanes of one mask, which meet repeatedly. There are two sets of values: a lane may still read the set of one
 /// rendezvous while other lanes write the set of the next.
 struct WarpRendezvous {
   unsigned mask = 0, here = 0;
@@ -109,7 +109,7 @@ class Runner {
 
 thread_local Runner* runner = nullptr;
 
-// The memory has exactly the requested size, so that the address sanitizer finds a read beyond its end.
+// Allocates shared memory of exactly `bytes` bytes, so that the address sanitizer finds a read beyond its end.
 std::unique_ptr<std::byte[], void (*)(std::byte*)> shared_memory(size_t bytes) {
   constexpr std::align_val_t alignment{1024};
   auto* memory = bytes ? static_cast<std::byte*>(::operator new(bytes, alignment)) : nullptr;
@@ -154,7 +154,7 @@ void Runner::run() {
 
 void Runner::run_block(uint64_t block) {
   blockIdx = coordinates(block, grid_.blocks);
-  // Unwritten memory contains NaN and indices out of range.
+  // Fills shared memory with bytes that are NaN as numbers, and out of range as indices.
   if (grid_.shared) std::memset(shared_.get(), 0xff, grid_.shared);
   order_.emplace(count_, random_ ? &*random_ : nullptr);
   started_ = finished_ = 0;
@@ -189,7 +189,7 @@ void Runner::run_block(uint64_t block) {
   }
 }
 
-// Threads that never wait need no switch: one fiber runs them one after another.
+// Runs threads that have not started, one after another. Threads that never wait need no switch of the fiber.
 void Runner::run_threads(Fiber* fiber) {
   do {
     const auto index = static_cast<unsigned>((*order_)[started_++]);

@@ -40,15 +40,18 @@ struct Call {
 
 // The threads of a kernel call these functions.
 
-/// Waits for all threads of the block. Returns true if `predicate` is true on any of them.
+/// Waits for all threads of the block. Returns true if at least one of these threads passes a true `predicate`.
 bool meet_block(const Call& call, bool predicate);
-/// Waits for the lanes of `mask`, which includes this lane. All of them make the same call. Returns 32 values, one for
-/// each lane. Only the values of the mask's lanes are set. The values are valid until this lane's next rendezvous.
+/// Waits for the lanes of `mask`, which must include this lane. All of these lanes must make the same call. Returns 32
+/// values, one for each lane. Only the values of the mask's lanes are set. The values are valid until this lane's next
+/// rendezvous.
 const LaneValue* meet_warp(const Call& call, unsigned mask, const void* mine, size_t bytes);
 /// Returns the block's dynamic shared memory.
 void* dynamic_shared_memory();
-/// Copies at some time before the end of this thread's next finish_copies(). Writes zeros unless `wanted`.
+/// Copies `bytes` bytes at some time before the end of this thread's next finish_copies(). Writes zeros unless
+/// `wanted`.
 void copy_later(void* to, const void* from, size_t bytes, bool wanted);
+/// Does this thread's copies that are not done yet.
 void finish_copies();
 /// Ends the kernel with an error that names the kernel, its block and this thread.
 [[noreturn]] void fail_thread(const std::string& why);

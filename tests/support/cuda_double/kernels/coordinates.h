@@ -1,4 +1,5 @@
-// Position of a kernel's thread, under the names of CUDA C++. Every host thread has its own position.
+// Position of a kernel's thread, and sizes of its block and grid, under the names of CUDA C++. Every host thread has
+// its own values.
 #pragma once
 
 #include <vector_types.h>

@@ -56,7 +56,9 @@ class Execution {
     if (offsets[d.number] != d.token * rows.strides.token ||
         offsets[d.number + 1] != (d.token + d.length) * rows.strides.token)
       throw std::runtime_error(base::cat("[double of cuDNN] operand ", id_of(rows.id), " of document ", d.number,
-                                         " is from ", offsets[d.number], " to ", offsets[d.number + 1]));
+                                         " is from ", offsets[d.number], " to ", offsets[d.number + 1], "; expected ",
+                                         d.token * rows.strides.token, " to ",
+                                         (d.token + d.length) * rows.strides.token));
     const int64_t size = dense.dim(2);
     T* const first = address<T>(id_of(rows.id), 1) + offsets[d.number];
     for (int64_t t = 0; t < d.length; ++t)
@@ -126,7 +128,7 @@ CudnnHandle::~CudnnHandle() { delete handle_; }
 int64_t CudnnHandle::version() const { return 92500; }
 
 CudnnPlan::CudnnPlan(const AttentionProblem& problem, const CudnnHandle&) : made_(new Made{problem}) {
-  if (problem.documents == 0) refused_ = "the double attends to documents alone";
+  if (problem.documents == 0) refused_ = "the double supports only attention within documents";
 }
 CudnnPlan::CudnnPlan(CudnnPlan&&) noexcept = default;
 CudnnPlan::~CudnnPlan() = default;

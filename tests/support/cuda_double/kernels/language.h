@@ -1,5 +1,5 @@
-// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. The twins of headers that kernels include also
-// include this file. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
+// CUDA's additions to C++ for g++, as far as Hexad's kernels use them. The twins of launcher.cuh and mma.cuh include
+// this file. A block's threads are fibers (block.h), which wait for each other at the same calls as on a card.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -45,7 +45,7 @@ namespace hexad::cuda_double {
 
 inline unsigned lane() { return threadIdx.x % lanes_of_warp; }
 
-/// Returns the values of all lanes of `mask`, each of which makes this call.
+/// Values of all lanes of `mask`. Each of these lanes must make the same call.
 template <class T>
 class Values {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(LaneValue));
@@ -125,7 +125,7 @@ requires std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long> T 
   return std::atomic_ref<T>(*to).fetch_add(value);
 }
 
-/// CUDA's overloads take one type, or convert to the wider one.
+/// Like CUDA's overloads, min() and max() convert arguments of two types to their common type.
 template <class A, class B>
 requires std::is_arithmetic_v<A> && std::is_arithmetic_v<B>
 constexpr std::common_type_t<A, B> min(A a, B b) {

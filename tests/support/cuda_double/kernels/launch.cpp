@@ -20,7 +20,8 @@
 namespace hexad::cuda_double {
 namespace {
 
-// Limits of compute capability 9.0: the largest shared memory of a block, and its size without a request.
+// Limits of compute capability 9.0: the shared memory of a block with and without a request, its threads, and the
+// blocks of a grid.
 constexpr size_t most_shared = size_t{227} << 10, usual_shared = size_t{48} << 10;
 constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 
@@ -43,7 +44,8 @@ size_t allowed_shared(const void* kernel) {
   return std::max(usual_shared, it == allowed().end() ? 0 : it->second);
 }
 
-// Loads a kernel on a device unless it is already loaded there.
+// Waits for the device, as loading may, if this is the kernel's first launch on the device and kernels are not loaded
+// early.
 void load(const void* kernel, int device) {
   if (settings().loads_early) return;
   static std::mutex mutex;
@@ -55,7 +57,7 @@ void load(const void* kernel, int device) {
   static_cast<void>(synchronize_device(device));  // the launch or a later call reports a broken device
 }
 
-/// Returns a new seed for every launch.
+/// Returns a new seed for every launch, or nothing if HEXAD_CUDA_DOUBLE_JITTER is not set.
 std::optional<uint64_t> order_seed() {
   const char* text = std::getenv("HEXAD_CUDA_DOUBLE_JITTER");
   if (!text) return {};

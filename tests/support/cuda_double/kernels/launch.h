@@ -1,4 +1,4 @@
-// Launches of kernels on the double: checked as CUDA checks them, queued on a stream.
+// Launches of kernels on the double. Launches are checked as by CUDA, and queued on a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,19 +16,21 @@ struct LaunchShape {
   const void* kernel;
 };
 
-/// Launches a kernel like <<<>>> and returns immediately. Sets the last error if a card could not launch it: a stream
-/// of another device than the thread's, impossible blocks, or more shared memory than allow_shared() granted. Unless
-/// kernels are loaded early (Settings), the first launch of a kernel on a device waits for the device, as CUDA may, and
-/// loads the kernel.
+/// Appends a kernel to a stream, like <<<>>>. Appends nothing, and sets the last error,
+/// - if the thread has chosen no device, or another device than the stream's;
+/// - if a card could not run the grid or its blocks, because they are empty or too large;
+/// - if the kernel wants more shared memory than 48 KiB and than allow_shared() granted.
+/// Returns without waiting for the kernel. Unless kernels are loaded early (Settings), the first launch of a kernel on
+/// a device waits for the device's earlier work, as CUDA may do to load the kernel.
 void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stream, std::function<void()> thread);
 /// Sets the dynamic shared memory that a kernel may use. Returns cudaErrorInvalidValue for more than a block can have.
 cudaError_t allow_shared(const void* kernel, size_t bytes);
 
-/// Throws std::logic_error with the name `kernel` unless a kernel can read at `p`. `p` must be null, device memory or
-/// pinned memory; otherwise a card would fault.
+/// Throws std::logic_error, which names `kernel`, unless `p` is null, device memory or pinned memory. A card's kernel
+/// would fault at other memory.
 void check_pointer(std::string_view kernel, const void* p);
 
-/// Checks a kernel's argument if it is a pointer. If the argument has rows, checks its pointer to the first element.
+/// Calls check_pointer() for a kernel's argument that is a pointer, or for the pointer `data` that it contains.
 template <class T>
 void check_argument(std::string_view kernel, const T& argument) {
   if constexpr (std::is_pointer_v<T>) {

@@ -59,7 +59,7 @@ void run(Stream& stream, const Tensor& d, const Tensor& a, const Tensor& b, cons
          int64_t width, Write write) {
   if (features <= 0 || width <= 0 || features % width_alignment != 0 || width % width_alignment != 0)
     throw std::logic_error("[double of CUTLASS] " + std::to_string(features) + " features of width " +
-                           std::to_string(width) + "; expected multiples of 8");
+                           std::to_string(width) + "; expected positive multiples of 8");
   const auto* left = static_cast<const __nv_bfloat16*>(device_raw(a));
   const auto* right = static_cast<const __nv_bfloat16*>(device_raw(b));
   auto* out = static_cast<Out*>(device_raw(d));

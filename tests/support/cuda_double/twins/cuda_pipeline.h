@@ -9,7 +9,7 @@ inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes) {
 }
 inline void __pipeline_commit() {}
 inline void __pipeline_wait_prior(size_t latest) {
-  if (latest != 0) hexad::cuda_double::fail_thread("leaves copies on their way, which the double does not know");
+  if (latest != 0) hexad::cuda_double::fail_thread("leaves copies in flight; the double only supports a wait for all");
   hexad::cuda_double::finish_copies();
 }
 // NOLINTEND(readability-identifier-naming)

@@ -1,0 +1,16 @@
+// Meanings of numbers that recipes do not accept, for suggestions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hexad::config {
+
+/// Returns the decimal numbers that `text` may mean, most likely first. Removes `_` between digits, commas between
+/// groups of digits, a leading `+`, and zeros that YAML reads as octal. Converts hexadecimal integers. A single comma
+/// may also be a decimal comma: "1,5" gives 1.5, and "1,000" gives 1000 and 1.000. Returns no number if `text` is not
+/// a number or exceeds the range of a double.
+std::vector<std::string> number_readings(std::string_view text);
+
+}  // namespace hexad::config

@@ -1,0 +1,56 @@
+// Cache of results of computations on known values of a meta device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hexad::device {
+
+/// Cache of results of computations on known values, because layers and micro-batches with equal routing repeat the
+/// same computations. Keeps the latest results, up to a number of bytes. Not thread-safe.
+class KnownResults {
+ public:
+  static constexpr size_t usual_bytes = size_t{128} << 20;
+
+  /// Makes a cache that keeps at most `most_bytes` bytes of operands and results.
+  explicit KnownResults(size_t most_bytes = usual_bytes) : most_bytes_(most_bytes) {}
+  KnownResults(const KnownResults&) = delete;
+  KnownResults& operator=(const KnownResults&) = delete;
+
+  /// Everything on which the results of a computation depend.
+  struct Computation {
+    std::string_view kernel;
+    std::vector<int64_t> numbers;  // sizes of operands and results, and other numbers
+    std::span<const std::byte> operand;
+  };
+  /// Writes the results of a computation. Copies those of an equal computation if they are kept. Otherwise calls
+  /// `compute`, which must write all bytes of `results`. A result may be in the memory of the operand.
+  void write(const Computation& computation, std::span<const std::span<std::byte>> results,
+             const std::function<void()>& compute);
+  /// Returns the number of calls of `compute`.
+  int64_t computed() const { return computed_; }
+
+ private:
+  struct Kept {
+    std::string kernel;
+    std::vector<int64_t> numbers;
+    std::vector<std::byte> operand;
+    std::vector<std::vector<std::byte>> results;
+    size_t bytes = 0;  // bytes of the operand and the results
+  };
+  static bool is_same(const Kept& kept, const Computation& computation);
+  void keep(Kept kept);
+
+  const size_t most_bytes_;
+  size_t bytes_ = 0;       // bytes of all kept operands and results
+  std::deque<Kept> kept_;  // oldest computation first
+  int64_t computed_ = 0;
+};
+
+}  // namespace hexad::device

@@ -1,0 +1,225 @@
+// Kernels of layers whose rows do not depend on each other: products, biases, norms and activations. The legend of
+// shapes is in kernel_operands.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "framework/kernels/clamped_swiglu.h"
+#include "framework/kernels/kernel.h"
+#include "framework/kernels/kernel_operands.h"
+
+namespace hexad::kernels {
+
+/// Products y = x w^T. Forward and the two gradients are separate entries, because schedules run them at different
+/// times. T may be zero. The weight gradient is then zero in mode `replace`.
+struct MatmulKernels {
+  /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
+  /// is acc (a router's weight), out is acc, and the elements of x count as acc.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
+  /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If w is acc and dx is bf16, dy is acc.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
+  /// Computes dw[N, D] = dy[T, N]^T x[T, D]. dy and x may have strided rows. dw is acc or has the dtype of x. If x is
+  /// bf16, dy may be acc.
+  Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, Write write)> weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &MatmulKernels::forward},
+                      Named{"input_gradient", &MatmulKernels::input_gradient},
+                      Named{"weight_gradient", &MatmulKernels::weight_gradient}};
+  }
+  static const MatmulKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Products like those of MatmulKernels, for E experts in one call. The weights are [E, N, D], and each expert has one
+/// group of rows. All operands have the same dtype, except that dw may be acc. Rows that belong to no group are neither
+/// read nor written. The weight gradient of an expert without rows becomes zero in mode `replace`, and does not change
+/// in mode `add`.
+struct GroupedMatmulKernels {
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, const GroupOffsets&, Write write)> forward;
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, const GroupOffsets&, Write write)>
+      input_gradient;
+  Kernel<void(Stream&, Out<Tensor> dw, const Tensor& dy, const Tensor& x, const GroupOffsets&, Write write)>
+      weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &GroupedMatmulKernels::forward},
+                      Named{"input_gradient", &GroupedMatmulKernels::input_gradient},
+                      Named{"weight_gradient", &GroupedMatmulKernels::weight_gradient}};
+  }
+  static const GroupedMatmulKernels of_reference, of_cpu, of_cuda;
+};
+
+struct BiasKernels {
+  /// Computes x[T, N] += bias[N].
+  Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias)> forward;
+  /// Adds the column sums of dy[T, N] to dbias[N] (acc).
+  Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
+  /// Adds bias[e, :] of bias[E, N] to each row of x[R, N] that belongs to expert e.
+  Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
+  Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &BiasKernels::forward}, Named{"backward", &BiasKernels::backward},
+                      Named{"grouped_forward", &BiasKernels::grouped_forward},
+                      Named{"grouped_backward", &BiasKernels::grouped_backward}};
+  }
+  static const BiasKernels of_reference, of_cpu, of_cuda;
+};
+
+/// RMS norm y = x / sqrt(mean(x^2) + eps) * gain over the last dimension (Zhang & Sennrich 2019), fused with the
+/// additions of the residual stream before and after it.
+struct RmsNormKernels {
+  /// Computes sum = x + addend (rounded to the dtype of x) and writes the norm of the sum to `out`. If `sum` and
+  /// `addend` are undefined, `out` is the norm of x. Also computes inverse_rms[rows] (acc), which backward needs. sum
+  /// may be x or addend.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> sum, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& addend,
+              const Tensor& gain, double eps)>
+      forward;
+  /// Computes dx = dresidual + the gradient through the norm of x. dresidual may be dx. An undefined dresidual counts
+  /// as zero. dgain_partials[P, D] (acc), with P = partials(rows), receives partial sums of the gain's gradient. dx or
+  /// dgain_partials is not computed if it is undefined.
+  Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dgain_partials, const Tensor& dy, const Tensor& x,
+              const Tensor& gain, const Tensor& inverse_rms, const Tensor& dresidual)>
+      backward;
+  /// Returns the preferred number of partial sums on this backend, at least one. BiasKernels::backward adds the partial
+  /// sums.
+  Kernel<int64_t(int64_t rows)> partials;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RmsNormKernels::forward}, Named{"backward", &RmsNormKernels::backward},
+                      Named{"partials", &RmsNormKernels::partials}};
+  }
+  static const RmsNormKernels of_reference, of_cpu, of_cuda;
+};
+
+/// RMS norm of rows whose columns are divided among ranks. Forward and backward have two steps each, with a sum over
+/// the ranks between them. All ranks together have `width` columns, of which this rank has D. RmsNormKernels::backward
+/// without dx computes the gradient of the gain.
+struct SplitNormKernels {
+  /// Computes inverse_rms[T] (acc) = 1 / sqrt(squares / width + eps), where squares[T] (acc) is the sum of the squares
+  /// of all ranks' columns (PermuteKernels::row_dots), and out[T, D] = x * inverse_rms * gain. out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> inverse_rms, const Tensor& x, const Tensor& squares,
+              const Tensor& gain, int64_t width, double eps)>
+      forward;
+  /// Computes out[T] (acc) = the sum over this rank's columns of gain * dy * x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& dy, const Tensor& x, const Tensor& gain)> dots;
+  /// Computes dx = inverse_rms * (gain * dy - x * inverse_rms^2 * dots / width), where dots[T] (acc) is the sum of the
+  /// results of `dots` of all ranks. dx may be dy.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& inverse_rms,
+              const Tensor& dots, int64_t width)>
+      input_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SplitNormKernels::forward}, Named{"dots", &SplitNormKernels::dots},
+                      Named{"input_gradient", &SplitNormKernels::input_gradient}};
+  }
+  static const SplitNormKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Layer norm y = (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016).
+struct LayerNormKernels {
+  /// Computes out and stats[rows, 2] (acc), which are the mean and the inverse standard deviation of each row. `bias`
+  /// may be undefined.
+  Kernel<void(Stream&, Out<Tensor> out, Out<Tensor> stats, const Tensor& x, const Tensor& gain, const Tensor& bias,
+              double eps)>
+      forward;
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& x, const Tensor& gain, const Tensor& stats)>
+      input_gradient;
+  /// Adds the gradients to dgain[D] and dbias[D] (acc). dbias may be undefined.
+  Kernel<void(Stream&, Out<Tensor> dgain, Out<Tensor> dbias, const Tensor& dy, const Tensor& x, const Tensor& stats)>
+      weight_gradient;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &LayerNormKernels::forward},
+                      Named{"input_gradient", &LayerNormKernels::input_gradient},
+                      Named{"weight_gradient", &LayerNormKernels::weight_gradient}};
+  }
+  static const LayerNormKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Gradients of the operands of SwigluKernels::forward, and the recomputed product. `product` and `dweights` are not
+/// computed if they are undefined.
+struct SwigluGradients {
+  Tensor dgate, dup;
+  Tensor product{}, dweights{};
+  static constexpr auto tensors() {
+    return std::array{&SwigluGradients::dgate, &SwigluGradients::dup, &SwigluGradients::product,
+                      &SwigluGradients::dweights};
+  }
+};
+
+/// Operands of SwigluKernels::forward, which backward needs.
+struct SwigluSaved {
+  Tensor gate, up;
+  Tensor weights{};
+  static constexpr auto tensors() { return std::array{&SwigluSaved::gate, &SwigluSaved::up, &SwigluSaved::weights}; }
+};
+
+/// Computes out = gate * sigmoid(gate) * up * weights (Shazeer 2020), with one weight per row: weights[R] (acc; all 1
+/// if undefined). A linear map usually follows. Multiplying the operand of this map by the weights is equivalent to
+/// multiplying its result, but the result then need not be saved for the gradients of the weights. gate, up and their
+/// gradients may have strided rows.
+struct SwigluKernels {
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights)> forward;
+  /// Computes the gradients of the weighted product: dgate, dup and dweights[R] (acc). Also recomputes the product.
+  /// dgate may be gate or dout, and dup may be up. product may be dout unless dgate is dout.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &SwigluKernels::forward}, Named{"backward", &SwigluKernels::backward}};
+  }
+  static const SwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// SwiGLU with clamped operands (gpt-oss). Operands, weights and results are as in SwigluKernels.
+struct ClampedSwigluKernels {
+  /// Computes out = g sigmoid(clamped_swiglu_slope g) (u + 1) weights, with g = min(gate, limit) and u = up, clamped to
+  /// [-limit, limit].
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& gate, const Tensor& up, const Tensor& weights, double limit)>
+      forward;
+  /// Like SwigluKernels::backward. The gradient of a gate or up beyond its limit is zero.
+  Kernel<void(Stream&, Out<SwigluGradients> gradients, const Tensor& dout, const SwigluSaved& saved, double limit)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &ClampedSwigluKernels::forward},
+                      Named{"backward", &ClampedSwigluKernels::backward}};
+  }
+  static const ClampedSwigluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Kind of GELU: exact, out = x/2 (1 + erf(x / sqrt 2)), or its tanh approximation (Hendrycks & Gimpel 2016).
+enum class GeluKind : uint8_t { exact, tanh };
+constexpr auto enum_names(GeluKind) {
+  return std::to_array<std::pair<GeluKind, std::string_view>>({{GeluKind::exact, "exact"}, {GeluKind::tanh, "tanh"}});
+}
+struct GeluKernels {
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, GeluKind kind)> forward;
+  /// Computes dx. dx may be x or dout.
+  Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dout, const Tensor& x, GeluKind kind)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &GeluKernels::forward}, Named{"backward", &GeluKernels::backward}};
+  }
+  static const GeluKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Multiplication of each row by a gate: the sigmoid of the row's logit (shared experts of Qwen2-MoE).
+struct RowGateKernels {
+  /// Computes out[T, D] = x * sigmoid(logits[T]) (logits acc). out may be x.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& logits)> forward;
+  /// Computes dx[T, D] = dout * sigmoid(logits) and dlogits[T] (acc) = sigmoid(logits) sigmoid(-logits) <dout, x>.
+  Kernel<void(Stream&, Out<Tensor> dx, Out<Tensor> dlogits, const Tensor& dout, const Tensor& x, const Tensor& logits)>
+      backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &RowGateKernels::forward}, Named{"backward", &RowGateKernels::backward}};
+  }
+  static const RowGateKernels of_reference, of_cpu, of_cuda;
+};
+
+}  // namespace hexad::kernels

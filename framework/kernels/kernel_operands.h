@@ -1,0 +1,52 @@
+// Operands that several families of kernels have, and conventions of all kernels.
+//
+// Legend of shapes:
+//
+//   T  tokens (rows)       E  experts                         B  sequences
+//   D  hidden size         K  slots per token (top-k)         S  positions of a sequence
+//   N  output features     R  rows of all experts together    H  query heads
+//   V  vocabulary          C  size of a head                  G  key/value heads
+//
+// Floating tensors are f32, bf16 or f64. "acc" is the accumulator dtype: f64 for f64 operands, otherwise f32. Tensors
+// are contiguous unless a comment allows "strided rows". In that case, only the last dimension must be contiguous. Rows
+// whose address and stride are multiples of 16 bytes may be processed faster. Every kernel runs in the order of
+// `stream`. Operands must not overlap unless a comment says that one operand "may be" another operand. These two may
+// then be the same tensor, but not overlapping parts of a tensor.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "framework/device/stream.h"
+#include "framework/tensor/tensor.h"
+
+namespace hexad::kernels {
+
+using device::Device;
+using device::Stream;
+using tensor::Tensor;
+
+/// Returns the matrix [N, D] of expert e in weights or gradients [E, N, D].
+inline Tensor expert_matrix(const Tensor& stack, int64_t e) {
+  return stack.slice(0, e, e + 1).reshape({stack.dim(1), stack.dim(2)});
+}
+
+/// Write mode of a result: replace the old values, or add to them. In the contracts of kernels, "Computes out = ..."
+/// also stands for "out += ..." if the kernel has a parameter of this type.
+enum class Write : uint8_t { replace, add };
+
+/// Rows of each group. For offsets o with groups + 1 entries (i64), rows [o[e], o[e + 1]) of a tensor belong to group
+/// e. Rows outside [o[0], o[groups]) belong to no group. The offsets are in host memory, in device memory, or in both.
+/// A backend may use either copy. If there is only a device copy, the backend may copy it to the host.
+struct GroupOffsets {
+  int64_t groups = 0;
+  int64_t max_rows = 0;             // upper bound of the rows of each group, for launches without offsets on the host
+  std::span<const int64_t> host{};  // read before the kernel's call returns; empty: not available
+  Tensor device{};                  // [groups + 1] i64; undefined: not available
+
+  /// Returns GroupOffsets for `offsets` in pageable host memory. The caller may change or free `offsets` once the
+  /// kernel's call has returned.
+  static GroupOffsets on_host(std::span<const int64_t> offsets);
+};
+
+}  // namespace hexad::kernels

@@ -1,0 +1,70 @@
+// Kernels with the vocabulary: embeddings and cross-entropy. The legend of shapes is in kernel_operands.h.
+#pragma once
+
+#include <cstdint>
+#include <tuple>
+
+#include "framework/kernels/kernel.h"
+#include "framework/kernels/kernel_operands.h"
+
+namespace hexad::kernels {
+
+struct EmbeddingKernels {
+  /// Computes out[T, D] = table[ids[t], :]. ids are i32; the caller must check that they are in range.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& table, const Tensor& ids)> forward;
+  /// Adds the rows of dout to rows ids[t] of dtable[V, D] (acc), in the order of the tokens. A token with id -1 is
+  /// skipped, and its row is not read.
+  Kernel<void(Stream&, Out<Tensor> dtable, const Tensor& dout, const Tensor& ids)> backward;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &EmbeddingKernels::forward}, Named{"backward", &EmbeddingKernels::backward}};
+  }
+  static const EmbeddingKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Softmax cross-entropy over rows of logits [T, V] (acc). targets [T] are i32; tokens with target -1 are ignored.
+struct CrossEntropyKernels {
+  /// Computes losses[T] (acc; 0 for ignored tokens) and dlogits[T, V] = scale * (softmax - onehot). Rows of dlogits are
+  /// zero for ignored tokens, and all rows are zero if scale is 0. dlogits has any floating dtype and may be logits. If
+  /// dlogits is undefined, it is not computed.
+  Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> dlogits, const Tensor& logits, const Tensor& targets,
+              double scale)>
+      forward;
+  /// Returns the preferred number of rows per chunk, at least one, for callers that compute the logits in chunks.
+  Kernel<int64_t(int64_t rows, int64_t vocabulary)> chunk_rows;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"forward", &CrossEntropyKernels::forward},
+                      Named{"chunk_rows", &CrossEntropyKernels::chunk_rows}};
+  }
+  static const CrossEntropyKernels of_reference, of_cpu, of_cuda;
+};
+
+/// Softmax cross-entropy over columns that are divided among ranks. It consists of two steps with an exchange of
+/// statistics between them. Each exponential is computed only once. targets[T] (i32; -1: ignored) refer to the whole
+/// vocabulary, of which this rank holds columns [first, first + W).
+struct SplitSoftmaxKernels {
+  /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
+  /// statistics [statistics_count, T].
+  enum Statistic : int64_t {
+    largest,    // m, the maximum of the logits
+    total,      // the sum of e^(logit - m)
+    at_target,  // logit of the target; 0 on ranks that do not hold its column
+    statistics_count,
+  };
+  /// Computes statistics [3, T] from logits[T, W] (both acc), and replaces the logits by e^(logit - m).
+  Kernel<void(Stream&, Out<Tensor> statistics, Out<Tensor> logits, const Tensor& targets, int64_t first)> start;
+  /// Computes losses[T] (acc; 0 for ignored tokens) from the statistics [ranks, 3, T] of all ranks. `rank` is the index
+  /// of this rank. Replaces the values that `start` has written to `logits` by scale * (softmax - onehot), or by zero
+  /// for ignored tokens or if scale is 0.
+  Kernel<void(Stream&, Out<Tensor> losses, Out<Tensor> logits, const Tensor& statistics, int64_t rank,
+              const Tensor& targets, int64_t first, double scale)>
+      finish;
+
+  static constexpr auto entries() {
+    return std::tuple{Named{"start", &SplitSoftmaxKernels::start}, Named{"finish", &SplitSoftmaxKernels::finish}};
+  }
+  static const SplitSoftmaxKernels of_reference, of_cpu, of_cuda;
+};
+
+}  // namespace hexad::kernels

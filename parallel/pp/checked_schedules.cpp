@@ -1,0 +1,22 @@
+#include "parallel/pp/checked_schedules.h"
+
+#include <utility>
+
+#include "parallel/pp/program_check.h"
+
+namespace hexad::pp {
+
+CheckedSchedule checked(Schedule schedule, bool merge) {
+  check(schedule);
+  Transfers points = transfers(schedule, merge);
+  return {std::move(schedule), merge, std::move(points)};
+}
+
+const CheckedSchedule& CheckedSchedules::of(const PipelineConfig& config, int ranks, int micro_batches) {
+  const Key key{config.kind, config.chunks_a_rank(), config.overlap, ranks, micro_batches};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  const bool merge = config.overlap == Overlap::micro_batches;
+  return known_.emplace(key, checked(make_schedule(config, ranks, micro_batches), merge)).first->second;
+}
+
+}  // namespace hexad::pp

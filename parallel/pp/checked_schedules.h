@@ -1,0 +1,35 @@
+// Schedules that are made and checked once, and then run in any number of steps.
+#pragma once
+
+#include <map>
+#include <tuple>
+
+#include "parallel/pp/schedule.h"
+#include "parallel/pp/transfers.h"
+
+namespace hexad::pp {
+
+/// A schedule that check() accepts, and its transfers.
+struct CheckedSchedule {
+  Schedule schedule;
+  bool merge;  // true if merged pairs run as one action
+  Transfers transfers;
+};
+
+/// Checks a schedule and derives its transfers. Throws like check().
+CheckedSchedule checked(Schedule schedule, bool merge);
+
+/// Checked schedules of training steps. Not thread-safe.
+class CheckedSchedules {
+ public:
+  /// Returns make_schedule(config, ranks, micro_batches), whose pairs are merged if config.overlap is micro_batches.
+  /// The first call with these values makes and checks the schedule, and throws like make_schedule() and check(). The
+  /// reference is valid as long as this object.
+  const CheckedSchedule& of(const PipelineConfig& config, int ranks, int micro_batches);
+
+ private:
+  using Key = std::tuple<PipelineKind, int, Overlap, int, int>;  // kind, chunks, overlap, ranks, micro-batches
+  std::map<Key, CheckedSchedule> known_;
+};
+
+}  // namespace hexad::pp

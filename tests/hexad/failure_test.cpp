@@ -1,0 +1,49 @@
+// Exit codes and messages of exceptions that end the program.
+#include "tools/hexad/failure.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <new>
+#include <stdexcept>
+#include <system_error>
+
+namespace hexad::app {
+namespace {
+
+using base::ExitCode;
+
+void expect_failure(const std::exception& e, ExitCode code, const std::string& text) {
+  const Failure failure = failure_of(e);
+  EXPECT_EQ(static_cast<int>(failure.code), static_cast<int>(code)) << failure.text;
+  EXPECT_EQ(failure.text, text);
+}
+
+TEST(Failure, HasTheExitCodeOfAnError) {
+  expect_failure(base::Error(ExitCode::numeric, "loss is nan"), ExitCode::numeric, "loss is nan");
+}
+
+TEST(Failure, OfTheFileSystemNamesThePath) {
+  const auto missing = std::make_error_code(std::errc::no_such_file_or_directory);
+  expect_failure(std::filesystem::filesystem_error("cannot open", "data/x", missing), ExitCode::data,
+                 "data/x: " + missing.message());
+}
+
+TEST(Failure, OfTheSystemIsLackOfAResource) {
+  const std::system_error no_thread(std::make_error_code(std::errc::resource_unavailable_try_again), "thread");
+  expect_failure(no_thread, ExitCode::resource, no_thread.what());
+  expect_failure(std::bad_alloc(), ExitCode::resource, "out of memory");
+}
+
+TEST(Failure, OfAnotherKindIsABug) {
+  expect_failure(std::logic_error("[ep] 3 ranks"), ExitCode{1}, "internal error: [ep] 3 ranks");
+}
+
+TEST(Failure, ClosedPipeIsRecognised) {
+  EXPECT_TRUE(is_closed_pipe(std::system_error(std::make_error_code(std::errc::broken_pipe), "standard output")));
+  EXPECT_FALSE(is_closed_pipe(std::system_error(std::make_error_code(std::errc::no_space_on_device), "output")));
+  EXPECT_FALSE(is_closed_pipe(std::runtime_error("broken pipe")));
+}
+
+}  // namespace
+}  // namespace hexad::app

@@ -1,0 +1,74 @@
+// Memory and traffic of steps of which only a few micro-batches are run, compared with steps that run all of them.
+#include "tools/plan/step_on_meta.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/training/training.h"
+#include "tools/plan/run_on_meta.h"
+#include "tools/plan/step_record.h"
+
+namespace hexad::tests {
+
+using namespace plan;
+
+namespace {
+
+constexpr int ranks = 4;
+
+// Returns the memory and traffic of a step that runs all micro-batches. All cases are on a CPU, because for a GPU,
+// step_on_meta() also adds the next step's tokens of the micro-batches that it does not run.
+StepOnMeta of_all_micro_batches(const Recipe& r, const mesh::Layout& layout, int rank) {
+  const train::Extensions extensions;
+  RunOnMeta run(r, extensions, layout, rank, RoutingLoad::even);
+  const int64_t all = micro_batches_of(r, layout);
+  run.step(all);
+  const auto& memory = run.instance().context.allocator();
+  memory->reset_peaks();
+  for (int c = 0; c < comm::traffic_class_count; ++c) run.world().take(static_cast<comm::TrafficClass>(c));
+  run.step(all);
+  StepOnMeta step{.memory = memory->stats()};
+  for (int c = 0; c < comm::traffic_class_count; ++c)
+    step.sent[c] = static_cast<double>(run.world().take(static_cast<comm::TrafficClass>(c)).bytes);
+  return step;
+}
+
+struct Case {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class FewMicroBatches : public testing::TestWithParam<Case> {};
+
+TEST_P(FewMicroBatches, HaveTheMemoryAndTrafficOfAll) {
+  std::vector<std::string> all{"model.hidden=64", "model.layers=5",  "train.precision=f32",
+                               "batch.micro=1",   "batch.global=48", "parallel.pp=4"};
+  all.insert(all.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  const Recipe r = small_recipe(all);
+  const mesh::Layout layout(r.parallel.sizes(), ranks);
+  ASSERT_TRUE(has_equal_passes(r, RoutingLoad::even));
+  for (int rank = 0; rank < ranks; ++rank) {
+    SCOPED_TRACE(rank);
+    const StepOnMeta expected = of_all_micro_batches(r, layout, rank),
+                     actual = step_on_meta(r, {}, layout, rank, RoutingLoad::even, Wanted::all);
+    EXPECT_EQ(expected.memory.peak, actual.memory.peak);
+    EXPECT_EQ(expected.memory.peak_total, actual.memory.peak_total);
+    EXPECT_EQ(expected.memory.peak_held, actual.memory.peak_held);
+    EXPECT_EQ(expected.sent, actual.sent);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, FewMicroBatches,
+                         testing::Values(Case{"OneFOneB", {}}, Case{"Bf16", {"train.precision=bf16"}},
+                                         Case{"Blocks", {"recompute=block"}},
+                                         Case{"ZeroBubble", {"schedule.pipeline.kind=zb_h1"}},
+                                         Case{"ZeroBubbleBlocks", {"schedule.pipeline.kind=zb_h1", "recompute=block"}},
+                                         Case{"TwoStages", {"parallel.pp=2", "parallel.ep=2"}},
+                                         Case{"Zero1", {"parallel.pp=2", "parallel.zero=1"}},
+                                         Case{"Offload", {"offload.activations=true", "offload.min_bytes=0"}},
+                                         Case{"Tied", {"model.tied_embedding=true"}},
+                                         Case{"Prediction", {"model.prediction_blocks=1"}}),
+                         [](const auto& c) { return c.param.name; });
+
+}  // namespace
+}  // namespace hexad::tests
