@@ -32,8 +32,8 @@ class Tokenizer {
   virtual std::string_view bytes_of(int32_t id) const = 0;
   virtual TokenizerContents contents() const = 0;
 
-  /// Returns the concatenated bytes of `ids`, which may end inside a UTF-8 sequence. Throws Error(data) if an id is not
-  /// in the vocabulary.
+  /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
+  /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   virtual std::string decode(std::span<const int32_t> ids) const;
   virtual int32_t end_of_document() const { return vocab_size() - 2; }
   /// Returns the id with which the model's documents begin, or nullopt if they begin with their text.

@@ -21,8 +21,8 @@ namespace hexad::scale {
 
 /// State of a run.
 ///   - waiting: not started
-///   - started: running, or killed
-///   - failed: ended with an exit code other than 0, or exceeded the limit of time
+///   - started: running, killed or preempted
+///   - failed: exceeded the time limit, or ended with an exit code other than 0 without being preempted
 ///   - finished: ended with exit code 0
 enum class RunState : uint8_t { waiting, started, failed, finished };
 constexpr auto enum_names(RunState) {

@@ -220,7 +220,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   const auto expect = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(refusal(ExitCode::data, from_dense, {}), "train.init_experts: copy or split makes experts of it");
+  expect(refusal(ExitCode::data, from_dense, {}), "set train.init_experts to copy or split to make experts of it");
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.expert_hidden=8"}),
          "model.moe.expert_hidden (8) must be 12, the width of layers.0.mlp");
   expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=8"}),

@@ -216,8 +216,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
 InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const std::string& mlp,
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
-    fail(ExitCode::data, checkpoint_.folder(), ": contains no main '", p.name(), "', but the dense MLP ", mlp,
-         "; train.init_experts: copy or split makes experts of it");
+    fail(ExitCode::data, checkpoint_.folder(), ": contains no main weights of '", p.name(), "', but the dense MLP ",
+         mlp, "; set train.init_experts to copy or split to make experts of it");
   const int64_t parts = parts_of_dense(mlp);
   require_dense_start(parts);
   if (tail.empty()) return {.way = parts == 1 ? Way::initial : Way::group_rows, .copied = parts};
