@@ -98,7 +98,11 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
       after = issued_after;
       if (!is_communication(task.spec.kind)) issued_after = {number};
     }
-    jobs.push_back({queue, rates.seconds(task.spec), std::move(after), parts[i]});
+    jobs.push_back({queue,
+                    rates.seconds(task.spec),
+                    std::move(after),
+                    parts[i],
+                    {rates.burst_of(task.spec), rates.seconds_in_burst(task.spec)}});
   }
 }
 

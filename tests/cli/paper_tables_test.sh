@@ -79,7 +79,8 @@ test_layers_of_table_iii_are_all_different() {
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
-  printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
+  printf '%s\n' '#!/bin/bash' 'shift 8; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
+    >copy/tools/testbed/rank_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash
 [ "$1" = simulate ] && echo '  "better": "S1"' && exit
@@ -111,6 +112,7 @@ STAND_IN
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
+  expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7"
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
@@ -120,6 +122,13 @@ STAND_IN
   expect_text out "measured:  60 layers before"
   expect 2 parm --seed 2
   expect_text err "has rows of other settings: layers 60, seed 1"
+}
+
+test_testbeds_print_the_bursts_of_their_links() {
+  expect 0 "$root/tools/testbed/rank_nodes.sh" --nodes 2 --ranks 8 --inter 20mbit --intra 1.6gbit --bursts
+  expect_equal "$(cat out)" "[{group: inter, seconds: 0.039014}, {group: intra, seconds: 0.001328}]"
+  expect 0 "$root/tools/testbed/two_nodes.sh" --rate 200mbit --bursts
+  expect_equal "$(cat out)" "[{group: inter, seconds: 0.005243}]"
 }
 
 test_cost_of_cutting_compares_with_one_chunk() {

@@ -190,6 +190,10 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
             "rates: send of pp, 2 ranks, between nodes has no measured point");
+  EXPECT_EQ(error_of([&] {
+              Rates{.bursts = {0, -1}}.check();
+            }),
+            "rates: the burst of a link is -1 s; expected a finite time of at least 0 s");
 }
 
 TEST(DefaultRates, PriceExchangesComputationsAndCopies) {
