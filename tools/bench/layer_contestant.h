@@ -61,8 +61,8 @@ class LayerContestant final : public schedule::GraphRunner {
 
   /// Runs forward and, unless it is left out, backward. Collective.
   void step();
-  /// Predicts the graphs of the last step with the simulator; null: only sends this rank's graphs to the first rank.
-  /// Collective.
+  /// Predicts the graphs of the last step, from the graphs of all ranks. If `predictor` is null, only sends this rank's
+  /// graphs. Collective.
   void predict(const plan::Predictor* predictor);
 
   /// Returns a picture of the last pass on this rank.
