@@ -183,7 +183,8 @@ function print_regret(margin, bytes, what,    i, w, c, s, best, guess, chosen, r
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
     best = best_of(c, "forward", "o", "", 0); guess = best_of(c, "forward", "o", "", 1)
-    if (guess == "" || bytes_of(c) < bytes || loss(c, "forward", best_of(c, "forward", "o", best, 0), best) < margin) continue
+    if (guess == "" || bytes_of(c) < bytes) continue
+    if (loss(c, "forward", best_of(c, "forward", "o", best, 0), best) < margin) continue
     m++
     chosen += loss(c, "forward", guess, best)
     for (w = 1; w <= schedule_count; w++) regret[schedules[w]] += loss(c, "forward", schedules[w], best)

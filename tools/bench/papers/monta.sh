@@ -136,7 +136,8 @@ each_testbed foresee
 cat "$kept"/predictions-* >"$scratch/predictions"
 keep_complete "$kept/rows" $((3 * schedules * rounds))  # forward, dispatch, combine
 echo "measured:  $(cut -f 1,2 "$kept/rows" | sort -u | wc -l) layers before"
-echo "predicted: $(cut -f 2,3 "$scratch/predictions" | sort -u | wc -l) layers; sha256 $(sha256sum <"$scratch/predictions" | cut -d' ' -f1)"
+hash=$(sha256sum <"$scratch/predictions" | cut -d' ' -f1)
+echo "predicted: $(cut -f 2,3 "$scratch/predictions" | sort -u | wc -l) layers; sha256 $hash"
 each_testbed compete
 awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/monta.awk -v e="$nodes" \
   "$scratch/predictions" "$kept/rows"
