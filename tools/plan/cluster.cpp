@@ -65,8 +65,8 @@ void check_bursts(const Cluster& cluster, config::Problems& problems) {
     if (!problems.good({path})) return;
     const GroupKind group = cluster.bursts[i].group;
     if (group == GroupKind::all) problems.add(path, "must be inter or intra, each of which has its own burst");
-    for (size_t before = 0; before < i; ++before)
-      if (cluster.bursts[before].group == group) problems.add(path, "must not be repeated");
+    const auto before = std::span(cluster.bursts).first(i);
+    if (std::ranges::find(before, group, &LinkBurst::group) != before.end()) problems.add(path, "must not be repeated");
   }
 }
 
