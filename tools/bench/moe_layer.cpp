@@ -272,8 +272,9 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);
   return comm::with_world([&](comm::World& world) {
-    base::require(o.rounds > 0 || !o.profile.empty(),
-                  "[moe_layer] --rounds is 0 without --profile; expected at least 1, or a profile for predictions");
+    if (o.rounds == 0 && o.profile.empty())
+      base::fail(base::ExitCode::usage,
+                 "--rounds is 0 without --profile; expected at least 1, or a profile for predictions");
     Bench bench(o, world.group());
     for (const std::string& layer : o.layers) bench.run(layer);
     return 0;
