@@ -132,7 +132,6 @@ test_monta_measures_only_missing_layers() {
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
   printf '%s\n' '#!/bin/bash' 'shift 8; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
     >copy/tools/testbed/rank_nodes.sh
-  cp "$root/tools/testbed/two_nodes.sh" "$root/tools/testbed/common.sh" copy/tools/testbed
   cat >hexad <<'STAND_IN'
 #!/bin/bash
 while [ "$1" != --out ]; do shift; done
@@ -183,8 +182,10 @@ STAND_IN
   expect_text out "measured:  5 layers before" "predicted: 8 layers; sha256 $(cat sealed)"
   # Row 1 has whole experts across nodes, and only its combine gathers. Row 2 gathers in both parts.
   grep -qF 'tp=8,ep=2,etp=1,parallel.order=tp-cp-dp-ep-pp' kept/rows || failed "kept/rows has no layer of row 1"
-  table() { awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 && NF == 16 {
-    print $8, $9, $10, $11, $12, $13, $14, $15 }' out; }
+  table() {
+    awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 &&
+      NF == 16 { print $8, $9, $10, $11, $12, $13, $14, $15 }' out
+  }
   expect_equal "$(table dispatch 1)" "0.500 0.125 0.375 0.125 o2x4 o3x4 0.4000 s"
   expect_equal "$(table combine 1)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
   expect_equal "$(table dispatch 2)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
@@ -199,6 +200,13 @@ STAND_IN
   cmp <(sed 1,/sha256/d before) <(sed 1,/sha256/d out) || failed "stored rows give other tables"
   expect 2 monta --rounds 3
   expect_text err "has rows of other settings"
+  expect 2 monta --ranks '1 8'
+  expect_text err "--ranks has '1', expected divisors of 64, the width of an expert, from 2 up"
+  # Rows of other links whose name ends in the same way do not count.
+  sed -i 's/^25mbit/125mbit/' kept/rows
+  expect 0 monta
+  expect_text out "measured:  8 layers before"
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 16
 }
 
 test_testbeds_print_the_bursts_of_their_links() {

@@ -56,7 +56,8 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 for t in $ranks; do
-  [ $((expert_width % t)) -eq 0 ] || usage "--ranks has '$t', expected divisors of $expert_width, the width of an expert"
+  [[ $t =~ ^[1-9][0-9]*$ && $t -ge 2 && $((expert_width % t)) -eq 0 ]] ||
+    usage "--ranks has '$t', expected divisors of $expert_width, the width of an expert, from 2 up"
 done
 need_bench moe_layer
 
@@ -115,7 +116,7 @@ foresee() {
 compete() {
   local layer missing=() of=${1//:/-}-$2
   for layer in $(layers_of "$2" "$3"); do
-    grep -qF "$1"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
+    grep -q "^$1"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
   "${@:4}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" --profile "$kept/cluster-$of.yaml" \
