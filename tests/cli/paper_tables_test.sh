@@ -190,6 +190,8 @@ STAND_IN
   expect_equal "$(table combine 1)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
   expect_equal "$(table dispatch 2)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
   expect_equal "$(table combine 2)" "0.500 0.391 0.375 0.304 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table forward 1)" "0.500 0.234 0.375 0.172 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table forward 2)" "0.500 0.372 0.375 0.269 o2x4 o3x4 0.4000 s"
   grep -qE 'row 1, combine, t = 8, 1048576 bytes: best +0\.253 +0\.219 +0\.375 +0\.400 +\+7%$' out ||
     failed "the limit of row 1, combine, is missing or wrong"
   expect_text out "error of the simulator, forward: median 25.0%, 95th percentile 50.0% over 32 medians" \

@@ -72,13 +72,15 @@ function gatherings_of_o1(c, part) {
 function exchanges(part) { return part == "forward" ? 2 : 1 }
 function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
 # formula() returns the ratio of O1's time to the baseline's: it sends a t-th of the bytes between nodes and gathers.
-# limit() returns the ratio of the longer of these two parts, which a pipelined schedule may reach.
+# limit() returns the ratio that a pipelined schedule may reach, which takes the time of the longer of the two. Its experts
+# wait for all rows, so dispatch and combine do not overlap.
 function formula(c, part) {
   return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
 }
 function limit(c, part) {
-  return max(exchanges(part) / ranks_of(c), gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
+  return (part == "forward" ? longer(c, "dispatch") + longer(c, "combine") : longer(c, part)) / baseline_units(c, part)
 }
+function longer(c, part) { return max(1 / ranks_of(c), gatherings_of_o1(c, part) * gathering(c)) }
 # Returns the share of the nominal rates at which the baseline's bytes pass the links.
 function wire(c, part,    link, unit) {
   split(links_of(c), link, ":")
