@@ -71,6 +71,13 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
+  /// Bursts of links that a shaper limits: a link that has rested for so many seconds sends at once what otherwise
+  /// takes so many seconds. 0: the link has no burst.
+  struct Bursts {
+    double between_nodes, within_node;
+  };
+  Bursts bursts{};
+
   /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x are active, relative to its speed
   /// while no other lane is active.
   struct Slowdown {
@@ -105,11 +112,17 @@ struct Rates {
   /// transferred bytes. Throws base::Error(usage) if a measurement is missing, or if a task that is not communication
   /// transfers bytes.
   double seconds(const TaskSpec& task) const;
+  /// Returns the burst of the task's link, in seconds; 0 if the task transfers no bytes.
+  double burst_of(const TaskSpec& task) const;
+  /// Returns the seconds of a task whose transfer fits in the burst of its link. The transfer then takes as long as the
+  /// smallest measured one. Throws like seconds().
+  double seconds_in_burst(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if a value is out of range:
   /// - the sizes of a curve are not finite, above 0 and ascending;
   /// - a time is negative or not finite;
   /// - the curve of a link has no point;
+  /// - a burst is negative or not finite;
   /// - an alpha is not in (0, 1];
   /// - a speed of threads is not finite and above 0;
   /// - a member of `cores` is out of range.

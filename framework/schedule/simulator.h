@@ -27,7 +27,8 @@ inline Drive drive_of(const device::DeviceContext& context) {
 /// time. A task begins once its predecessors and the lane's previous task are done and, with Drive::caller, the thread
 /// issues it. Its work takes Rates::seconds() at full speed. Its speed at any time is Rates::alpha() for the lanes that
 /// are active at that time. If ranks share cores, the speed of computations and copies is also multiplied by
-/// SharedCores::speed(). Throws base::Error(usage) if a rate is missing or invalid.
+/// SharedCores::speed(). Links have rested before the first task: each lane saves time by their bursts (Rates::bursts),
+/// first at the beginning, then after rests. Throws base::Error(usage) if a rate is missing or invalid.
 Timeline simulate(const TaskGraph& graph, const Rates& rates, Drive drive = Drive::threads);
 
 /// Group number of each rank, for each kind of group (Cost::group). Ranks with the same number are in the same group.

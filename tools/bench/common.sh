@@ -51,7 +51,8 @@ launch() {
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
 # grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
-# options of `hexad profile`. Prints the output only if the measurement fails, and then exits.
+# options of `hexad profile`. Adds the bursts of the testbed's links, which the program does not measure. Prints the
+# output only if the measurement fails, and then exits.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
     >"$scratch/profile.log" 2>&1 || {
@@ -59,6 +60,10 @@ profile_into() {
     cat "$scratch/profile.log" >&2
     exit $status
   }
+  local bursts
+  bursts=$("${@:3}" --bursts)
+  sed -i '/^bursts:/d' "$1"
+  echo "bursts: $bursts" >>"$1"
 }
 
 # keep_settings FOLDER SETTINGS: records the settings and the commit with which the rows in FOLDER are measured. Exits

@@ -221,6 +221,20 @@ struct MeasuredThreads {
   }
 };
 
+/// Burst of links that a shaper limits. It cannot be measured like the links, which do not rest meanwhile.
+struct LinkBurst {
+  GroupKind group = GroupKind::inter;
+  double seconds = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("group", group, "inter: links between nodes; intra: links inside nodes");
+    v("seconds", seconds,
+      "[s] a link that has rested for so long sends at once what otherwise takes so long; 0: no burst",
+      config::at_least(0));
+  }
+};
+
 /// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
 inline constexpr double longest_operation = 0.01;
 
@@ -235,6 +249,7 @@ struct Cluster {
   std::vector<MeasuredSlowdown> slowdowns;
   std::vector<MeasuredThreads> fewer_threads;
   std::vector<MeasuredSlowdown> capped_slowdowns;
+  std::vector<LinkBurst> bursts;
   std::optional<Machine> machine;
 
   template <class V>
@@ -252,6 +267,7 @@ struct Cluster {
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
     v("capped_slowdowns", capped_slowdowns, "like slowdowns, while products use all of a rank's threads but one");
+    v("bursts", bursts, "bursts of links that a shaper limits, which are stated and not measured");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
