@@ -1,4 +1,4 @@
-// Exit code and message of an exception that ends the program.
+// Exit codes and messages of exceptions.
 #pragma once
 
 #include <exception>
@@ -6,11 +6,11 @@
 
 #include "framework/base/error.h"
 
-namespace hexad::app {
+namespace hexad::base {
 
 struct Failure {
-  base::ExitCode code;
-  std::string text;  // message for the user
+  std::string text{};  // message for the user; empty: no failure
+  ExitCode code = ExitCode::done;
 };
 
 /// Returns the failure that `e` reports: for an Error, its own exit code; for an error of the file system, `data`; for
@@ -18,7 +18,19 @@ struct Failure {
 /// `resource`. Any other exception is a bug, whose exit code is 1.
 Failure failure_of(const std::exception& e);
 
+/// Calls `work` and returns the failure that its exception reports. Ranks can thus exchange their failures, so that
+/// none of them waits for a rank that has failed. If `work` is collective, all ranks must get the same exception.
+template <class F>
+Failure attempted(F&& work) {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    return failure_of(e);
+  }
+  return {};
+}
+
 /// True if `e` reports that the reader closed the pipe to which the program prints (`| head`).
 bool is_closed_pipe(const std::exception& e);
 
-}  // namespace hexad::app
+}  // namespace hexad::base
