@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "framework/device/stream.h"
 #include "framework/tensor/tensor.h"
@@ -48,5 +49,9 @@ struct GroupOffsets {
   /// kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
+
+/// Throws std::logic_error unless `offsets` has groups + 1 entries within 0 .. rows, none of them below the previous
+/// one. The message names the first wrong offset and its legal range. It begins with `op` in brackets.
+void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows);
 
 }  // namespace hexad::kernels
