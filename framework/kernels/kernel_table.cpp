@@ -16,17 +16,6 @@ GroupOffsets GroupOffsets::on_host(std::span<const int64_t> offsets) {
   return out;
 }
 
-void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
-  require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ", groups,
-          " experts; expected ", groups + 1);
-  int64_t least = 0;
-  for (size_t e = 0; e < offsets.size(); ++e) {
-    require(least <= offsets[e] && offsets[e] <= rows, "[", op, "] offset ", e, " is ", offsets[e], "; expected ",
-            least, " .. ", rows);
-    least = offsets[e];
-  }
-}
-
 bool has_rests(const AdamwSlice& slice) {
   if (slice.main.dtype() != Dtype::bf16) return false;
   const bool apart = slice.main.numel() == 0 || tensor::device_raw(slice.weights) != tensor::device_raw(slice.main);
