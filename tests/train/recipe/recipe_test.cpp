@@ -469,6 +469,17 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
+// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+TEST(Recipe, WidthOfMissingSharedExpertsMayChangeDuringARun) {
+  const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
+  };
+  EXPECT_EQ(changes({"model.moe.shared_experts=0", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=0"}),
+            std::vector<std::string>{});
+  EXPECT_EQ(changes({"model.moe.shared_experts=1", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=1"}),
+            std::vector<std::string>{"model.moe.shared_hidden: 32 -> auto"});
+}
+
 TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
   const Recipe before = recipe_of(yaml, {"optim.name=muon"});
   EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
