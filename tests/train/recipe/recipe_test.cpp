@@ -101,6 +101,15 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
                                                 "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
+TEST(Recipe, TextOfTheMemoryLimitSaysIfThereIsNone) {
+  const auto text = [](const std::string& limit) {
+    return recipe_of(yaml, {"memory.limit_bytes=" + limit}).memory.limit_text();
+  };
+  EXPECT_EQ(text("0"), "0: no limit");
+  EXPECT_EQ(text("none"), "none: no limit");
+  EXPECT_EQ(text("1536MiB"), "1.50 GiB");
+}
+
 TEST(Recipe, LeadingTildeIsTheHomeFolder) {
   const Recipe r = recipe_of(yaml, {"run.dir=~/runs/x", "schedule.profile=~/cluster.yaml"});
   EXPECT_EQ(r.run.dir, base::expand_home("~/runs/x"));

@@ -289,8 +289,8 @@ void add_verify(const Program& program) {
   command
       .add_option(
           "--timeout", &options->timeout,
-          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds, or after a "
-          "quarter of this time if that is shorter")
+          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds (0: never), or "
+          "after a quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };
