@@ -20,8 +20,9 @@ StagedFiles::StagedFiles(std::string folder)
       outdated_(in(cat("done.", ::getpid(), ".tmp"))) {
   remove_leftovers();
   std::error_code error;
-  fs::create_directory(stage_, error);
-  if (error) fail(ExitCode::resource, stage_, ": cannot be created: ", error.message());
+  if (!fs::create_directory(stage_, error))
+    fail(ExitCode::resource, stage_,
+         ": cannot be created: ", error ? error.message() : "a leftover of this name cannot be removed");
 }
 
 void StagedFiles::remove_leftovers() const {
@@ -39,7 +40,7 @@ void StagedFiles::remove_leftovers() const {
     if (matches("new.%d.tmp%n") || matches("done.%d.tmp%n")) unneeded.push_back(at->path());
   }
   if (error) fail(ExitCode::resource, folder_, ": cannot be listed: ", error.message());
-  for (const fs::path& path : unneeded) fs::remove_all(path, error);  // a folder that cannot be removed is harmless
+  for (const fs::path& path : unneeded) fs::remove_all(path, error);  // a folder that remains is harmless
 }
 
 StagedFiles::~StagedFiles() {

@@ -18,6 +18,7 @@ class StagedFiles {
   /// commit, and old files that they had replaced. Throws Error(resource) if the folder cannot be listed. Throws
   /// Error(usage) if an earlier commit() was killed, or could not restore the old files, before all new files were in
   /// place.
+  explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
   StagedFiles& operator=(const StagedFiles&) = delete;
