@@ -8,14 +8,18 @@
 
 namespace hexad::base {
 
+/// Message and exit code of an exception.
 struct Failure {
   std::string text{};  // message for the user; empty: no failure
   ExitCode code = ExitCode::done;
 };
 
-/// Returns the failure that `e` reports: for an Error, its own exit code; for an error of the file system, `data`; for
-/// another error of the system (output that cannot be printed, a thread that cannot be started) and for lack of memory,
-/// `resource`. Any other exception is a bug, whose exit code is 1.
+/// Returns the failure that `e` reports. Its exit code is:
+/// - for an Error, its own;
+/// - for an error of the file system, `data`, but `resource` if memory, disk space or file descriptors are exhausted;
+/// - for another error of the system (output that cannot be printed, a thread that cannot be started), `resource`;
+/// - for lack of memory, `resource`;
+/// - for any other exception, 1, because it is a bug.
 Failure failure_of(const std::exception& e);
 
 /// Calls `work` and returns the failure that its exception reports. Ranks can thus exchange their failures, so that

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
@@ -25,6 +26,17 @@ TEST(Failure, OfTheFileSystemNamesThePath) {
   const auto missing = std::make_error_code(std::errc::no_such_file_or_directory);
   expect_failure(std::filesystem::filesystem_error("cannot open", "data/x", missing), ExitCode::data,
                  "data/x: " + missing.message());
+}
+
+TEST(Failure, OfAFileSystemWithoutSpaceIsLackOfAResource) {
+  for (const std::errc lacking : {std::errc::no_space_on_device, std::errc::too_many_files_open}) {
+    const std::error_code code = std::make_error_code(lacking);
+    expect_failure(std::filesystem::filesystem_error("cannot copy", "data/x", code), ExitCode::resource,
+                   "data/x: " + code.message());
+  }
+  const std::error_code quota(EDQUOT, std::system_category());
+  expect_failure(std::filesystem::filesystem_error("cannot copy", "data/x", quota), ExitCode::resource,
+                 "data/x: " + quota.message());
 }
 
 TEST(Failure, OfTheSystemIsLackOfAResource) {
