@@ -32,11 +32,11 @@ TEST(Failure, OfAFileSystemWithoutSpaceIsLackOfAResource) {
   for (const std::errc lacking : {std::errc::no_space_on_device, std::errc::too_many_files_open}) {
     const std::error_code code = std::make_error_code(lacking);
     expect_failure(std::filesystem::filesystem_error("cannot copy", "data/x", code), ExitCode::resource,
-                   "data/x: " + code.message());
+                   cat("data/x: ", code.message()));
   }
   const std::error_code quota(EDQUOT, std::system_category());
   expect_failure(std::filesystem::filesystem_error("cannot copy", "data/x", quota), ExitCode::resource,
-                 "data/x: " + quota.message());
+                 cat("data/x: ", quota.message()));
 }
 
 TEST(Failure, OfTheSystemIsLackOfAResource) {
