@@ -64,8 +64,10 @@ std::vector<Sample> samples_of(const Part& part) {
   return samples;
 }
 
+// Returns the beginning of the sample's text, with the texts of special tokens, so that readers can check the form of
+// chats.
 std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
-  std::string text = dataset.tokenizer->decode(sample.ids);
+  std::string text = dataset.tokenizer->decode_with_special(sample.ids);
   if (text.size() > sample_bytes) text.resize(sample_bytes);
   return text;
 }

@@ -34,7 +34,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
 /// Returns a text for readers: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
-/// part, and the beginnings of up to three documents of each part.
+/// part, and the beginnings of up to three documents of each part. Special tokens appear by their texts, if the
+/// tokenizer has these.
 std::string describe(const InspectedDataset& dataset);
 /// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);

@@ -105,10 +105,10 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   }
   if (!options.force) refuse_to_replace(options, request);
 
-  StagedFiles staged(options.output);
   UnfinishedDataset unfinished(options.output, request);
   if (!options.force)
     refuse_to_replace(options, request);  // another process may have finished before this one took the lock
+  StagedFiles staged(options.output);
   PrepareSummary summary;
   summary.resumed_documents = unfinished.documents();
   std::unique_ptr<Tokenizer> tokenizer;

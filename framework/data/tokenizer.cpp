@@ -35,9 +35,22 @@ class ByteTokenizer final : public Tokenizer {
 
 }  // namespace
 
+std::string_view Tokenizer::special_text(int32_t id) const {
+  check_id(id);
+  return {};
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
   for (int32_t id : ids) text += bytes_of(id);
+  remove_prefix(text);
+  return text;
+}
+
+std::string Tokenizer::decode_with_special(std::span<const int32_t> ids) const {
+  std::string text;
+  for (int32_t id : ids) text += bytes_of(id), text += special_text(id);
+  remove_prefix(text);
   return text;
 }
 

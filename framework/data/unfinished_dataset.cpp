@@ -67,8 +67,11 @@ void remove_leftover_shards(const std::string& output, Digest request) {
 }
 
 UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
-    : folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
+    : output_(output), folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
   std::error_code error;
+  made_output_ = !fs::exists(output_, error);
+  fs::create_directories(output_, error);
+  if (error) fail(code_of_making(error), output_, ": cannot be created: ", error.message());
   constexpr int most_tries = 10;
   for (int tries = 0; tries < most_tries && !holds_folder(); ++tries) {
     fs::create_directories(folder_, error);
@@ -83,7 +86,8 @@ UnfinishedDataset::~UnfinishedDataset() {
   if (finished_ || shards_.empty()) {
     remove_own_files(folder_);
     std::error_code ignored;
-    fs::remove(folder_, ignored);  // fails if it has other files
+    fs::remove(folder_, ignored);                    // fails if it has other files
+    if (made_output_) fs::remove(output_, ignored);  // fails if the folder is not empty
   }
   ::close(lock_);
 }

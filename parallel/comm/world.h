@@ -58,7 +58,7 @@ class World {
 };
 
 /// Makes the world, runs `body` in it and returns its result. Usually called by main(). If `body` throws an exception,
-/// prints it as "rank 3: message" and ends the whole job with the exception's exit code (1 if it is not an Error).
+/// prints it as "rank 3: message" and ends the whole job with the exit code of base::failure_of().
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.

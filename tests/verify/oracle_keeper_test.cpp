@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/complete.h"
@@ -68,6 +70,11 @@ TEST(OracleKeeper, ReportsTheExceptionOfAnOracle) {
   EXPECT_TRUE(text.starts_with("the oracle (subject=own on one rank in f64 on the CPU) failed: ")) << text;
   EXPECT_NE(text.find(" of step "), std::string::npos) << text;
   EXPECT_NE(text.find("so nothing can be compared with it"), std::string::npos) << text;
+}
+
+TEST(OracleKeeper, KeepsTheExitCodeOfAnException) {
+  OracleKeeper keeper([](const Variant&) -> Outcome { throw std::bad_alloc(); }, 60);
+  EXPECT_EQ(message_of(ExitCode::resource, [&] { keeper.run(layout("dp=2")); }), "out of memory");
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ class TensorReader {
   void write(const Link& link, Element type, io::SafetensorsStream& out) {
     if (link.rearrangement == Rearrangement::none) {
       for (const Link::Part& part : link.parts)
-        for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+        for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
           out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
         });
       return;
@@ -171,7 +171,7 @@ class TensorReader {
     if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
     std::vector<std::byte> joined;
     for (const Link::Part& part : link.parts)
-      for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+      for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
         joined.insert(joined.end(), bytes.begin(), bytes.end());
       });
     const int64_t bytes = bytes_of(type);
@@ -188,10 +188,11 @@ class TensorReader {
   /// Appends a link whose only part is a whole parameter. Reads one expert at a time.
   void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
     for (int64_t e = 0, experts = link.rearranged_shape()[0]; e < experts; ++e) {
-      Link::Part expert = link.parts.front();
-      expert.region.begin[0] = e, expert.region.size[0] = 1;
+      const Link::Part& whole = link.parts.front();
+      io::Region expert = whole.region;
+      expert.begin[0] = e, expert.size[0] = 1;
       std::vector<std::byte> own;
-      for_each_block(link, expert, type,
+      for_each_block(link, whole.own, expert, type,
                      [&](const std::vector<std::byte>& bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
       std::vector<std::byte> theirs(own.size());
       expert_to_foreign(theirs, own, link, bytes_of(type));
@@ -199,26 +200,26 @@ class TensorReader {
     }
   }
 
-  /// Calls use(bytes) with consecutive elements of a part, converted to `type`.
+  /// Calls use(bytes) with consecutive elements of a region of parameter `index`, converted to `type`.
   template <class F>
-  void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {
-    const OwnTensor& own = map_.own[part.own];
-    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
+  void for_each_block(const Link& link, size_t index, const io::Region& region, Element type, F&& use) {
+    const OwnTensor& own = map_.own[index];
+    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, region, device_, device::Category::temporary);
     const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
-    const std::string region = cat(" of region ", io::to_string(part.region));
+    const std::string of_region = cat(" of region ", io::to_string(region));
     const auto* elements = static_cast<const std::byte*>(tensor.raw());
     std::vector<std::byte> narrow, converted;
     for (int64_t done = 0, all = tensor.numel(); done < all; done += block_elements) {
       const int64_t count = std::min(block_elements, all - done);
       const auto [from, from_type] = as_element(tensor.dtype(), elements, done, count, narrow, where);
       if (const int64_t bad = first_non_finite(from, from_type, count); bad >= 0)
-        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, region,
+        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, of_region,
              ", expected finite weights");
       converted.resize(count * bytes_of(type));
       convert(converted.data(), type, from, from_type, count);
       if (const int64_t bad = first_non_finite(converted.data(), type, count); bad >= 0)
         fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), " at element ", done + bad,
-             region, "; choose another --dtype");
+             of_region, "; choose another --dtype");
       use(converted);
     }
   }

@@ -334,7 +334,8 @@ std::string ModelKeys::yaml() const {
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];
     const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
-    if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
+    const bool unused = key.path == "model.moe.shared_hidden" && integer("model.moe.shared_experts") == 0;
+    if (value.is_null() || follows || unbiased || unused || (value == usual && !size)) continue;
     std::vector<std::string> parts;
     for (std::string_view rest = key.path; !rest.empty();) {
       const size_t dot = std::min(rest.find('.'), rest.size());

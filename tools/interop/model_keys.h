@@ -48,7 +48,7 @@ class ModelKeys {
   /// Ignores keys that affect neither model, and keys that only matter in training. Both sets of keys must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
   /// Returns the section `model` of a recipe, as YAML. The section contains all sizes, and those other keys that differ
-  /// from their defaults.
+  /// from their defaults. It contains the width of the shared experts only if there are some.
   std::string yaml() const;
 
  private:

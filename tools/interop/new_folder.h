@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +27,10 @@ class NewFolder {
   void add_file(const std::string& name, std::string_view contents) const;
   /// Copies a file of at most max_copied_bytes into this folder, under the same name.
   void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;
-  /// Renames the folder to its target. Throws Error(resource) if this fails.
-  void commit();
+  /// Renames the folder to its target. Throws Error(resource) if this fails. If only the new name cannot be flushed to
+  /// disk, the target is complete, as the message of the error says. If `reached` is not empty, calls it with "folder
+  /// renamed"; a test may throw from it.
+  void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:
   std::string target_, temporary_;

@@ -111,14 +111,15 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
 
   for (const Row& row : rows) check(row, model.moe, path);
   const int64_t layers = model.moe_layers();
-  if (rows.size() != 1 && std::ssize(rows) != layers)
+  const bool alike = !metrics && rows.size() == 1;  // a run with one MoE layer has measured no other layer
+  if (!alike && std::ssize(rows) != layers)
     fail(ExitCode::usage, path, ":", rows.back().line, ": the file has loads of ",
-         base::counted(std::ssize(rows), "layer"), "; expected ", layers,
-         " (the model's MoE layers), or one line for all layers");
+         base::counted(std::ssize(rows), "layer"), "; expected ", layers, " (the model's MoE layers), or ",
+         metrics ? "a text file with one line for all layers" : "one line for all layers");
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {
-    std::vector<double>& row = shares.emplace_back(rows[rows.size() == 1 ? 0 : static_cast<size_t>(layer)].loads);
+    std::vector<double>& row = shares.emplace_back(rows[alike ? 0 : static_cast<size_t>(layer)].loads);
     const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (double& share : row) share /= sum;
   }

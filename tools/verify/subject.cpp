@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/failure.h"
 #include "framework/data/training_data.h"
 #include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
@@ -301,15 +302,11 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
 Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind, const std::string& start) {
   Oracle oracle;
   oracle.start = start;
-  const auto say = [&](const std::exception& e) {
-    return cat("the oracle (subject=", kind, " on one rank in f64 on the CPU) failed: ", e.what());
-  };
   try {
     compute(oracle, subject, saves, kind);
-  } catch (const Error& e) {
-    fail(e.code(), say(e));
   } catch (const std::exception& e) {
-    fail(ExitCode::numeric, say(e));
+    const Failure failure = failure_of(e);
+    fail(failure.code, "the oracle (subject=", kind, " on one rank in f64 on the CPU) failed: ", failure.text);
   }
   return oracle;
 }

@@ -101,6 +101,15 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
                                                 "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
+TEST(Recipe, TextOfTheMemoryLimitSaysIfThereIsNone) {
+  const auto text = [](const std::string& limit) {
+    return recipe_of(yaml, {"memory.limit_bytes=" + limit}).memory.limit_text();
+  };
+  EXPECT_EQ(text("0"), "0: no limit");
+  EXPECT_EQ(text("none"), "none: no limit");
+  EXPECT_EQ(text("1536MiB"), "1.50 GiB");
+}
+
 TEST(Recipe, LeadingTildeIsTheHomeFolder) {
   const Recipe r = recipe_of(yaml, {"run.dir=~/runs/x", "schedule.profile=~/cluster.yaml"});
   EXPECT_EQ(r.run.dir, base::expand_home("~/runs/x"));
@@ -467,6 +476,17 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
   EXPECT_EQ(changes({}, {"model.qkv_bias=true"}), std::vector<std::string>{"model.qkv_bias: auto -> true"});
   EXPECT_EQ(changes({"model.moe.selection_bias=true"}, {}),
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
+}
+
+// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+TEST(Recipe, WidthOfMissingSharedExpertsMayChangeDuringARun) {
+  const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
+  };
+  EXPECT_EQ(changes({"model.moe.shared_experts=0", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=0"}),
+            std::vector<std::string>{});
+  EXPECT_EQ(changes({"model.moe.shared_experts=1", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=1"}),
+            std::vector<std::string>{"model.moe.shared_hidden: 32 -> auto"});
 }
 
 TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {

@@ -166,20 +166,10 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
 // Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
 // process must not open a GPU, because its children could not use the GPU after a fork.
 void require_device(device::DeviceKind kind, double seconds) {
-  const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
-  const auto open = [&] {
-    try {
-      return answer(ExitCode::done, device::DeviceContext(device::ContextOptions{.kind = kind}).description());
-    } catch (const Error& e) {
-      return answer(e.code(), e.what());
-    }
-  };
+  const auto open = [&] { return device::DeviceContext(device::ContextOptions{.kind = kind}).description(); };
   const Isolated opened = run_isolated(open, seconds);
-  if (!opened.failure.empty()) fail(ExitCode::resource, opened.failure);
-  const auto code = static_cast<ExitCode>(std::stoi(opened.text));
-  const std::string text = opened.text.substr(opened.text.find(' ') + 1);
-  if (code != ExitCode::done) fail(code, text);
-  fmt::print("device: {}\n", text);
+  if (!opened.failure.empty()) fail(opened.code.value_or(ExitCode::resource), opened.failure);
+  fmt::print("device: {}\n", opened.text);
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
@@ -289,8 +279,8 @@ void add_verify(const Program& program) {
   command
       .add_option(
           "--timeout", &options->timeout,
-          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds, or after a "
-          "quarter of this time if that is shorter")
+          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds (0: never), or "
+          "after a quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };

@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/failure.h"
 #include "framework/base/name_pattern.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
-#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/units.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -40,6 +41,11 @@ base::Dtype dtype_of(Precision precision) {
       break;
   }
   return base::Dtype::f32;
+}
+
+std::string MemoryConfig::limit_text() const {
+  if (limit() > 0) return base::human_bytes(static_cast<double>(limit()));
+  return limit_bytes ? "0: no limit" : "none: no limit";
 }
 
 namespace {

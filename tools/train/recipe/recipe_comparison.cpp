@@ -27,6 +27,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
   if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;
   if (was.moe.has_selection_bias() == is.moe.has_selection_bias()) was.moe.selection_bias = is.moe.selection_bias;
+  if (is.moe.shared_experts == 0) was.moe.shared_hidden = is.moe.shared_hidden;  // no expert has this width
   for (const std::string& line : config::differences(was, is)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));

@@ -8,8 +8,8 @@
 
 namespace hexad::kernels::cuda {
 
-/// Throws std::logic_error unless there are offsets of `groups` groups. If the host has them, also checks that they are
-/// ascending within 0 .. rows.
+/// Throws std::logic_error unless there are offsets of `groups` groups. If the host has them, also calls
+/// require_offsets().
 void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t groups, int64_t rows);
 
 /// Returns the offsets, [groups + 1] i64, on `device`. If only the host has them, copies them in the order of `stream`.
