@@ -81,7 +81,7 @@ class Hooks final : public verify::Sabotage {
   Set set_;
 };
 
-/// Return the sabotage by one operation on every mesh, and by functions.
+/// Return sabotage of groups that is the same on every mesh, and sabotage by functions.
 inline std::shared_ptr<verify::Sabotage> groups(Wrong wrong) {
   return std::make_shared<Groups>([wrong = std::move(wrong)](const MeshSizes&) { return wrong; });
 }

@@ -87,8 +87,7 @@ class InTask final : public Sabotage {
 };
 
 // Performs operations of this kind in groups of this name, then applies `change` to their outputs.
-template <class Change>
-Wrong changed(Kind kind, std::string group, Change change) {
+Wrong changed(Kind kind, std::string group, void (*change)(const Operation&)) {
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
     if (op.kind != kind || right.name() != group) return {};
     right.issue(op, stream).wait();
@@ -99,9 +98,8 @@ Wrong changed(Kind kind, std::string group, Change change) {
 
 void lose_rows(const Operation& op) { scale(op.out, 0); }
 
-// Omits all-reduces in the group "tp" of tensors for which `picks` is true.
-template <class Picks>
-Wrong leave_out_in_tp(Picks picks) {
+// Omits all-reduces in the group "tp" of tensors for whose shapes `picks` returns true.
+Wrong leave_out_in_tp(bool (*picks)(const Shape&)) {
   return [=](const ProcessGroup& right, const Operation& op, Stream& stream) -> std::optional<Event> {
     if (op.kind != Kind::all_reduce || right.name() != "tp" || !picks(op.out.shape())) return {};
     return stream.record();
@@ -276,8 +274,16 @@ std::vector<Bug> bugs_of_orders() {
 
 // --- Routers, layers and optimizers, which are subjects of verify.
 
+// Sizes of the subjects latent and delta_net (tools/verify/subject_kind.cpp). No other tensor of the operations below
+// has these sizes.
+constexpr int64_t rope_size = 2, value_size = 5;
+
+// Plants a bug: the states of delta nets that other ranks send are lost.
+void lose_states(const Operation& op) {
+  if (op.out.rank() == 4 && op.out.dim(3) == value_size) scale(op.out, 0);
+}
+
 std::vector<Bug> bugs_of_subjects() {
-  constexpr int64_t rope_size = 2, value_size = 5;  // of the subjects latent and delta_net
   return {
       {"ExpertsChooseAmongOneRanksTokens",
        {},
@@ -290,11 +296,7 @@ std::vector<Bug> bugs_of_subjects() {
        "dp=2,cp=2,subject=delta_net",
        "router of MoE layer 0",
        "cp=2,subject=delta_net",
-       groups(changed(Kind::receive, "cp",
-                      [](const Operation& op) {
-                        const bool is_state = op.out.rank() == 4 && op.out.dim(3) == value_size;
-                        if (is_state) scale(op.out, 0);
-                      }))},
+       groups(changed(Kind::receive, "cp", lose_states))},
       {"RotaryPartOfLatentKeysNotSummedOverTp",
        {},
        "dp=2,tp=2,subject=latent",
