@@ -128,9 +128,9 @@ TEST_F(Safetensors, WriterNamesFileBytesAndReason) {
 TEST_F(Safetensors, Fault34MissingEmptyAndShortFilesAreRefused) {
   expect_refused({"cannot be opened: No such file"});
   write_bytes(file, "");
-  expect_refused({"has 0 bytes, too few"});
+  expect_refused({"has 0 bytes, expected a safetensors file"});
   write_bytes(file, "1234567");
-  expect_refused({"has 7 bytes, too few"});
+  expect_refused({"has 7 bytes, expected a safetensors file"});
   fs::remove(file);
   fs::create_directory(file);
   expect_refused({"is not a regular file"});
