@@ -10,8 +10,8 @@
 namespace hexad::data::jinja {
 
 inline constexpr size_t largest_template = size_t{256} << 10;  // bytes of its source
-inline constexpr size_t largest_text = size_t{64} << 20;       // bytes of a rendering and of each text in it
-inline constexpr int64_t most_steps = 4'000'000;               // of one rendering; see Site::spend()
+inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a rendering and of each text in it
+inline constexpr int64_t most_steps = 1'000'000;               // of one rendering; see Site::spend()
 inline constexpr int most_nested = 100;                        // blocks and expressions within each other
 inline constexpr int most_nested_lists = 8;
 

@@ -134,8 +134,9 @@ Value arithmetic(std::string_view name, const Value& left, const Value& right, c
 Value concatenated(const std::vector<Value>& values, const Site& site) {
   Text joined;
   for (const Value& value : values) {
-    joined.append(printed(value, site));
-    site.spend_text(joined.size());
+    const Text piece = printed(value, site);
+    site.spend_text(joined.size() + piece.size());
+    joined.append(piece);
   }
   return text_value(std::move(joined));
 }

@@ -51,7 +51,7 @@ class Parser {
   bool skip_word(std::string_view text) { return skip(TokenKind::name, text); }
   [[noreturn]] void refuse_token(std::string_view expected) const {
     refuse_at(path_, now().line, "found ",
-              now().kind == TokenKind::end ? now().text : "'" + config::shown(now().text) + "'", ", expected ",
+              now().kind == TokenKind::end ? now().text : base::cat("'", config::shown(now().text), "'"), ", expected ",
               expected);
   }
   [[noreturn]] void refuse_depth(int line) const {

@@ -1,0 +1,135 @@
+#include "framework/data/model_form.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "framework/base/error.h"
+#include "framework/config/words.h"
+
+namespace hexad::data {
+
+using base::cat;
+namespace {
+
+using jinja::Origin;
+using jinja::Text;
+using jinja::Value;
+
+// Bytes [begin, end) of an answer and the marks that belong to it.
+struct Answer {
+  size_t begin, end;
+};
+
+constexpr std::array<std::string_view, 4> roles{"system", "user", "assistant", "tool"};
+
+bool is_role(std::string_view role) { return std::ranges::find(roles, role) != roles.end(); }
+
+// Returns a turn as an element of the variable `messages`. A role is one of four fixed words, so it may stand in marks.
+Value message(const ChatTurn& turn) {
+  jinja::Object object{jinja::ObjectKind::message};
+  object.set("role", jinja::text_value(turn.role, Origin::model));
+  object.set("content", jinja::text_value(turn.text, Origin::message));
+  return jinja::object_value(std::move(object));
+}
+
+Value token(const std::optional<std::string>& text, const char* name) {
+  return text ? jinja::text_value(*text, Origin::model) : jinja::undefined(name);
+}
+
+// Divides a rendered text into parts, each of which is either text of messages or marks.
+Document document_of(const Text& text, std::span<const Answer> answers) {
+  Document out{.text = text.bytes()};
+  size_t next = 0;  // the first answer that does not end before the current byte
+  for (size_t i = 0; i < text.size(); ++i) {
+    while (next < answers.size() && i >= answers[next].end) ++next;
+    const DocumentPart part{.end = i + 1,
+                            .mark = text.origin(i) == Origin::model,
+                            .answer = next < answers.size() && i >= answers[next].begin};
+    const bool continues =
+        !out.parts.empty() && out.parts.back().mark == part.mark && out.parts.back().answer == part.answer;
+    if (continues) {
+      out.parts.back().end = part.end;
+    } else {
+      out.parts.push_back(part);
+    }
+  }
+  return out;
+}
+
+bool begins_with(const Text& text, const Text& beginning) { return text.bytes().starts_with(beginning.bytes()); }
+
+std::string unstable(const ChatTurn& turn, const std::string& path, std::string_view what) {
+  return cat(place_of(turn), ": ", path, ": ", what,
+             ", so the tokens of the answer cannot be found; choose a named --chat-form");
+}
+
+}  // namespace
+
+ModelForm::ModelForm(const ChatTemplate& source)
+    : template_(source.source, source.path),
+      beginning_of_text_(source.beginning_of_text),
+      end_of_text_(source.end_of_text) {}
+
+Text ModelForm::render(std::span<const ChatTurn> turns, bool begins_answer) const {
+  auto messages = std::make_shared<jinja::List>();
+  for (const ChatTurn& turn : turns) messages->items.push_back(message(turn));
+  const Value list{Value::Data(jinja::ListPointer(std::move(messages)))};
+  return template_.render({{"messages", list},
+                           {"add_generation_prompt", jinja::boolean(begins_answer)},
+                           {"bos_token", token(beginning_of_text_, "bos_token")},
+                           {"eos_token", token(end_of_text_, "eos_token")},
+                           {"tools", jinja::none()},
+                           {"documents", jinja::none()}});
+}
+
+std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) const try {
+  if (turns.size() > most_turns)
+    return cat("has ", turns.size(), " turns, expected at most ", most_turns, " (--chat-form model)");
+  for (const ChatTurn& turn : turns)
+    if (!is_role(turn.role))
+      return cat(place_of(turn), " has role \"", config::shown(turn.role), "\", expected ", config::join(roles),
+                 " (--chat-form model)");
+  const Text whole = render(turns, false);
+  std::vector<Answer> answers;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    if (turns[i].role != "assistant") continue;
+    const Text before = render(turns.first(i), true);
+    const Text after = i + 1 == turns.size() ? whole : render(turns.first(i + 1), false);
+    if (!begins_with(after, before))
+      return unstable(turns[i], template_.path(),
+                      "the text with the answer does not begin with the text before it, up to where a model would "
+                      "answer (add_generation_prompt)");
+    if (!begins_with(whole, after))
+      return unstable(turns[i], template_.path(), "later turns change the text of this turn or of earlier turns");
+    answers.push_back({before.size(), after.size()});
+  }
+  out = document_of(whole, answers);
+  return {};
+} catch (const base::Error& error) {
+  return error.what();
+}
+
+std::string ModelForm::write_question(std::span<const ChatTurn> turns, Document& out) const try {
+  out = document_of(render(turns, true), {});
+  return {};
+} catch (const base::Error& error) {
+  return error.what();
+}
+
+std::string ModelForm::end_of_answer() const {
+  const std::array<ChatTurn, 2> turns{ChatTurn{"user", "a", 1}, ChatTurn{"assistant", "b", 2}};
+  const Text text = render(turns, false);
+  size_t end = text.size();
+  while (end > 0 && text.origin(end - 1) == Origin::model) --end;
+  return end == 0 ? "" : text.bytes().substr(end);
+}
+
+std::string ModelForm::lacking(std::string_view role) const {
+  if (is_role(role)) return {};
+  return cat("--chat-form model has ", config::join(roles));
+}
+
+}  // namespace hexad::data
