@@ -34,7 +34,7 @@ TEST(ChatTemplate, IsReadFromTheConfigOrFromItsOwnFile) {
 
   folder.write("tokenizer_config.json", R"({"bos_token": "<b>", "eos_token": null})");
   const ChatTemplate other = read_chat_template(folder.path());
-  EXPECT_EQ(other.end_of_text, std::nullopt);
+  EXPECT_FALSE(other.end_of_text.has_value());
   EXPECT_NE(other.digest(), two.digest());
 }
 

@@ -188,8 +188,8 @@ TEST(ModelForm, ProblemsOfATemplateAreProblemsOfTheConversation) {
   Document out;
   EXPECT_EQ(gemma.write_question(conversation(true), out),
             "t.jinja:2: the template refuses the conversation: no system turns");
-  expect_contains(message_of(ExitCode::data, [] { form_of("{% macro a() %}{% endmacro %}"); }),
-                  "t.jinja:1: the tag {% macro %} is not supported");
+  expect_contains(message_of(ExitCode::data, [] { form_of("{% include 'a' %}"); }),
+                  "t.jinja:1: the tag {% include %} is not supported");
 }
 
 }  // namespace

@@ -95,6 +95,31 @@ Value length_of(const Value& value, const Site& site) {
   site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
 }
 
+// Returns the messages of a list whose member is true, or equals a value; with `wanted` false, all others.
+Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
+  require_count(name, arguments, 1, 3, site);
+  const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
+  const bool compares = arguments.values.size() == 3;
+  if (arguments.values.size() == 2) site.refuse("'", name, "' is given 2 arguments, expected 1 or 3");
+  if (compares) {
+    const std::string& test = text_argument(name, arguments.values[1], site).bytes();
+    if (test != "equalto" && test != "eq" && test != "==")
+      site.refuse("'", name, "' is given the test '", config::shown(test), "', expected equalto");
+  }
+  const List* list = value.list();
+  if (list == nullptr) site.refuse("'", name, "' is given ", kind_of(value), ", expected a list");
+  std::vector<Value> chosen;
+  for (const Value& item : list->items) {
+    site.spend(1);
+    const Object* object = item.object();
+    if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
+    const Value* found = object->find(key);
+    const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
+    if (matches == wanted) chosen.push_back(item);
+  }
+  return list_value(std::move(chosen), site);
+}
+
 // Returns the first or last item of a list.
 Value end_of_list(std::string_view name, const Value& value, const Site& site) {
   const List* list = value.list();
@@ -106,23 +131,28 @@ Value end_of_list(std::string_view name, const Value& value, const Site& site) {
 }  // namespace
 
 Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site) {
-  static constexpr std::array<std::string_view, 7> supported{"trim",  "length", "count",  "tojson",
-                                                             "first", "last",   "default"};
+  static constexpr std::array<std::string_view, 11> supported{
+      "trim", "length", "count", "tojson", "first", "last", "default", "list", "string", "selectattr", "rejectattr"};
   if (std::ranges::find(supported, name) == supported.end()) refuse_name("filter", name, supported, site);
   if (name == "trim") return strip(name, printed(value, site), arguments, Side::both, site);
   if (name == "default") {
     require_count(name, arguments, 1, 1, site);
     return value.get<Undefined>() != nullptr ? arguments.values.front() : value;
   }
+  if (name == "selectattr" || name == "rejectattr") return select(name, value, arguments, name == "selectattr", site);
   require_count(name, arguments, 0, 0, site);
+  if (name == "string") return text_value(printed(value, site));
+  if (name == "list" && value.list() == nullptr) site.refuse("'list' is given ", kind_of(value), ", expected a list");
+  if (name == "list") return value;
   if (name == "tojson") return text_value(json_text(value, site));
   if (name == "first" || name == "last") return end_of_list(name, value, site);
   return length_of(value, site);
 }
 
 bool apply_test(std::string_view name, const Value& value, const Site& site) {
-  static constexpr std::array<std::string_view, 10> supported{"defined",  "undefined", "none",    "string", "mapping",
-                                                              "iterable", "number",    "boolean", "true",   "false"};
+  static constexpr std::array<std::string_view, 11> supported{"defined", "undefined", "none",     "string",
+                                                              "mapping", "iterable",  "sequence", "number",
+                                                              "boolean", "true",      "false"};
   if (std::ranges::find(supported, name) == supported.end()) refuse_name("test", name, supported, site);
   const bool missing = value.get<Undefined>() != nullptr;
   const bool* flag = value.get<bool>();
@@ -133,7 +163,8 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   if (name == "none") return value.get<std::monostate>() != nullptr;
   if (name == "string") return value.text() != nullptr;
   if (name == "mapping") return mapping;
-  if (name == "iterable") return missing || mapping || value.text() != nullptr || value.list() != nullptr;
+  if (name == "iterable" || name == "sequence")
+    return missing || mapping || value.text() != nullptr || value.list() != nullptr;
   if (name == "number") return flag != nullptr || value.get<int64_t>() != nullptr;  // as in Python, where True is 1
   if (name == "boolean") return flag != nullptr;
   return flag != nullptr && *flag == (name == "true");

@@ -16,9 +16,11 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named = {};
 };
 
-/// Returns `value` after a filter: trim, length, count, tojson, first, last or default.
+/// Returns `value` after a filter: trim, length, count, tojson, first, last, default, list, string, selectattr or
+/// rejectattr.
 Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site);
-/// True if `value` passes a test: defined, undefined, none, string, mapping, iterable, number, boolean, true or false.
+/// True if `value` passes a test: defined, undefined, none, string, mapping, iterable, sequence, number, boolean, true
+/// or false.
 bool apply_test(std::string_view name, const Value& value, const Site& site);
 /// Calls a function: namespace or raise_exception. The latter throws Error(data).
 Value call_function(std::string_view name, const Arguments& arguments, const Site& site);

@@ -16,6 +16,13 @@ class Scopes {
  public:
   Scopes() : scopes_(1) {}
 
+  /// Returns the scopes of a macro: a copy of the outermost scope, and a scope for parameters.
+  Scopes of_macro() const {
+    Scopes inner;
+    inner.scopes_.front() = scopes_.front();
+    inner.open();
+    return inner;
+  }
   void open() { scopes_.emplace_back(); }
   void close() { scopes_.pop_back(); }
   void set(const std::string& name, Value value) { scopes_.back()[name] = std::move(value); }

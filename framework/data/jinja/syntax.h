@@ -45,7 +45,8 @@ enum class StatementKind : uint8_t {
   output,  // expressions: the value to write
   choice,  // expressions: conditions; bodies: one for each condition, and one more for else
   loop,    // expressions: list, and the condition of an `if`; bodies: of the loop, and of else; targets: variables
-  set      // expressions: value; targets: variable, and the member of a namespace
+  set,     // expressions: value; targets: variable, and the member of a namespace
+  macro    // targets: name and parameters; expressions: defaults of the last parameters; bodies: its text
 };
 
 struct Statement {

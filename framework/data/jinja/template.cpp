@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 
 #include "framework/config/words.h"
 #include "framework/data/jinja/calls.h"
@@ -46,6 +48,9 @@ class Renderer {
           break;
         case StatementKind::set:
           set(statement, here);
+          break;
+        case StatementKind::macro:
+          macros_[statement.targets.front()] = &statement;
           break;
       }
     }
@@ -214,14 +219,57 @@ class Renderer {
   }
   Value call(const Expression& e, const Site& here) {
     const Expression& callee = e.children.front();
-    if (callee.kind == ExpressionKind::name) return call_function(callee.name, arguments(e), here);
+    if (callee.kind == ExpressionKind::name) {
+      const auto macro = macros_.find(callee.name);
+      if (macro != macros_.end()) return call_macro(*macro->second, arguments(e), here);
+      return call_function(callee.name, arguments(e), here);
+    }
     if (callee.kind != ExpressionKind::attribute) here.refuse("calls a value, expected a function or a method");
     const Value object = evaluate(callee.children.front());
     return call_method(object, callee.name, arguments(e), here);
   }
 
+  // Returns the text that a macro writes. A macro sees its parameters and the variables outside of loops.
+  Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
+    require_parameters(macro, given, here);
+    if (++calls_ > most_nested_calls)
+      here.refuse("macros call each other more than ", most_nested_calls, " times, the maximum");
+    Scopes outer_scopes = std::exchange(scopes_, scopes_.of_macro());
+    Text outer_text = std::exchange(out_, Text());
+    const size_t parameters = macro.targets.size() - 1, required = parameters - macro.expressions.size();
+    for (size_t i = 0; i < parameters; ++i) {
+      const std::string& name = macro.targets[i + 1];
+      const auto named = std::ranges::find(given.named, name, &std::pair<std::string, Value>::first);
+      Value value = undefined(name);
+      if (i < given.values.size()) {
+        value = given.values[i];
+      } else if (named != given.named.end()) {
+        value = named->second;
+      } else if (i >= required) {
+        value = evaluate(macro.expressions[i - required]);
+      }
+      scopes_.set(name, std::move(value));
+    }
+    execute(macro.bodies.front());
+    --calls_;
+    scopes_ = std::move(outer_scopes);
+    return text_value(std::exchange(out_, std::move(outer_text)));
+  }
+  static void require_parameters(const Statement& macro, const Arguments& given, const Site& here) {
+    const size_t parameters = macro.targets.size() - 1;
+    if (given.values.size() > parameters)
+      here.refuse("the macro '", config::shown(macro.targets.front()), "' is given ", given.values.size(),
+                  " arguments, expected at most ", parameters);
+    for (const auto& [name, value] : given.named)
+      if (std::find(macro.targets.begin() + 1, macro.targets.end(), name) == macro.targets.end())
+        here.refuse("the macro '", config::shown(macro.targets.front()), "' has no parameter '", config::shown(name),
+                    "'");
+  }
+
   const std::string& path_;
   int64_t steps_left_ = most_steps;
+  std::map<std::string, const Statement*> macros_;
+  int calls_ = 0;  // macros that are being written
   Scopes scopes_;
   Text out_;
 };

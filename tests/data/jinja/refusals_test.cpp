@@ -37,11 +37,10 @@ std::string repeated(std::string_view text, int count) {
 
 TEST(ChatTemplateRefusal, NamesTagLineAndWhatIsSupported) {
   expect_refusals({
-      {"a\nb\n{% macro f() %}{% endmacro %}",
-       "t.jinja:3: the tag {% macro %} is not supported; supported tags: if, elif, else, for, set"},
+      {"a\nb\n{% block f %}{% endblock %}",
+       "t.jinja:3: the tag {% block %} is not supported; supported tags: if, elif, else, for, set, macro, generation"},
       {"{% import 'a' as b %}", "t.jinja:1: the tag {% import %} is not supported"},
       {"{% include 'a' %}", "the tag {% include %} is not supported"},
-      {"{% generation %}a{% endgeneration %}", "the tag {% generation %} is not supported"},
       {"{% for m in messages recursive %}{% endfor %}", "recursive loops are not supported"},
       {"{% set a, b = 1, 2 %}",
        "{% set %} of blocks and of several variables is not supported, expected {% set a = ... %}"},
@@ -61,9 +60,11 @@ TEST(ChatTemplateRefusal, NamesFiltersTestsFunctionsAndMethodsWhenTheyAreUsed) {
       rendered("{% if tools %}{{ tools | items }}{{ tools is odd }}{{ now() }}{{ ''.title() }}{% endif %}").bytes(),
       "");
   expect_refusals({
-      {"\n{{ messages | selectattr('role') }}",
-       "t.jinja:2: the filter 'selectattr' is not supported; supported: trim, length, count, tojson, first, last, "
-       "default"},
+      {"\n{{ messages | map('trim') }}",
+       "t.jinja:2: the filter 'map' is not supported; supported: trim, length, count, tojson, first, last, default, "
+       "list, "},
+      {"{{ messages | selectattr('role', 'in', ['a']) }}", "'selectattr' is given the test 'in', expected equalto"},
+      {"{{ [1] | rejectattr('role') }}", "'rejectattr' is given a list with a number, expected messages"},
       {"{{ 1 is odd }}", "the test 'odd' is not supported; supported: defined, undefined, none, string, mapping, "},
       {"{{ strftime_now('%d') }}",
        "the function 'strftime_now' is not supported; supported: namespace, raise_exception"},
@@ -128,6 +129,17 @@ TEST(ChatTemplateRefusal, NamespacesHoldNeitherThemselvesNorEachOther) {
       {"{% set a = namespace() %}{% set a.a = a %}", "a namespace cannot hold a namespace"},
       {"{% set a = namespace() %}{% set a.b = [a] %}", "a list cannot hold a namespace"},
       {"{% set a = namespace() %}{% set b = namespace(a=a) %}", "a namespace cannot hold a namespace"},
+  });
+}
+
+TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
+  expect_refusals({
+      {"{% macro a(b=1, c) %}{% endmacro %}", "the parameter 'c' has no default but follows one that has"},
+      {"{% macro a %}{% endmacro %}", "found '%}', expected ("},
+      {"\n{% macro a() %}", "t.jinja:2: {% macro %} is not closed, expected {% endmacro %}"},
+      {"{% macro a(b) %}{% endmacro %}{{ a(1, 2) }}", "the macro 'a' is given 2 arguments, expected at most 1"},
+      {"{% macro a(b) %}{% endmacro %}{{ a(c=2) }}", "the macro 'a' has no parameter 'c'"},
+      {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macros call each other more than 8 times"},
   });
 }
 

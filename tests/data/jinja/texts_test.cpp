@@ -132,15 +132,42 @@ TEST(ChatTemplateText, FiltersAndMethodsBehaveAsInPython) {
   });
 }
 
+TEST(ChatTemplateText, MacrosSeeParametersAndVariablesOutsideOfLoops) {
+  expect_texts({
+      {"{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ f('h') }}{{ f('h', b=2) }}{{ "
+       "f(b='z') }}{{ f(a=1) | length }}",
+       "[hx1][h21][z1]5"},
+      {"{% macro text(m) -%}\n  {%- if m.content is string %}{{- m.content | trim }}{% endif -%}\n{%- endmacro %}{% "
+       "for m in messages %}{% set x = text(m) %}{{ x }},{{ loop.index }};{% endfor %}",
+       "Be brief.,1;Hi,2;Yo,3;"},
+      {"{% macro f() %}{% set c = 2 %}{{ c }}{% endmacro %}{% set c = 1 %}{{ f() }}{{ c }}", "21"},
+      {"{% macro g() %}g{% endmacro %}{% macro f() %}f{{ g() }}{% endmacro %}{{ f() + '!' }}", "fg!"},
+      {"{% set ns = namespace(n=1) %}{% macro f() %}{% set ns.n = 5 %}{% endmacro %}{{ f() }}{{ ns.n }}", "5"},
+  });
+}
+
+TEST(ChatTemplateText, MessagesAreSelectedByAMember) {
+  expect_texts({
+      {"{{ messages | selectattr('role', 'equalto', 'user') | list | length }}|{{ (messages | rejectattr('role', '==', "
+       "'user') | list)[1].role }}|{{ messages | selectattr('name') | list | length }}|{{ messages | "
+       "selectattr('role') | list | length }}|{{ 1 | string ~ true | string }}",
+       "1|assistant|0|3|1True"},
+  });
+}
+
 TEST(ChatTemplateText, TestsTellKindsOfValues) {
   expect_texts({
       {"{{ messages is defined }}{{ missing is defined }}{{ missing is undefined }}{{ messages is not defined }}|{{ "
        "none is none }}{{ 'a' is string }}{{ 1 is string }}|{{ messages[0] is mapping }}{{ messages is mapping }}|{{ "
-       "messages is iterable }}{{ 1 is iterable }}{{ 'a' is iterable }}|{{ 1 is number }}{{ 'a' is number }}|{{ true "
-       "is boolean }}{{ 1 is boolean }}|{{ true is true }}{{ 1 is true }}{{ false is false }}|{{ not "
-       "messages[0].content is string }}",
-       "TrueFalseTrueFalse|TrueTrueFalse|TrueFalse|TrueFalseTrue|TrueFalse|TrueFalse|TrueFalseTrue|False"},
+       "messages is iterable }}{{ 1 is iterable }}{{ 'a' is iterable }}{{ messages is sequence }}{{ 1 is sequence "
+       "}}|{{ 1 is number }}{{ 'a' is number }}|{{ true is boolean }}{{ 1 is boolean }}|{{ true is true }}{{ 1 is true "
+       "}}{{ false is false }}|{{ not messages[0].content is string }}",
+       "TrueFalseTrueFalse|TrueTrueFalse|TrueFalse|TrueFalseTrueTrueFalse|TrueFalse|TrueFalse|TrueFalseTrue|False"},
   });
+}
+
+TEST(ChatTemplateText, GenerationMarksDoNotChangeTheText) {
+  expect_texts({{"a{% generation %}{{ messages[1].content }}{% endgeneration %}b", "aHib"}});
 }
 
 }  // namespace
