@@ -65,7 +65,9 @@ TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
 
 TEST(ChatTemplate, NeedsTheTokenizerOfAModel) {
   const ScratchFolder folder;
-  PrepareOptions options{.inputs = {folder.write("a.jsonl", "{}")}, .output = folder / "out"};
+  PrepareOptions options;
+  options.inputs = {folder.write("a.jsonl", "{}")};
+  options.output = folder / "out";
   options.chat_form = "model";
   for (const char* name : {"bpe", "bytes"}) {
     options.tokenizer = name;
