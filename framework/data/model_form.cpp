@@ -35,6 +35,12 @@ Value message(const ChatTurn& turn) {
   return jinja::object_value(std::move(object));
 }
 
+std::vector<Value> messages_of(std::span<const ChatTurn> turns) {
+  std::vector<Value> messages;
+  for (const ChatTurn& turn : turns) messages.push_back(message(turn));
+  return messages;
+}
+
 Value token(const std::optional<std::string>& text, const char* name) {
   return text ? jinja::text_value(*text, Origin::model) : jinja::undefined(name);
 }
@@ -73,10 +79,10 @@ ModelForm::ModelForm(const ChatTemplate& source)
       beginning_of_text_(source.beginning_of_text),
       end_of_text_(source.end_of_text) {}
 
-Text ModelForm::render(std::span<const ChatTurn> turns, bool begins_answer) const {
-  auto messages = std::make_shared<jinja::List>();
-  for (const ChatTurn& turn : turns) messages->items.push_back(message(turn));
-  const Value list{Value::Data(jinja::ListPointer(std::move(messages)))};
+Text ModelForm::render(std::span<const Value> messages, bool begins_answer) const {
+  auto all = std::make_shared<jinja::List>();
+  all->items.assign(messages.begin(), messages.end());
+  const Value list{Value::Data(jinja::ListPointer(std::move(all)))};
   return template_.render({{"messages", list},
                            {"add_generation_prompt", jinja::boolean(begins_answer)},
                            {"bos_token", token(beginning_of_text_, "bos_token")},
@@ -92,12 +98,14 @@ std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) con
     if (!is_role(turn.role))
       return cat(place_of(turn), " has role \"", config::shown(turn.role), "\", expected ", config::join(roles),
                  " (--chat-form model)");
-  const Text whole = render(turns, false);
+  const std::vector<Value> messages = messages_of(turns);
+  const std::span<const Value> all = messages;
+  const Text whole = render(all, false);
   std::vector<Answer> answers;
   for (size_t i = 0; i < turns.size(); ++i) {
     if (turns[i].role != "assistant") continue;
-    const Text before = render(turns.first(i), true);
-    const Text after = i + 1 == turns.size() ? whole : render(turns.first(i + 1), false);
+    const Text before = render(all.first(i), true);
+    const Text after = i + 1 == turns.size() ? whole : render(all.first(i + 1), false);
     if (!begins_with(after, before))
       return unstable(turns[i], template_.path(),
                       "the text with the answer does not begin with the text before it, up to where a model would "
@@ -113,7 +121,7 @@ std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) con
 }
 
 std::string ModelForm::write_question(std::span<const ChatTurn> turns, Document& out) const try {
-  out = document_of(render(turns, true), {});
+  out = document_of(render(messages_of(turns), true), {});
   return {};
 } catch (const base::Error& error) {
   return error.what();
@@ -121,7 +129,7 @@ std::string ModelForm::write_question(std::span<const ChatTurn> turns, Document&
 
 std::string ModelForm::end_of_answer() const {
   const std::array<ChatTurn, 2> turns{ChatTurn{"user", "a", 1}, ChatTurn{"assistant", "b", 2}};
-  const Text text = render(turns, false);
+  const Text text = render(messages_of(turns), false);
   size_t end = text.size();
   while (end > 0 && text.origin(end - 1) == Origin::model) --end;
   return end == 0 ? "" : text.bytes().substr(end);

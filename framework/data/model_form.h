@@ -29,7 +29,7 @@ class ModelForm final : public ConversationForm {
   std::string lacking(std::string_view role) const override;
 
  private:
-  jinja::Text render(std::span<const ChatTurn> turns, bool begins_answer) const;
+  jinja::Text render(std::span<const jinja::Value> messages, bool begins_answer) const;
 
   jinja::Template template_;
   std::optional<std::string> beginning_of_text_, end_of_text_;

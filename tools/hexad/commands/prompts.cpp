@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/prompts.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -99,7 +100,7 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
 
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form) {
   std::vector<int32_t> ids = tokenizer.encode_with_special(form.end_of_answer());
-  ids.resize(data::targets_of_end(tokenizer, ids));
+  ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(data::targets_of_end(tokenizer, ids)), ids.end());
   return ids;
 }
 
