@@ -8,6 +8,7 @@
 #include <span>
 
 #include "framework/base/escaped.h"
+#include "framework/base/utf8.h"
 #include "framework/config/words.h"
 
 namespace hexad::data::jinja {
@@ -56,7 +57,7 @@ Value split(const Text& text, const Arguments& arguments, const Site& site) {
     if (most == nullptr) site.refuse("'split' is given ", kind_of(arguments.values[1]), ", expected a number of cuts");
     if (*most >= 0) cuts = *most;
   }
-  site.spend_text(text.size());
+  site.spend_search(text.size(), separator.size());
   std::vector<Value> parts;
   size_t begin = 0;
   for (size_t at = text.bytes().find(separator); at != std::string::npos && cuts > 0; --cuts) {
@@ -73,8 +74,8 @@ Value split(const Text& text, const Arguments& arguments, const Site& site) {
 Value begins_or_ends(std::string_view name, const Text& text, const Arguments& arguments, const Site& site) {
   require_count(name, arguments, 1, 1, site);
   const auto matches = [&](const Value& wanted) {
-    site.spend(1);
     const std::string& bytes = text_argument(name, wanted, site).bytes();
+    site.spend_text(bytes.size());
     return name == "startswith" ? text.bytes().starts_with(bytes) : text.bytes().ends_with(bytes);
   };
   const Value& wanted = arguments.values.front();
@@ -175,10 +176,12 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
   if (name == "raise_exception") {
     require_count(name, arguments, 1, 1, site);
     const std::string why = printed(arguments.values.front(), site).bytes();
-    site.refuse("the template refuses the conversation: ", base::escaped(why.substr(0, 200)));
+    site.refuse("the template refuses the conversation: ", base::escaped(base::valid_utf8(why.substr(0, 200))));
   }
   if (name != "namespace") refuse_name("function", name, supported, site);
   if (!arguments.values.empty()) site.refuse("'namespace' takes only members: namespace(name=value)");
+  if (arguments.named.size() > most_members)
+    site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
   Object object{ObjectKind::name_space};
   for (const auto& [member, value] : arguments.named) object.set(member, value);
   return object_value(std::move(object));

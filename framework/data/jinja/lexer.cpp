@@ -138,6 +138,8 @@ class Lexer {
     size_t end = at_ + 1;
     if (begins_name(first)) {
       while (end < source_.size() && continues_name(source_[end])) ++end;
+      if (end - at_ > longest_name)
+        refuse_at(path_, line_, "a name has ", end - at_, " bytes, expected at most ", longest_name);
       return take(TokenKind::name, end);
     }
     if (is_digit(first)) {

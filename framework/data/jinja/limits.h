@@ -15,6 +15,8 @@ inline constexpr int64_t most_steps = 1'000'000;               // of one renderi
 inline constexpr int most_nested = 100;                        // blocks and expressions within each other
 inline constexpr int most_nested_lists = 8;
 inline constexpr int most_nested_calls = 8;  // of macros
+inline constexpr size_t longest_name = 100;  // bytes of a variable, member or keyword
+inline constexpr size_t most_members = 100;  // of a namespace
 
 /// Throws Error(data) that begins with the path and the line of the template.
 template <class... Parts>
@@ -43,6 +45,10 @@ struct Site {
   void spend_text(size_t bytes) const {
     if (bytes > largest_text) refuse("makes a text of ", bytes, " bytes, expected at most ", largest_text);
     spend(1 + static_cast<int64_t>(bytes / 256));
+  }
+  /// Counts a search for `wanted` bytes in a text. The worst case of a search compares all of them at each position.
+  void spend_search(size_t bytes, size_t wanted) const {
+    spend(static_cast<int64_t>((1 + bytes / 256) * (1 + wanted / 64)));
   }
 };
 

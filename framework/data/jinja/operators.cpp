@@ -30,7 +30,7 @@ bool contains(const Value& container, const Value& wanted, const Site& site) {
                 ", expected a text in a text, a key in a "
                 "message, or an item in a list");
   if (is_message) return object->find(text->bytes()) != nullptr;
-  site.spend_text(whole->size());
+  site.spend_search(whole->size(), text->size());
   return whole->bytes().find(text->bytes()) != std::string::npos;
 }
 
@@ -74,7 +74,10 @@ Value member(const Value& object, const std::string& name, const Site& site) {
 }
 
 Value element(const Value& object, const Value& key, const Site& site) {
-  if (const Text* name = key.text()) return member(object, name->bytes(), site);
+  if (const Text* name = key.text()) {
+    site.spend_text(name->size());
+    return member(object, name->bytes(), site);
+  }
   const List* list = object.list();
   const int64_t* integer = key.get<int64_t>();
   if (list == nullptr || integer == nullptr)

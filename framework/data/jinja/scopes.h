@@ -1,6 +1,8 @@
 // Variables of a chat template during its rendering.
 #pragma once
 
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,6 +18,8 @@ class Scopes {
  public:
   Scopes() : scopes_(1) {}
 
+  /// Returns the number of variables of the outermost scope.
+  int64_t variables() const { return std::ssize(scopes_.front()); }
   /// Returns the scopes of a macro: a copy of the outermost scope, and a scope for parameters.
   Scopes of_macro() const {
     Scopes inner;

@@ -121,6 +121,8 @@ class Renderer {
     if (object == nullptr || object->kind != ObjectKind::name_space)
       here.refuse("'", config::shown(name), "' is ", kind_of(holder), ", expected a namespace");
     require_no_cycle(value, here);
+    if (object->members.size() >= most_members && object->find(statement.targets[1]) == nullptr)
+      here.refuse("a namespace has more than ", most_members, " members, the maximum");
     object->set(statement.targets[1], std::move(value));
   }
   // A namespace that held itself would never be freed.
@@ -234,6 +236,7 @@ class Renderer {
     require_parameters(macro, given, here);
     if (++calls_ > most_nested_calls)
       here.refuse("macros call each other more than ", most_nested_calls, " times, the maximum");
+    here.spend(scopes_.variables());
     Scopes outer_scopes = std::exchange(scopes_, scopes_.of_macro());
     Text outer_text = std::exchange(out_, Text());
     const size_t parameters = macro.targets.size() - 1, required = parameters - macro.expressions.size();

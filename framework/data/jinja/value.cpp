@@ -166,7 +166,11 @@ bool equal(const Value& a, const Value& b, const Site& site) {
   site.spend(1);
   if (const auto left = number_of(a)) return left == number_of(b);
   if (a.data.index() != b.data.index()) return false;
-  if (const Text* text = a.text()) return text->bytes() == b.text()->bytes();
+  if (const Text* text = a.text()) {
+    if (text->size() != b.text()->size()) return false;
+    site.spend_text(text->size());
+    return text->bytes() == b.text()->bytes();
+  }
   if (const List* list = a.list()) return equal_lists(*list, *b.list(), site);
   if (const Object* object = a.object()) return equal_objects(*object, *b.object(), site);
   return true;  // both are undefined, or both are none

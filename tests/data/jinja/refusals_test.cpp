@@ -35,6 +35,13 @@ std::string repeated(std::string_view text, int count) {
   return all;
 }
 
+// Returns statements that set `count` members of the namespace n.
+std::string members(int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += cat("{% set n.m", i, " = 1 %}");
+  return all;
+}
+
 TEST(ChatTemplateRefusal, NamesTagLineAndWhatIsSupported) {
   expect_refusals({
       {"a\nb\n{% block f %}{% endblock %}",
@@ -163,6 +170,11 @@ TEST(ChatTemplateLimit, BoundsSourceDepthStepsAndTexts) {
       {"{% set n = namespace(l=[]) %}{% for a in messages %}{% for b in messages %}{% set n.l = [n.l] %}{% endfor %}{% "
        "endfor %}",
        "nests lists 9 times, expected at most 8"},
+      {cat("{{ ", std::string(101, 'a'), " }}"), "a name has 101 bytes, expected at most 100"},
+      {cat("{% set n = namespace() %}", members(101)), "a namespace has more than 100 members"},
+      {"{% set n = namespace(t='aaaaaaaa') %}{% for a in messages %}{% for b in messages %}{% for c in messages[1:] %}"
+       "{% set n.t = n.t ~ n.t %}{% endfor %}{% endfor %}{% endfor %}{{ n.t + 'b' in n.t ~ n.t }}",
+       "the template takes more than 1000000 steps"},
   });
   EXPECT_EQ(rendered(cat("{{ 1", repeated(" + 1", 90), " }}")).bytes(), "91");
   EXPECT_EQ(rendered(cat(repeated("{% if true %}", 90), "a", repeated("{% endif %}", 90))).bytes(), "a");
