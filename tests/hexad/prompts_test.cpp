@@ -11,6 +11,7 @@
 #include "framework/data/chat_form.h"
 #include "framework/data/chat_record.h"
 #include "framework/data/encoding.h"
+#include "framework/data/model_form.h"
 #include "framework/data/named_form.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
@@ -68,6 +69,17 @@ TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
   EXPECT_EQ(message,
             "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant; choose "
             "another form, or remove \"system\" from the line");
+}
+
+TEST(ChatPrompt, RefusalsOfAChatTemplateAreNamedWithThePlaceOfThePrompt) {
+  const auto bytes = data::make_byte_tokenizer();
+  const data::ModelForm form({.source = "{{ raise_exception('no') }}", .path = "t.jinja"});
+  const std::string problem = "t.jinja:1: the template refuses the conversation: no";
+  EXPECT_EQ(tests::message_of(ExitCode::usage, [&] { chat_prompt(*bytes, form, {.text = "why?"}); }),
+            cat("the prompt cannot be written as a chat: ", problem));
+  EXPECT_EQ(
+      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, form, {.text = "why?", .place = "a.jsonl:3"}); }),
+      cat("a.jsonl:3: ", problem));
 }
 
 TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
