@@ -1,7 +1,7 @@
 #include "framework/data/chat_template.h"
 
+#include <array>
 #include <filesystem>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -23,15 +23,11 @@ using Json = nlohmann::json;
 constexpr int64_t largest_config = int64_t{16} << 20;
 constexpr const char* config_name = "tokenizer_config.json";
 constexpr const char* template_name = "chat_template.jinja";
+// Keys of tokenizer_config.json that are variables of templates.
+constexpr std::array<const char*, 7> token_names{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
 
 bool exists(const std::string& path) { return file_problem(path) != "no such file"; }
-
-// Returns the text of a special token; nullopt if the file does not name it.
-std::optional<std::string> token(const JsonField& config, const char* key) {
-  const auto field = config.find(key);
-  if (!field) return std::nullopt;
-  return field->json().is_object() ? (*field)["content"].text() : field->text();
-}
 
 // Returns the template that the list names "default".
 std::string default_of(const JsonField& list) {
@@ -53,7 +49,7 @@ fs::path folder_of(const std::string& path) {
 }  // namespace
 
 Digest ChatTemplate::digest() const {
-  const Json all = {source, beginning_of_text.value_or(""), end_of_text.value_or("")};
+  const Json all = {source, tokens};
   return digest_of(all.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
@@ -73,8 +69,9 @@ ChatTemplate read_chat_template(const std::string& folder) {
     const Json json = Json::parse(read_file(config_path, largest_config), nullptr, /*allow_exceptions=*/false);
     if (!json.is_object()) fail(ExitCode::data, config_path, ": is not a JSON object");
     const JsonField config(config_path, json);
-    found.beginning_of_text = token(config, "bos_token");
-    found.end_of_text = token(config, "eos_token");
+    for (const char* name : token_names)
+      if (const auto token = config.find(name))
+        found.tokens.emplace_back(name, token->json().is_object() ? (*token)["content"].text() : token->text());
     if (const auto field = config.find("chat_template")) {
       found.source = field->json().is_array() ? default_of(*field) : field->text();
       found.path = cat(config_path, ": chat_template");

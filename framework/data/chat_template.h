@@ -1,8 +1,8 @@
 // Chat template of a model: a text in the template language Jinja that writes conversations.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/data/digest.h"
@@ -12,7 +12,7 @@ namespace hexad::data {
 struct ChatTemplate {
   std::string source;
   std::string path;  // file for messages, and the key if the file is tokenizer_config.json
-  std::optional<std::string> beginning_of_text = {}, end_of_text = {};  // bos_token and eos_token
+  std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens: "bos_token" and its text, and others
 
   /// Returns a digest of everything that decides the text of a conversation.
   Digest digest() const;

@@ -41,10 +41,6 @@ std::vector<Value> messages_of(std::span<const ChatTurn> turns) {
   return messages;
 }
 
-Value token(const std::optional<std::string>& text, const char* name) {
-  return text ? jinja::text_value(*text, Origin::model) : jinja::undefined(name);
-}
-
 // Divides a rendered text into parts, each of which is either text of messages or marks.
 Document document_of(const Text& text, std::span<const Answer> answers) {
   Document out{.text = text.bytes()};
@@ -65,8 +61,6 @@ Document document_of(const Text& text, std::span<const Answer> answers) {
   return out;
 }
 
-bool begins_with(const Text& text, const Text& beginning) { return text.bytes().starts_with(beginning.bytes()); }
-
 std::string unstable(const ChatTurn& turn, const std::string& path, std::string_view what) {
   return cat(place_of(turn), ": ", path, ": ", what,
              ", so the tokens of the answer cannot be found; choose a named --chat-form");
@@ -74,21 +68,19 @@ std::string unstable(const ChatTurn& turn, const std::string& path, std::string_
 
 }  // namespace
 
-ModelForm::ModelForm(const ChatTemplate& source)
-    : template_(source.source, source.path),
-      beginning_of_text_(source.beginning_of_text),
-      end_of_text_(source.end_of_text) {}
+ModelForm::ModelForm(const ChatTemplate& source) : template_(source.source, source.path) {
+  for (const auto& [name, text] : source.tokens) tokens_.emplace_back(name, jinja::text_value(text, Origin::model));
+}
 
 Text ModelForm::render(std::span<const Value> messages, bool begins_answer) const {
   auto all = std::make_shared<jinja::List>();
   all->items.assign(messages.begin(), messages.end());
-  const Value list{Value::Data(jinja::ListPointer(std::move(all)))};
-  return template_.render({{"messages", list},
-                           {"add_generation_prompt", jinja::boolean(begins_answer)},
-                           {"bos_token", token(beginning_of_text_, "bos_token")},
-                           {"eos_token", token(end_of_text_, "eos_token")},
-                           {"tools", jinja::none()},
-                           {"documents", jinja::none()}});
+  jinja::Variables variables = tokens_;
+  variables.emplace_back("messages", Value{Value::Data(jinja::ListPointer(std::move(all)))});
+  variables.emplace_back("add_generation_prompt", jinja::boolean(begins_answer));
+  variables.emplace_back("tools", jinja::none());
+  variables.emplace_back("documents", jinja::none());
+  return template_.render(variables);
 }
 
 std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) const try {
@@ -106,11 +98,11 @@ std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) con
     if (turns[i].role != "assistant") continue;
     const Text before = render(all.first(i), true);
     const Text after = i + 1 == turns.size() ? whole : render(all.first(i + 1), false);
-    if (!begins_with(after, before))
+    if (!after.starts_with(before))
       return unstable(turns[i], template_.path(),
                       "the text with the answer does not begin with the text before it, up to where a model would "
                       "answer (add_generation_prompt)");
-    if (!begins_with(whole, after))
+    if (!whole.starts_with(after))
       return unstable(turns[i], template_.path(), "later turns change the text of this turn or of earlier turns");
     answers.push_back({before.size(), after.size()});
   }

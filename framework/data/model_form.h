@@ -1,7 +1,6 @@
 // Conversations in the form that a model's own chat template writes.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +31,7 @@ class ModelForm final : public ConversationForm {
   jinja::Text render(std::span<const jinja::Value> messages, bool begins_answer) const;
 
   jinja::Template template_;
-  std::optional<std::string> beginning_of_text_, end_of_text_;
+  jinja::Variables tokens_;  // special tokens
 };
 
 }  // namespace hexad::data

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "framework/data/prepare.h"
 #include "tests/data/data_folder.h"
@@ -12,14 +14,14 @@ namespace hexad::data {
 namespace {
 
 TEST(ChatTemplate, IsReadFromTheConfigOrFromItsOwnFile) {
+  using Tokens = std::vector<std::pair<std::string, std::string>>;
   const ScratchFolder folder;
   folder.write("tokenizer_config.json",
                R"({"chat_template": "one", "bos_token": "<s>", "eos_token": {"content": "</s>", "special": true}})");
   const ChatTemplate one = read_chat_template(folder.path());
   EXPECT_EQ(one.source, "one");
   EXPECT_EQ(one.path, folder / "tokenizer_config.json: chat_template");
-  EXPECT_EQ(one.beginning_of_text, "<s>");
-  EXPECT_EQ(one.end_of_text, "</s>");
+  EXPECT_EQ(one.tokens, (Tokens{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
   folder.write("tokenizer.json", "{}");
   EXPECT_EQ(read_chat_template(folder / "tokenizer.json").source, "one") << "the folder of a file";
 
@@ -27,14 +29,14 @@ TEST(ChatTemplate, IsReadFromTheConfigOrFromItsOwnFile) {
   const ChatTemplate two = read_chat_template(folder.path());
   EXPECT_EQ(two.source, "two");
   EXPECT_EQ(two.path, folder / "chat_template.jinja");
-  EXPECT_EQ(two.end_of_text, "</s>");
+  EXPECT_EQ(two.tokens, one.tokens);
   EXPECT_NE(one.digest(), two.digest());
   EXPECT_EQ(chat_template_files(folder.path()),
             (std::vector<std::string>{folder / "tokenizer_config.json", folder / "chat_template.jinja"}));
 
-  folder.write("tokenizer_config.json", R"({"bos_token": "<b>", "eos_token": null})");
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": null, "pad_token": "</s>"})");
   const ChatTemplate other = read_chat_template(folder.path());
-  EXPECT_FALSE(other.end_of_text.has_value());
+  EXPECT_EQ(other.tokens, (Tokens{{"bos_token", "<s>"}, {"pad_token", "</s>"}}));
   EXPECT_NE(other.digest(), two.digest());
 }
 

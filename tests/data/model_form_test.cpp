@@ -60,7 +60,8 @@ const std::vector<Twin> twins{
 };
 
 ModelForm form_of(std::string_view source, const std::string& bos = "", const std::string& eos = "") {
-  return ModelForm({.source = std::string(source), .path = "t.jinja", .beginning_of_text = bos, .end_of_text = eos});
+  return ModelForm(
+      {.source = std::string(source), .path = "t.jinja", .tokens = {{"bos_token", bos}, {"eos_token", eos}}});
 }
 
 // A tokenizer with the special tokens of all named forms.
@@ -175,6 +176,11 @@ TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {
             base::cat("turn 2: t.jinja: the text with the answer does not begin with the text before it, up to where a "
                       "model would answer (add_generation_prompt)",
                       end));
+  // Whole answers have no mark, and an answer with the text of the mark does not stand for it.
+  expect_contains(problem_of(form_of("{% for m in messages %}{{ m.content }}\n{% endfor %}"
+                                     "{% if add_generation_prompt %}A:{% endif %}"),
+                             Turns{{"user", "a", 1}, {"assistant", "A:b", 2}}),
+                  "the text with the answer does not begin with the text before it");
 }
 
 TEST(ModelForm, ProblemsOfATemplateAreProblemsOfTheConversation) {

@@ -118,7 +118,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
     const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
     if (matches == wanted) chosen.push_back(item);
   }
-  return list_value(std::move(chosen), site);
+  return list_value(std::move(chosen), site, true);
 }
 
 // Returns the first or last item of a list.
@@ -144,7 +144,7 @@ Value apply_filter(std::string_view name, const Value& value, const Arguments& a
   require_count(name, arguments, 0, 0, site);
   if (name == "string") return text_value(printed(value, site));
   if (name == "list" && value.list() == nullptr) site.refuse("'list' is given ", kind_of(value), ", expected a list");
-  if (name == "list") return value;
+  if (name == "list") return list_value(value.list()->items, site);
   if (name == "tojson") return text_value(json_text(value, site));
   if (name == "first" || name == "last") return end_of_list(name, value, site);
   return length_of(value, site);
@@ -157,6 +157,7 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   if (std::ranges::find(supported, name) == supported.end()) refuse_name("test", name, supported, site);
   const bool missing = value.get<Undefined>() != nullptr;
   const bool* flag = value.get<bool>();
+  const List* list = value.list();
   const Object* object = value.object();
   const bool mapping = object != nullptr && object->kind == ObjectKind::message;
   if (name == "defined") return !missing;
@@ -164,8 +165,8 @@ bool apply_test(std::string_view name, const Value& value, const Site& site) {
   if (name == "none") return value.get<std::monostate>() != nullptr;
   if (name == "string") return value.text() != nullptr;
   if (name == "mapping") return mapping;
-  if (name == "iterable" || name == "sequence")
-    return missing || mapping || value.text() != nullptr || value.list() != nullptr;
+  if (name == "iterable") return missing || mapping || value.text() != nullptr || list != nullptr;
+  if (name == "sequence") return missing || mapping || value.text() != nullptr || (list != nullptr && !list->generator);
   if (name == "number") return flag != nullptr || value.get<int64_t>() != nullptr;  // as in Python, where True is 1
   if (name == "boolean") return flag != nullptr;
   return flag != nullptr && *flag == (name == "true");
@@ -183,8 +184,16 @@ Value call_function(std::string_view name, const Arguments& arguments, const Sit
   if (arguments.named.size() > most_members)
     site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
   Object object{ObjectKind::name_space};
-  for (const auto& [member, value] : arguments.named) object.set(member, value);
+  for (const auto& [member, value] : arguments.named) {
+    require_no_cycle(value, site);
+    object.set(member, value);
+  }
   return object_value(std::move(object));
+}
+
+void require_no_cycle(const Value& value, const Site& site) {
+  if (const Object* object = value.object(); object != nullptr && object->kind != ObjectKind::message)
+    site.refuse("a namespace cannot hold ", kind_of(value));
 }
 
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site) {

@@ -24,6 +24,8 @@ Value apply_filter(std::string_view name, const Value& value, const Arguments& a
 bool apply_test(std::string_view name, const Value& value, const Site& site);
 /// Calls a function: namespace or raise_exception. The latter throws Error(data).
 Value call_function(std::string_view name, const Arguments& arguments, const Site& site);
+/// Throws Error(data) if `value` is a namespace or a loop: a namespace that held itself would never be freed.
+void require_no_cycle(const Value& value, const Site& site);
 /// Calls a method: strip, lstrip, rstrip, split, startswith or endswith of a text, or get of a message.
 Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site);
 

@@ -46,19 +46,19 @@ class ExpressionParser {
 
   // Parses operands that `word` joins.
   template <class Operand>
-  Expression joined(Kind kind, TokenKind token, std::string_view word, Operand operand) {
+  Expression joined(Kind kind, std::string_view word, Operand operand) {
     const int line = cursor_.now().line;
     std::vector<Expression> operands;
     operands.push_back(operand());
-    while (cursor_.skip(token, word)) operands.push_back(operand());
+    while (cursor_.skip_word(word)) operands.push_back(operand());
     if (operands.size() == 1) return std::move(operands.front());
     return make(kind, line, std::move(operands));
   }
   Expression disjunction() {
-    return joined(Kind::disjunction, TokenKind::name, "or", [&] { return conjunction(); });
+    return joined(Kind::disjunction, "or", [&] { return conjunction(); });
   }
   Expression conjunction() {
-    return joined(Kind::conjunction, TokenKind::name, "and", [&] { return negation(); });
+    return joined(Kind::conjunction, "and", [&] { return negation(); });
   }
   Expression negation() {
     const int line = cursor_.now().line;
@@ -105,7 +105,11 @@ class ExpressionParser {
   }
   Expression sum() {
     static constexpr std::array<std::string_view, 2> symbols{"+", "-"};
-    return binary(symbols, [&] { return joined(Kind::join, TokenKind::symbol, "~", [&] { return product(); }); });
+    return binary(symbols, [&] { return concatenation(); });
+  }
+  Expression concatenation() {
+    static constexpr std::array<std::string_view, 1> symbols{"~"};
+    return binary(symbols, [&] { return product(); });
   }
   Expression product() {
     static constexpr std::array<std::string_view, 3> symbols{"*", "//", "%"};
@@ -117,10 +121,10 @@ class ExpressionParser {
   }
 
   Expression signed_primary() {
-    const int line = cursor_.now().line;
     if (!cursor_.is_symbol("-") && !cursor_.is_symbol("+")) return primary();
     const TokenCursor::Nested nested(cursor_);
-    return cursor_.take().text == "+" ? unary(false) : make_of(Kind::negate, line, "", unary(false));
+    const Token& sign = cursor_.take();
+    return make_of(Kind::binary, sign.line, sign.text, literal(sign.line, number(0)), unary(false));
   }
   Expression primary() {
     const Token& token = cursor_.now();
@@ -231,9 +235,7 @@ class ExpressionParser {
       }
     }
   }
-  // Tests may have names of operators.
   std::string test_name() {
-    if (cursor_.skip_word("in")) return "in";
     std::string name = cursor_.take_name("the name of a test");
     if (cursor_.is_symbol("(") || cursor_.now().kind == TokenKind::text_literal ||
         cursor_.now().kind == TokenKind::integer)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "framework/config/words.h"
 
@@ -59,6 +61,14 @@ Value of_numbers(std::string_view name, int64_t a, int64_t b, const Site& site) 
   }
   if (overflows) site.refuse(a, " ", name, " ", b, " is outside of 64 bits");
   return number(result);
+}
+
+Value concatenated(const Value& left, const Value& right, const Site& site) {
+  Text joined = printed(left, site);
+  const Text end = printed(right, site);
+  site.spend_text(joined.size() + end.size());
+  joined.append(end);
+  return text_value(std::move(joined));
 }
 
 }  // namespace
@@ -120,28 +130,19 @@ bool compare(std::string_view name, const Value& left, const Value& right, const
   return name == ">" ? *a > *b : *a >= *b;
 }
 
-Value arithmetic(std::string_view name, const Value& left, const Value& right, const Site& site) {
+Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site) {
+  if (name == "~") return concatenated(left, right, site);
   const int64_t *a = left.get<int64_t>(), *b = right.get<int64_t>();
   if (a != nullptr && b != nullptr) return of_numbers(name, *a, *b, site);
   const Text *first = left.text(), *second = right.text();
   const List *front = left.list(), *back = right.list();
-  if (name == "+" && first != nullptr && second != nullptr) return concatenated({left, right}, site);
+  if (name == "+" && first != nullptr && second != nullptr) return concatenated(left, right, site);
   if (name != "+" || front == nullptr || back == nullptr)
     site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two numbers",
                 name == "+" ? ", two texts or two lists" : "");
   std::vector<Value> items = front->items;
   items.insert(items.end(), back->items.begin(), back->items.end());
   return list_value(std::move(items), site);
-}
-
-Value concatenated(const std::vector<Value>& values, const Site& site) {
-  Text joined;
-  for (const Value& value : values) {
-    const Text piece = printed(value, site);
-    site.spend_text(joined.size() + piece.size());
-    joined.append(piece);
-  }
-  return text_value(std::move(joined));
 }
 
 }  // namespace hexad::data::jinja

@@ -4,7 +4,6 @@
 #include <array>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "framework/data/jinja/value.h"
 
@@ -19,9 +18,8 @@ Value element(const Value& object, const Value& key, const Site& site);
 Value slice(const Value& object, const std::array<Value, 3>& bounds, const Site& site);
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
-/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists.
-Value arithmetic(std::string_view name, const Value& left, const Value& right, const Site& site);
-/// Returns the joined texts of all values, as the operator "~" does.
-Value concatenated(const std::vector<Value>& values, const Site& site);
+/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists, and "~"
+/// the texts of any two values.
+Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site);
 
 }  // namespace hexad::data::jinja

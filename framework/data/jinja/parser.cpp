@@ -79,13 +79,7 @@ class Parser {
       statement.bodies.push_back(body(inner, line, "if"));
       cursor_.take();  // the {% of the next tag
     } while (cursor_.skip_word("elif"));
-    if (cursor_.skip_word("else")) {
-      end_tag();
-      statement.bodies.push_back(body(last, line, "if"));
-      cursor_.take();
-    }
-    cursor_.take();  // endif
-    end_tag();
+    finish(statement, last, "if");
     return statement;
   }
 
@@ -102,14 +96,8 @@ class Parser {
     if (cursor_.is_word("recursive")) refuse_at(cursor_.path(), line, "recursive loops are not supported");
     end_tag();
     statement.bodies.push_back(body(inner, line, "for"));
-    cursor_.take();
-    if (cursor_.skip_word("else")) {
-      end_tag();
-      statement.bodies.push_back(body(last, line, "for"));
-      cursor_.take();
-    }
-    cursor_.take();  // endfor
-    end_tag();
+    cursor_.take();  // the {% of the next tag
+    finish(statement, last, "for");
     return statement;
   }
 
@@ -125,13 +113,15 @@ class Parser {
     return statement;
   }
 
-  // Parses the body of a tag up to and including its end tag, which must be the only element of `end`.
-  std::vector<Statement> enclosed(std::span<const std::string_view> end, int line, std::string_view tag) {
-    std::vector<Statement> inner = body(end, line, tag);
-    cursor_.take();
+  // Parses {% else %} and its body, if they are next, and the end tag of `statement`. The {% has been taken.
+  void finish(Statement& statement, std::span<const std::string_view> end, std::string_view tag) {
+    if (cursor_.skip_word("else")) {
+      end_tag();
+      statement.bodies.push_back(body(end, statement.line, tag));
+      cursor_.take();
+    }
     cursor_.take();
     end_tag();
-    return inner;
   }
 
   Statement macro(int line) {
@@ -151,16 +141,20 @@ class Parser {
       cursor_.expect_symbol(",");
     }
     end_tag();
-    statement.bodies.push_back(enclosed(end, line, "macro"));
+    statement.bodies.push_back(body(end, line, "macro"));
+    cursor_.take();  // the {% of the end tag
+    finish(statement, end, "macro");
     return statement;
   }
 
-  // The tag {% generation %} encloses answers for other programs. It does not change the text.
+  // The tag {% generation %} encloses answers for other programs. It only limits where variables are seen.
   Statement generation(int line) {
     static constexpr std::array<std::string_view, 1> end{"endgeneration"};
     end_tag();
-    Statement statement{.kind = StatementKind::choice, .line = line};
-    statement.bodies.push_back(enclosed(end, line, "generation"));
+    Statement statement{.kind = StatementKind::scope, .line = line};
+    statement.bodies.push_back(body(end, line, "generation"));
+    cursor_.take();  // the {% of the end tag
+    finish(statement, end, "generation");
     return statement;
   }
 

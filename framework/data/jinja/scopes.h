@@ -18,6 +18,8 @@ class Scopes {
  public:
   Scopes() : scopes_(1) {}
 
+  /// True if the innermost scope is the outermost one.
+  bool outermost() const { return scopes_.size() == 1; }
   /// Returns the number of variables of the outermost scope.
   int64_t variables() const { return std::ssize(scopes_.front()); }
   /// Returns the scopes of a macro: a copy of the outermost scope, and a scope for parameters.

@@ -20,13 +20,11 @@ enum class ExpressionKind : uint8_t {
   call,         // children: callee, arguments; names
   filter,       // children: value, arguments; name, names
   test,         // children: value; name
-  negate,       // children: operand
   negation,     // children: operand (not)
   conjunction,  // children: operands (and)
   disjunction,  // children: operands (or)
   compare,      // children: operands; names: the operators between them
-  binary,       // children: left, right; name: the operator
-  join,         // children: operands (~)
+  binary,       // children: left, right; name: the operator. A sign is an operator whose left operand is 0
   conditional   // children: condition, value if true, value otherwise
 };
 
@@ -45,6 +43,7 @@ enum class StatementKind : uint8_t {
   output,  // expressions: the value to write
   choice,  // expressions: conditions; bodies: one for each condition, and one more for else
   loop,    // expressions: list, and the condition of an `if`; bodies: of the loop, and of else; targets: variables
+  scope,   // bodies: statements that set variables only for themselves
   set,     // expressions: value; targets: variable, and the member of a namespace
   macro    // targets: name and parameters; expressions: defaults of the last parameters; bodies: its text
 };

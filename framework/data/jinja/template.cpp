@@ -49,11 +49,24 @@ class Renderer {
         case StatementKind::set:
           set(statement, here);
           break;
+        case StatementKind::scope:
+          execute_in_scope(statement.bodies.front());
+          break;
         case StatementKind::macro:
+          if (!scopes_.outermost())
+            here.refuse("the macro '", config::shown(statement.targets.front()),
+                        "' is in a loop, a macro or {% generation %}, expected it outside of these");
           macros_[statement.targets.front()] = &statement;
           break;
       }
     }
+  }
+
+  // Executes statements that set variables only for themselves.
+  void execute_in_scope(const std::vector<Statement>& statements) {
+    scopes_.open();
+    execute(statements);
+    scopes_.close();
   }
 
   void write(const Text& text, const Site& here) {
@@ -109,7 +122,7 @@ class Renderer {
       execute(statement.bodies.front());
       scopes_.close();
     }
-    if (items.empty() && statement.bodies.size() > 1) execute(statement.bodies[1]);
+    if (items.empty() && statement.bodies.size() > 1) execute_in_scope(statement.bodies[1]);
   }
 
   void set(const Statement& statement, const Site& here) {
@@ -125,11 +138,6 @@ class Renderer {
       here.refuse("a namespace has more than ", most_members, " members, the maximum");
     object->set(statement.targets[1], std::move(value));
   }
-  // A namespace that held itself would never be freed.
-  static void require_no_cycle(const Value& value, const Site& here) {
-    if (const Object* object = value.object(); object != nullptr && object->kind != ObjectKind::message)
-      here.refuse("a namespace cannot hold ", kind_of(value));
-  }
 
   // --- Expressions
 
@@ -142,8 +150,11 @@ class Renderer {
         return e.value;
       case ExpressionKind::name:
         return scopes_.get(e.name);
-      case ExpressionKind::list:
-        return list_value(evaluated(e.children), here);
+      case ExpressionKind::list: {
+        std::vector<Value> items;
+        for (const Expression& item : e.children) items.push_back(evaluate(item));
+        return list_value(std::move(items), here);
+      }
       case ExpressionKind::attribute:
         return member(child(0), e.name, here);
       case ExpressionKind::subscript:
@@ -156,8 +167,6 @@ class Renderer {
         return apply_filter(e.name, child(0), arguments(e), here);
       case ExpressionKind::test:
         return boolean(apply_test(e.name, child(0), here));
-      case ExpressionKind::negate:
-        return arithmetic("-", number(0), child(0), here);
       case ExpressionKind::negation:
         return boolean(!truth(child(0)));
       case ExpressionKind::conjunction:
@@ -168,20 +177,12 @@ class Renderer {
         return compared(e, here);
       case ExpressionKind::binary: {
         const Value left = child(0);
-        return arithmetic(e.name, left, child(1), here);
+        return apply_operator(e.name, left, child(1), here);
       }
-      case ExpressionKind::join:
-        return concatenated(evaluated(e.children), here);
       case ExpressionKind::conditional:
         return truth(child(0)) ? child(1) : child(2);
     }
     base::fail_invariant("[jinja] unknown kind of expression");
-  }
-
-  std::vector<Value> evaluated(const std::vector<Expression>& expressions) {
-    std::vector<Value> values;
-    for (const Expression& expression : expressions) values.push_back(evaluate(expression));
-    return values;
   }
 
   // Returns the first operand whose truth is `wanted`, or the last operand: `or` and `and` of Python.
@@ -213,7 +214,6 @@ class Renderer {
       if (name.empty()) {
         all.values.push_back(std::move(value));
       } else {
-        require_no_cycle(value, site(e.line));
         all.named.emplace_back(name, std::move(value));
       }
     }

@@ -1,7 +1,6 @@
 #include "framework/data/jinja/text.h"
 
 #include <algorithm>
-#include <array>
 
 #include "framework/base/utf8.h"
 
@@ -37,35 +36,10 @@ Text Text::part(size_t begin, size_t count) const {
 }
 
 std::span<const std::string_view> white_space() {
-  static constexpr std::array<std::string_view, 29> characters{" ",
-                                                               "\n",
-                                                               "\t",
-                                                               "\r",
-                                                               "\v",
-                                                               "\f",
-                                                               "\x1c",
-                                                               "\x1d",
-                                                               "\x1e",
-                                                               "\x1f",
-                                                               "\xc2\x85",
-                                                               "\xc2\xa0",
-                                                               "\xe1\x9a\x80",
-                                                               "\xe2\x80\x80",
-                                                               "\xe2\x80\x81",
-                                                               "\xe2\x80\x82",
-                                                               "\xe2\x80\x83",
-                                                               "\xe2\x80\x84",
-                                                               "\xe2\x80\x85",
-                                                               "\xe2\x80\x86",
-                                                               "\xe2\x80\x87",
-                                                               "\xe2\x80\x88",
-                                                               "\xe2\x80\x89",
-                                                               "\xe2\x80\x8a",
-                                                               "\xe2\x80\xa8",
-                                                               "\xe2\x80\xa9",
-                                                               "\xe2\x80\xaf",
-                                                               "\xe2\x81\x9f",
-                                                               "\xe3\x80\x80"};
+  static const std::vector<std::string_view> characters = characters_of(
+      " \n\t\r\v\f\x1c\x1d\x1e\x1f\xc2\x85\xc2\xa0\xe1\x9a\x80\xe2\x80\x80\xe2\x80\x81\xe2\x80\x82\xe2\x80\x83"
+      "\xe2\x80\x84\xe2\x80\x85\xe2\x80\x86\xe2\x80\x87\xe2\x80\x88\xe2\x80\x89\xe2\x80\x8a\xe2\x80\xa8\xe2\x80\xa9"
+      "\xe2\x80\xaf\xe2\x81\x9f\xe3\x80\x80");
   return characters;
 }
 

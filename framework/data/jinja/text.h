@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hexad::data::jinja {
@@ -35,8 +36,10 @@ class Text {
   }
   /// Returns `count` bytes from byte `begin`, which must not be behind the end; fewer if the text ends earlier.
   Text part(size_t begin, size_t count = std::string::npos) const;
-  /// True if bytes and origins are equal.
-  bool operator==(const Text&) const = default;
+  /// True if this text begins with the bytes of `other`, and these have the same origins.
+  bool starts_with(const Text& other) const {
+    return bytes_.starts_with(other.bytes_) && origins_.starts_with(other.origins_);
+  }
 
  private:
   std::string bytes_;

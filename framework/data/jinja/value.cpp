@@ -132,7 +132,7 @@ Value text_value(std::string bytes, Origin origin) { return text_value(Text(std:
 
 Value object_value(Object object) { return {Value::Data(ObjectPointer(std::make_shared<Object>(std::move(object))))}; }
 
-Value list_value(std::vector<Value> items, const Site& site) {
+Value list_value(std::vector<Value> items, const Site& site, bool generator) {
   int depth = 1;
   for (const Value& item : items) {
     if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
@@ -141,7 +141,7 @@ Value list_value(std::vector<Value> items, const Site& site) {
   }
   if (depth > most_nested_lists) site.refuse("nests lists ", depth, " times, expected at most ", most_nested_lists);
   site.spend(1 + std::ssize(items));
-  return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items), depth})))};
+  return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items), depth, generator})))};
 }
 
 std::string kind_of(const Value& value) {
@@ -158,7 +158,7 @@ std::string kind_of(const Value& value) {
 bool truth(const Value& value) {
   if (const auto integer = number_of(value)) return *integer != 0;
   if (const Text* text = value.text()) return text->size() > 0;
-  if (const List* list = value.list()) return !list->items.empty();
+  if (const List* list = value.list()) return list->generator || !list->items.empty();
   return value.object() != nullptr;
 }
 

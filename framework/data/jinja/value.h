@@ -52,7 +52,8 @@ struct Value {
 
 struct List {
   std::vector<Value> items;
-  int depth = 1;  // lists within each other, including this one
+  int depth = 1;           // lists within each other, including this one
+  bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
 };
 
 enum class ObjectKind : uint8_t { message, loop, name_space };
@@ -75,7 +76,7 @@ Value text_value(std::string bytes, Origin origin);
 Value object_value(Object object);
 
 /// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace.
-Value list_value(std::vector<Value> items, const Site& site);
+Value list_value(std::vector<Value> items, const Site& site, bool generator = false);
 
 /// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".
 std::string kind_of(const Value& value);

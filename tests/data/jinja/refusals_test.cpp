@@ -111,6 +111,8 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{{ 'a' + missing }}",
        "'+' is given a text and undefined ('missing'), expected two numbers, two texts or two lists"},
       {"{{ 'a' + 1 }}", "'+' is given a text and a number"},
+      {"{{ +true }}", "'+' is given a number and a boolean"},
+      {"{{ 1 is in [1] }}", "found 'in', expected the name of a test"},
       {"{{ 'a' * 2 }}", "'*' is given a text and a number, expected two numbers"},
       {"{{ 1 // 0 }}", "divides 1 by 0"},
       {"{{ 999999999999999999 * 99 }}", "999999999999999999 * 99 is outside of 64 bits"},
@@ -137,6 +139,8 @@ TEST(ChatTemplateRefusal, NamespacesHoldNeitherThemselvesNorEachOther) {
       {"{% set a = namespace() %}{% set a.b = [a] %}", "a list cannot hold a namespace"},
       {"{% set a = namespace() %}{% set b = namespace(a=a) %}", "a namespace cannot hold a namespace"},
   });
+  EXPECT_EQ(rendered("{% macro f(n) %}{{ n.a }}{% endmacro %}{% set n = namespace(a=1) %}{{ f(n=n) }}").bytes(), "1")
+      << "a parameter may be a namespace";
 }
 
 TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
@@ -146,6 +150,8 @@ TEST(ChatTemplateRefusal, MistakesInMacrosAreNamed) {
       {"\n{% macro a() %}", "t.jinja:2: {% macro %} is not closed, expected {% endmacro %}"},
       {"{% macro a(b) %}{% endmacro %}{{ a(1, 2) }}", "the macro 'a' is given 2 arguments, expected at most 1"},
       {"{% macro a(b) %}{% endmacro %}{{ a(c=2) }}", "the macro 'a' has no parameter 'c'"},
+      {"\n{% for m in messages %}{% macro a() %}{% endmacro %}{% endfor %}",
+       "t.jinja:2: the macro 'a' is in a loop, a macro or {% generation %}, expected it outside of these"},
       {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "macros call each other more than 8 times"},
   });
 }

@@ -57,7 +57,7 @@ TEST(ChatTemplateText, OperatorsBehaveAsInPython) {
       {"{{ 1 + 2 * 3 - 4 }}|{{ (1 + 2) * 3 }}|{{ 7 // 2 }}|{{ 7 % 3 }}|{{ -7 // 2 }}|{{ -7 % 3 }}|{{ 7 % -3 }}|{{ -3 "
        "}}|{{ 5 // -1 }}|{{ 5 % -1 }}|{{ +4 }}",
        "3|9|3|1|-4|2|-2|-3|-5|0|4"},
-      {"{{ 'a' + 'b' ~ 1 ~ true ~ none ~ missing }}", "ab1TrueNone"},
+      {"{{ 'a' + 'b' ~ 1 ~ true ~ none ~ missing }}|{{ 2 ~ 3 * 4 }}|{{ -1 ~ 2 }}", "ab1TrueNone|212|-12"},
       {"{{ 1 < 2 }}|{{ 2 <= 2 }}|{{ 3 > 4 }}|{{ 4 >= 4 }}|{{ 1 < 2 < 3 }}|{{ 1 < 3 < 2 }}|{{ 1 == true }}|{{ 'a' != "
        "'b' }}",
        "True|True|False|True|True|False|True|True"},
@@ -98,6 +98,7 @@ TEST(ChatTemplateText, LoopsHaveTheirOwnVariables) {
        "1user 2assistant "},
       {"{% for m in [] %}a{% else %}none{% endfor %}", "none"},
       {"{% for m in missing %}a{% endfor %}", ""},
+      {"{% for m in [] %}{% else %}{% set a = 1 %}{% endfor %}[{{ a }}]", "[]"},
       {"{% set a = 1 %}{% for m in messages %}{% set a = a + 1 %}{{ a }}{% endfor %}{{ a }}", "2221"},
       {"{% set ns = namespace(n=0, last='') %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% set ns.last = m.role "
        "%}{% endfor %}{{ ns.n }}{{ ns.last }}{{ ns.other }}",
@@ -140,6 +141,9 @@ TEST(ChatTemplateText, MacrosSeeParametersAndVariablesOutsideOfLoops) {
       {"{% macro text(m) -%}\n  {%- if m.content is string %}{{- m.content | trim }}{% endif -%}\n{%- endmacro %}{% "
        "for m in messages %}{% set x = text(m) %}{{ x }},{{ loop.index }};{% endfor %}",
        "Be brief.,1;Hi,2;Yo,3;"},
+      {"{% if true %}{% macro f() %}{{ c }}{% endmacro %}{% endif %}{% set c = 1 %}{% for m in messages %}{% set c = 7 "
+       "%}{{ f() }}{% endfor %}",
+       "111"},
       {"{% macro f() %}{% set c = 2 %}{{ c }}{% endmacro %}{% set c = 1 %}{{ f() }}{{ c }}", "21"},
       {"{% macro g() %}g{% endmacro %}{% macro f() %}f{{ g() }}{% endmacro %}{{ f() + '!' }}", "fg!"},
       {"{% set ns = namespace(n=1) %}{% macro f() %}{% set ns.n = 5 %}{% endmacro %}{{ f() }}{{ ns.n }}", "5"},
@@ -152,6 +156,12 @@ TEST(ChatTemplateText, MessagesAreSelectedByAMember) {
        "'user') | list)[1].role }}|{{ messages | selectattr('name') | list | length }}|{{ messages | "
        "selectattr('role') | list | length }}|{{ 1 | string ~ true | string }}",
        "1|assistant|0|3|1True"},
+      // Python returns a generator, which is always true.
+      {"{{ 'T' if messages | selectattr('role', '==', 'tool') else 'F' }}|{{ 'T' if messages | selectattr('role', "
+       "'==', "
+       "'tool') | list else 'F' }}|{{ messages | selectattr('role') is iterable }}{{ messages | selectattr('role') is "
+       "sequence }}",
+       "T|F|TrueFalse"},
   });
 }
 
@@ -166,8 +176,13 @@ TEST(ChatTemplateText, TestsTellKindsOfValues) {
   });
 }
 
-TEST(ChatTemplateText, GenerationMarksDoNotChangeTheText) {
-  expect_texts({{"a{% generation %}{{ messages[1].content }}{% endgeneration %}b", "aHib"}});
+TEST(ChatTemplateText, GenerationTagsOnlyLimitVariables) {
+  expect_texts({
+      {"a{% generation %}{{ messages[1].content }}{% endgeneration %}b", "aHib"},
+      {"{% for m in messages %}{% generation %}{% set a = m.role %}{{ loop.index }}{{ a }}{% endgeneration %}[{{ a "
+       "}}]{% endfor %}",
+       "1system[]2user[]3assistant[]"},
+  });
 }
 
 }  // namespace
