@@ -138,6 +138,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   require_whole_sequences(recipe.parallel.cp);
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const auto form = form_of(options, run.checkpoint, world);
+  if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   const int64_t context = recipe.model.context;
   const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form.get(), prompts, context);
   const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
@@ -149,7 +150,6 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   if (prints) warn_of_cuts(*tokenizer, ids, context);
   options.sampling.stop_id = tokenizer->end_of_document();
   options.sampling.vocabulary = tokenizer->vocab_size();
-  if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   if (prompts.size() == 1 && !form && !options.json) {
     const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
     if (prints) say_full(options, context, written);
