@@ -98,22 +98,23 @@ Value element(const Value& object, const Value& key, const Site& site) {
   return list->items[static_cast<size_t>(index)];
 }
 
-Value slice(const Value& object, const std::array<Value, 3>& bounds, const Site& site) {
+Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site) {
   const List* list = object.list();
   if (list == nullptr) site.refuse("takes a slice of ", kind_of(object), ", expected a list");
   const int64_t size = std::ssize(list->items);
-  const int64_t step = std::clamp(bound(bounds[2], site).value_or(1), -size - 1, size + 1);
-  if (step == 0) site.refuse("a slice has the step 0, expected another number");
-  const int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? size : size - 1;
+  const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
+  if (stride == 0) site.refuse("a slice has the step 0, expected another number");
+  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? size : size - 1;
   const auto position = [&](const Value& value, int64_t otherwise) {
     const auto given = bound(value, site);
     if (!given) return otherwise;
     return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
   };
-  const int64_t begin = position(bounds[0], step > 0 ? lowest : highest);
-  const int64_t end = position(bounds[1], step > 0 ? highest : lowest);
+  const int64_t first = position(begin, stride > 0 ? lowest : highest);
+  const int64_t last = position(end, stride > 0 ? highest : lowest);
   std::vector<Value> items;
-  for (int64_t i = begin; step > 0 ? i < end : i > end; i += step) items.push_back(list->items[static_cast<size_t>(i)]);
+  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride)
+    items.push_back(list->items[static_cast<size_t>(i)]);
   return list_value(std::move(items), site);
 }
 

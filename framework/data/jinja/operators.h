@@ -1,7 +1,6 @@
 // Operators of expressions in chat templates, which behave as in Python.
 #pragma once
 
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -15,7 +14,7 @@ Value member(const Value& object, const std::string& name, const Site& site);
 /// Returns object[key]: the member of an object, or the item of a list. Undefined if there is none.
 Value element(const Value& object, const Value& key, const Site& site);
 /// Returns object[begin:end:step] of a list. A missing bound is none.
-Value slice(const Value& object, const std::array<Value, 3>& bounds, const Site& site);
+Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
 /// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists, and "~"

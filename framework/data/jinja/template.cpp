@@ -1,7 +1,6 @@
 #include "framework/data/jinja/template.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -160,7 +159,7 @@ class Renderer {
       case ExpressionKind::subscript:
         return element(child(0), child(1), here);
       case ExpressionKind::slice:
-        return slice(child(0), {child(1), child(2), child(3)}, here);
+        return slice(child(0), child(1), child(2), child(3), here);
       case ExpressionKind::call:
         return call(e, here);
       case ExpressionKind::filter:
