@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/base/counted.h"
+#include "framework/data/conversation.h"
 #include "framework/data/input_problems.h"
 #include "framework/data/text_check.h"
 
@@ -18,8 +19,9 @@ InputRules input_rules(const PrepareOptions& o) {
 }
 
 ReadRules read_rules(const PrepareOptions& o) {
-  const ChatForm* chat = o.chat_form.empty() ? nullptr : &chat_form(o.chat_form);
-  return {.split = o.split, .records = {.text_key = o.text_key, .chat = chat}, .binary = o.binary};
+  RecordRules records{.text_key = o.text_key};
+  if (!o.chat_form.empty()) records.chat = conversation_form(o.chat_form, o.tokenizer);
+  return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
 // Collects the problems of the objects of one file.

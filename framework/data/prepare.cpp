@@ -8,6 +8,8 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
+#include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/corpus.h"
 #include "framework/data/encoding.h"
 #include "framework/data/prepare_warnings.h"
@@ -42,7 +44,11 @@ void check(const PrepareOptions& o) {
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
     fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, but it is empty");
   }
-  if (!o.chat_form.empty()) chat_form(o.chat_form);
+  if (o.chat_form == model_form_name && (o.tokenizer == "bpe" || o.tokenizer == "bytes"))
+    fail(ExitCode::usage,
+         "prepare: --chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is ",
+         o.tokenizer, "; give the folder, or choose a named form");
+  if (!o.chat_form.empty() && o.chat_form != model_form_name) chat_form(o.chat_form);
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }
 

@@ -31,7 +31,8 @@ struct PrepareOptions {
                                   // documents are in the same part
   std::string text_key = "text";  // key of the text in JSON objects, each of which is a document; see RecordRules
   std::string chat_form = {};     // not empty: JSON objects are conversations, which are written in this form (see
-                                  // chat_form()); the dataset gets a loss mask, so that only answers are learned
+                                  // conversation_form(), whose folder is `tokenizer`); the dataset gets a loss mask, so
+                                  // that only answers are learned
   bool binary = false;            // true: files that are not UTF-8 text are also taken
   bool force = false;             // true: a different dataset in `output` is replaced
   std::vector<std::string> include = {}, exclude = {};  // see InputRules

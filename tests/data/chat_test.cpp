@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "framework/data/conversation.h"
 #include "framework/data/jsonl.h"
 #include "tests/data/data_folder.h"
 
@@ -29,7 +30,7 @@ Read read(const std::string& lines, const RecordRules& rules) {
 }
 
 Document one(const std::string& line, std::string_view form) {
-  const Read result = read(line, {.text_key = "text", .chat = &chat_form(form)});
+  const Read result = read(line, {.text_key = "text", .chat = conversation_form(form, "")});
   EXPECT_EQ(result.problems, std::vector<std::string>{});
   return result.documents.empty() ? Document{} : result.documents.front();
 }
@@ -93,7 +94,7 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
 
 TEST(ChatForm, ProblemsAreNamedByLine) {
   const auto problem = [](const std::string& line, std::string_view form) {
-    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = &chat_form(form)});
+    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = conversation_form(form, "")});
     EXPECT_TRUE(result.documents.empty());
     return result.problems.empty() ? std::string() : result.problems.front();
   };
@@ -117,6 +118,11 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
+  expect_contains(
+      problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
+      "turn 1 of \"messages\" calls tools (\"tool_calls\"), which is not supported");
+  expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
+                  "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }

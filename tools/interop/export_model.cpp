@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "framework/config/document.h"
 #include "framework/device/context.h"
 #include "framework/io/json.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/config_json.h"
+#include "tools/interop/find_origin.h"
 #include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
@@ -24,55 +23,9 @@ namespace hexad::interop {
 
 using namespace base;
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
-
-config::Document recipe_of(const io::Checkpoint& checkpoint) {
-  return config::parse(checkpoint.run().recipe, checkpoint.folder() + "/manifest.json: recipe");
-}
-
-/// Returns the value of train.init_from in a recipe; empty if it is not set.
-std::string start_of(const config::Document& recipe) {
-  const config::Node* train = recipe.root.find("train");
-  const config::Node* start = train && train->kind == config::Node::Kind::map ? train->find("init_from") : nullptr;
-  return start && start->kind == config::Node::Kind::scalar ? start->text : "";
-}
-
-/// True if `folder` is an import of `source`.
-bool is_import_of(const std::string& folder, const std::string& source) {
-  std::error_code error;
-  if (!fs::exists(folder + "/manifest.json", error)) return false;
-  const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
-  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") == cat("imported from ", source);
-}
-
-/// Returns the folder with the config.json of the foreign model from which the checkpoint's run started. Follows
-/// train.init_from over several runs. Empty if there is no such folder.
-std::string find_origin(const io::Checkpoint& checkpoint) {
-  constexpr int most_runs = 100;  // limit of a chain of runs, each started from the previous one
-  const std::string name(origin_folder_name);
-  std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
-  // A run that started from a foreign model has imported it into its run directory. An earlier run in the same
-  // directory may have left the import of another model there.
-  const fs::path store = fs::path(folder).parent_path();
-  const std::string imported = (store.parent_path() / "imported").string(), beside = imported + "/" + name;
-  if (store.filename() == "checkpoints" && has_config(beside) && (start.empty() || is_import_of(imported, start)))
-    return beside;
-  for (int i = 0; i < most_runs; ++i) {
-    if (has_config(folder + "/" + name)) return folder + "/" + name;
-    if (start.empty()) return "";
-    folder = std::exchange(start, "");
-    std::error_code error;
-    if (fs::exists(folder + "/manifest.json", error))
-      start = start_of(recipe_of(io::Checkpoint::open(folder, io::Check::quick)));
-    else
-      return has_config(folder) ? folder : "";
-  }
-  return "";
-}
 
 /// Source of config.json and the tokenizer files, and the family to write.
 struct Plan {

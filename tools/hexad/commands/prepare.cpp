@@ -15,6 +15,7 @@
 #include "framework/config/words.h"
 #include "framework/data/byte_stream.h"
 #include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/input_files.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
@@ -123,6 +124,7 @@ void add_prepare(const Program& program) {
   auto workers = std::make_shared<int>(0);
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
+  forms.push_back(data::model_form_name);
   command
       .add_option("--input", &o->inputs,
                   "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a "
@@ -164,7 +166,7 @@ void add_prepare(const Program& program) {
                           .add_option("--chat-form", &o->chat_form,
                                       base::cat("read JSON objects as conversations, write them in this form, and "
                                                 "make only the answers targets of training: ",
-                                                config::join(forms)))
+                                                config::join(forms), " (the chat template of --tokenizer)"))
                           .legal(one_of(forms));
   command
       .add_option("--workers", workers.get(),
