@@ -26,8 +26,10 @@ namespace {
 // Estimates the memory of ranks of one layout. The pipeline is divided into stages once for all ranks.
 class RankEstimates {
  public:
-  RankEstimates(const Recipe& recipe, const train::Extensions& extensions, int64_t world, const RoutingLoad& load)
-      : recipe_(with_stage_split(recipe, extensions)),
+  RankEstimates(const Recipe& recipe, const train::Extensions& extensions, int64_t world, const RoutingLoad& load,
+                std::shared_ptr<SharedByRuns> shared = nullptr)
+      : shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
+        recipe_(shared_->divided(recipe, extensions)),
         extensions_(extensions),
         layout_(recipe.parallel.sizes(), static_cast<int>(world)),
         load_(load) {}
@@ -40,11 +42,11 @@ class RankEstimates {
   }
 
  private:
+  const std::shared_ptr<SharedByRuns> shared_;
   const Recipe recipe_;
   const train::Extensions& extensions_;
   const mesh::Layout layout_;
   const RoutingLoad& load_;
-  const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
 };
 
 MemoryEstimate by_category(const device::MemoryStats& memory) {
@@ -97,8 +99,8 @@ std::vector<MemoryEstimate> estimate_evaluation(const Recipe& recipe, const trai
 }
 
 MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train::Extensions& extensions, int64_t world,
-                                      RoutingLoad load) {
-  const RankEstimates estimates(r, extensions, world, load);
+                                      RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
+  const RankEstimates estimates(r, extensions, world, load, std::move(shared));
   MemoryEstimate most;
   for (const std::vector<int>& ranks : estimates.ranks())
     for (const int rank : ranks) {
@@ -108,8 +110,10 @@ MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train
   return most;
 }
 
-MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load) {
-  return estimate_memory_within(std::numeric_limits<double>::infinity(), r, extensions, world, std::move(load));
+MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load,
+                               std::shared_ptr<SharedByRuns> shared) {
+  return estimate_memory_within(std::numeric_limits<double>::infinity(), r, extensions, world, std::move(load),
+                                std::move(shared));
 }
 
 }  // namespace hexad::plan
