@@ -138,11 +138,13 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
       (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
   // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
   const bool gathers = recipe.parallel.zero == 3;
+  // The first step only creates buffers. If all passes are equal, one micro-batch creates them.
+  const int64_t first = has_equal_passes(recipe, load) ? 1 : unit;
   const bool repeats = repeats_one_micro_batch(recipe, load);
   const int64_t fewer = repeats ? in_flight_on(rank, recipe, layout, all) : (gathers ? 2 : 1) * unit,
                 few = fewer + (repeats ? 2 : unit + all % unit);
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
-  measured_step(run, std::min({all, few, gathers ? few : unit}));
+  measured_step(run, std::min({all, few, gathers ? few : first}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
@@ -175,7 +177,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
 
 // Runs the recipe. If its micro-batches have too many tokens, runs the recipe with two smaller sizes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
-  if (tokens_of(recipe) <= most_tokens) return run(recipe);
+  if (runs_whole_micro_batches(recipe)) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
   const StepOnMeta less = run(smaller);
   StepOnMeta more = run(small);
@@ -186,6 +188,8 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 }
 
 }  // namespace
+
+bool runs_whole_micro_batches(const Recipe& recipe) { return tokens_of(recipe) <= most_tokens; }
 
 std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
   const moe::MoeConfig& moe = r.model.moe;
