@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "parallel/pp/program_check.h"
+#include "tools/plan/neediest_ranks.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/train/recipe/stages.h"
 
@@ -36,6 +37,8 @@ class RankEstimates {
 
   // Returns the ranks of each stage that may need the most memory.
   std::vector<std::vector<int>> ranks() const { return distinct_ranks(recipe_, layout_, load_); }
+  // Returns the ranks that may need the most memory of all stages.
+  std::vector<std::vector<int>> neediest() const { return neediest_ranks(recipe_, layout_, load_); }
   MemoryEstimate of(int rank) const {
     const StepOnMeta step = step_on_meta(recipe_, extensions_, layout_, rank, load_, Wanted::memory, shared_);
     return memory_of(step, recipe_, layout_, rank);
@@ -102,7 +105,7 @@ MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train
                                       RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
   const RankEstimates estimates(r, extensions, world, load, std::move(shared));
   MemoryEstimate most;
-  for (const std::vector<int>& ranks : estimates.ranks())
+  for (const std::vector<int>& ranks : estimates.neediest())
     for (const int rank : ranks) {
       if (const auto m = estimates.of(rank); m.total > most.total) most = m;
       if (most.total > limit) return most;
