@@ -66,22 +66,28 @@ const std::string equal = "schedule.pipeline.split=[2, 2, 2, 2, 2, 2, 2, 2]";
 
 INSTANTIATE_TEST_SUITE_P(
     , NeediestRanks,
-    testing::Values(Case{"OneFOneB", 8, 3, {equal}}, Case{"Bf16", 8, 3, {equal, "train.precision=bf16"}},
-                    Case{"Blocks", 8, 3, {equal, "recompute=block"}}, Case{"Zero1", 16, 3, {equal, "parallel.zero=1"}},
-                    Case{"Experts", 32, 3, {equal, "parallel.ep=4", "parallel.zero=1"}},
-                    Case{"Tensors", 16, 3, {equal, "parallel.tp=2", "parallel.sp=true"}},
-                    Case{"Tied", 8, 3, {equal, "model.tied_embedding=true"}},
-                    Case{"Prediction", 8, 3, {equal, "model.prediction_blocks=1"}},
-                    Case{"Windows", 8, 3, {equal, "model.window=3", "model.full_attention_every=2"}},
-                    Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}},
-                    // The second stage has only dense layers, the third has one, and the others have none.
-                    Case{"DenseLayers", 8, 5, {equal, "model.moe.dense_layers=5"}},
-                    Case{"UnequalSplit", 8, 5, {"schedule.pipeline.split=[1, 1, 3, 3, 2, 2, 2, 2]"}},
-                    // These keep all stages.
-                    Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}},
-                    Case{"ZeroBubble", 8, 8, {equal, "schedule.pipeline.kind=zb_h1"}},
-                    Case{"Frozen", 8, 8, {equal, "optim.freeze=[layers.5.*]"}},
-                    Case{"Offload", 8, 8, {equal, "offload.activations=true"}}),
+    testing::Values(
+        Case{"OneFOneB", 8, 3, {equal}}, Case{"Bf16", 8, 3, {equal, "train.precision=bf16"}},
+        Case{"Blocks", 8, 3, {equal, "recompute=block"}}, Case{"Zero1", 16, 3, {equal, "parallel.zero=1"}},
+        Case{"Experts", 32, 3, {equal, "parallel.ep=4", "parallel.zero=1"}},
+        Case{"Tensors", 16, 3, {equal, "parallel.tp=2", "parallel.sp=true"}},
+        Case{"Tied", 8, 3, {equal, "model.tied_embedding=true"}},
+        Case{"Prediction", 8, 3, {equal, "model.prediction_blocks=1"}},
+        Case{"Windows", 8, 3, {equal, "model.window=3", "model.full_attention_every=2"}},
+        Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}},
+        // The second stage has only dense layers, the third has one, and the others have none.
+        Case{"DenseLayers", 8, 5, {equal, "model.moe.dense_layers=5"}},
+        Case{"ZeroBubble", 8, 4, {equal, "schedule.pipeline.kind=zb_h1"}},
+        Case{"ZeroBubbleBlocks", 8, 4, {equal, "schedule.pipeline.kind=zb_h1", "recompute=block"}},
+        Case{"ZeroBubbleBf16", 8, 4, {equal, "schedule.pipeline.kind=zb_h1", "train.precision=bf16"}},
+        Case{"ZeroBubbleExperts", 32, 4, {equal, "schedule.pipeline.kind=zb_h1", "parallel.ep=4", "batch.global=64"}},
+        Case{"UnequalSplit", 8, 5, {"schedule.pipeline.split=[1, 1, 3, 3, 2, 2, 2, 2]"}},
+        // These keep all stages.
+        Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}},
+        Case{"ZeroBubbleOfFew", 8, 8, {equal, "schedule.pipeline.kind=zb_h1", "batch.global=15"}},
+        Case{"Interleaved", 8, 8, {"schedule.pipeline.kind=interleaved"}},
+        Case{"Frozen", 8, 8, {equal, "optim.freeze=[layers.5.*]"}},
+        Case{"Offload", 8, 8, {equal, "offload.activations=true"}}),
     [](const auto& c) { return c.param.name; });
 
 TEST(NeediestRanksOfGpus, DependOnTheirPlacesOnNodes) {

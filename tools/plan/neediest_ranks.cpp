@@ -1,6 +1,8 @@
 #include "tools/plan/neediest_ranks.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -15,12 +17,18 @@ using train::Recipe;
 
 namespace {
 
-// True if the memory of stages with equal layers does not grow from one stage to the next. Excludes settings for which
-// this is not known.
-bool falls_along_the_pipeline(const Recipe& r, const RoutingLoad& load) {
-  return r.parallel.pp > 2 && train::pipeline_of(r).kind == pp::PipelineKind::one_f_one_b &&
-         has_equal_passes(r, load) && load != RoutingLoad::given && r.optim.freeze.empty() && !r.offload.activations &&
-         runs_whole_micro_batches(r);
+// Relation of the memory of stages with equal layers, from the first to the last of them.
+enum class Memory : uint8_t { unknown, falls, is_convex };
+
+Memory memory_along_the_pipeline(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
+  const bool known = r.parallel.pp > 1 && has_equal_passes(r, load) && load != RoutingLoad::given &&
+                     r.optim.freeze.empty() && !r.offload.activations && runs_whole_micro_batches(r);
+  if (!known) return Memory::unknown;
+  const pp::PipelineKind kind = train::pipeline_of(r).kind;
+  if (kind == pp::PipelineKind::one_f_one_b) return Memory::falls;
+  // With few micro-batches, some stages never have as many in flight as they could.
+  const bool many = micro_batches_of(r, layout) >= 2 * r.parallel.pp;
+  return kind == pp::PipelineKind::zb_h1 && many ? Memory::is_convex : Memory::unknown;
 }
 
 // Appends what distinguishes layer `layer` from other layers.
@@ -47,19 +55,25 @@ std::vector<int64_t> kind_of(int rank, pp::StageSplit::Layers layers, const Reci
 
 std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
   std::vector<std::vector<int>> stages = distinct_ranks(r, layout, load);
-  if (!falls_along_the_pipeline(r, load)) return stages;
+  const Memory memory = memory_along_the_pipeline(r, layout, load);
+  if (memory == Memory::unknown) return stages;
   const pp::StageSplit split(pp::stage_map(train::pipeline_of(r), static_cast<int>(r.parallel.pp)),
                              r.schedule.pipeline.split, {.layers = std::vector<double>(r.model.layers)});
   // Without connections between cards, the nodes have no effect.
   const int ranks_per_node = imagined_cards(r, layout.world()) ? usual_ranks_per_node : 1;
-  std::set<std::vector<int64_t>> kinds;
-  std::vector<std::vector<int>> neediest;
+  std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), 0);
-    if (kinds.insert(kind_of(stages[stage].front(), layers, r, layout, ranks_per_node)).second)
-      neediest.push_back(std::move(stages[stage]));
+    stages_of_kind[kind_of(stages[stage].front(), layers, r, layout, ranks_per_node)].push_back(stage);
   }
-  return neediest;
+  std::set<size_t> neediest;
+  for (const auto& [kind, equal] : stages_of_kind) {
+    neediest.insert(equal.front());
+    if (memory == Memory::is_convex) neediest.insert(equal.back());
+  }
+  std::vector<std::vector<int>> ranks;
+  for (const size_t stage : neediest) ranks.push_back(std::move(stages[stage]));
+  return ranks;
 }
 
 }  // namespace hexad::plan
