@@ -56,8 +56,8 @@ TEST_P(NeediestRanks, HaveTheMemoryOfTheNeediestOfAllStages) {
 TEST_P(NeediestRanks, AreInFewStages) {
   const Recipe r = train::with_stage_split(recipe_with(GetParam().overrides), {});
   const mesh::Layout layout(r.parallel.sizes(), GetParam().ranks);
-  EXPECT_EQ(neediest_ranks(r, layout, RoutingLoad::even).size(), GetParam().neediest);
   const auto shared = std::make_shared<SharedByRuns>();
+  EXPECT_EQ(neediest_ranks(r, layout, RoutingLoad::even, *shared).size(), GetParam().neediest);
   estimate_memory(r, {}, GetParam().ranks, RoutingLoad::even, shared);
   EXPECT_EQ(shared->runs, static_cast<int64_t>(GetParam().neediest)) << "a run for each stage";
 }
@@ -77,15 +77,20 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}},
         // The second stage has only dense layers, the third has one, and the others have none.
         Case{"DenseLayers", 8, 5, {equal, "model.moe.dense_layers=5"}},
+        Case{"Interleaved", 8, 4, {"schedule.pipeline.kind=interleaved"}},
+        Case{"InterleavedBf16Zero1",
+             16,
+             4,
+             {"schedule.pipeline.kind=interleaved", "train.precision=bf16", "parallel.zero=1", "batch.global=64"}},
+        Case{"InterleavedOfFew", 8, 3, {"schedule.pipeline.kind=interleaved", "batch.global=4"}},
         Case{"ZeroBubble", 8, 4, {equal, "schedule.pipeline.kind=zb_h1"}},
         Case{"ZeroBubbleBlocks", 8, 4, {equal, "schedule.pipeline.kind=zb_h1", "recompute=block"}},
         Case{"ZeroBubbleBf16", 8, 4, {equal, "schedule.pipeline.kind=zb_h1", "train.precision=bf16"}},
         Case{"ZeroBubbleExperts", 32, 4, {equal, "schedule.pipeline.kind=zb_h1", "parallel.ep=4", "batch.global=64"}},
         Case{"UnequalSplit", 8, 5, {"schedule.pipeline.split=[1, 1, 3, 3, 2, 2, 2, 2]"}},
         // These keep all stages.
-        Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}},
+        Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}}, Case{"Gpipe", 8, 8, {equal, "schedule.pipeline.kind=gpipe"}},
         Case{"ZeroBubbleOfFew", 8, 8, {equal, "schedule.pipeline.kind=zb_h1", "batch.global=15"}},
-        Case{"Interleaved", 8, 8, {"schedule.pipeline.kind=interleaved"}},
         Case{"Frozen", 8, 8, {equal, "optim.freeze=[layers.5.*]"}},
         Case{"Offload", 8, 8, {equal, "offload.activations=true"}}),
     [](const auto& c) { return c.param.name; });
@@ -96,7 +101,8 @@ TEST(NeediestRanksOfGpus, DependOnTheirPlacesOnNodes) {
     all.insert(all.end(), overrides.begin(), overrides.end());
     Recipe r = recipe_with(all);
     r.device = device::DeviceKind::cuda;
-    return neediest_ranks(r, mesh::Layout(r.parallel.sizes(), ranks), RoutingLoad::even).size();
+    SharedByRuns shared;
+    return neediest_ranks(r, mesh::Layout(r.parallel.sizes(), ranks), RoutingLoad::even, shared).size();
   };
   EXPECT_EQ(stages(8, {}), 8U) << "eight stages on a node";
   EXPECT_EQ(stages(32, {"parallel.ep=4"}), 4U) << "two stages on a node";
@@ -108,7 +114,8 @@ TEST(NeediestRanksOfGivenLoads, AreInAllStages) {
   const Recipe r = recipe_with({equal});
   const RoutingLoad given(ExpertShares(16, std::vector<double>{0.4, 0.3, 0.2, 0.1}));
   const mesh::Layout layout(r.parallel.sizes(), 8);
-  EXPECT_EQ(neediest_ranks(r, layout, given), distinct_ranks(r, layout, given));
+  SharedByRuns shared;
+  EXPECT_EQ(neediest_ranks(r, layout, given, shared), distinct_ranks(r, layout, given));
 }
 
 }  // namespace

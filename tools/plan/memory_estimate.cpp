@@ -38,7 +38,7 @@ class RankEstimates {
   // Returns the ranks of each stage that may need the most memory.
   std::vector<std::vector<int>> ranks() const { return distinct_ranks(recipe_, layout_, load_); }
   // Returns the ranks that may need the most memory of all stages.
-  std::vector<std::vector<int>> neediest() const { return neediest_ranks(recipe_, layout_, load_); }
+  std::vector<std::vector<int>> neediest() const { return neediest_ranks(recipe_, layout_, load_, *shared_); }
   MemoryEstimate of(int rank) const {
     const StepOnMeta step = step_on_meta(recipe_, extensions_, layout_, rank, load_, Wanted::memory, shared_);
     return memory_of(step, recipe_, layout_, rank);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "parallel/pp/held_tensors.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/plan/shared_by_runs.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/plan/step_record.h"
 #include "tools/train/recipe/stages.h"
@@ -17,18 +20,16 @@ using train::Recipe;
 
 namespace {
 
-// Relation of the memory of stages with equal layers, from the first to the last of them.
-enum class Memory : uint8_t { unknown, falls, is_convex };
+// True if the memory of stages with equal layers can be compared by the tensors that they hold.
+bool is_comparable(const Recipe& r, const RoutingLoad& load) {
+  return r.parallel.pp > 1 && has_equal_passes(r, load) && load != RoutingLoad::given && r.optim.freeze.empty() &&
+         !r.offload.activations && runs_whole_micro_batches(r);
+}
 
-Memory memory_along_the_pipeline(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
-  const bool known = r.parallel.pp > 1 && has_equal_passes(r, load) && load != RoutingLoad::given &&
-                     r.optim.freeze.empty() && !r.offload.activations && runs_whole_micro_batches(r);
-  if (!known) return Memory::unknown;
-  const pp::PipelineKind kind = train::pipeline_of(r).kind;
-  if (kind == pp::PipelineKind::one_f_one_b) return Memory::falls;
-  // With few micro-batches, some stages never have as many in flight as they could.
-  const bool many = micro_batches_of(r, layout) >= 2 * r.parallel.pp;
-  return kind == pp::PipelineKind::zb_h1 && many ? Memory::is_convex : Memory::unknown;
+// True if the memory of stages with equal layers is a convex function of the number of the stage. With few
+// micro-batches, some stages never have as many in flight as they could.
+bool is_convex(const Recipe& r, const mesh::Layout& layout) {
+  return train::pipeline_of(r).kind == pp::PipelineKind::zb_h1 && micro_batches_of(r, layout) >= 2 * r.parallel.pp;
 }
 
 // Appends what distinguishes layer `layer` from other layers.
@@ -37,39 +38,61 @@ void add_layer(std::vector<int64_t>& kind, const layers::ModelConfig& m, int64_t
               {m.is_moe(layer), m.is_delta(layer), m.window_of(layer), m.chunk_of(layer), m.has_rotary(layer)});
 }
 
-// Returns everything on which the memory of `rank` depends, except the number of micro-batches in flight: its layers,
-// and how its groups are placed on nodes of `ranks_per_node` ranks. The groups of a stage are those of another stage,
-// moved by a number of ranks, so the rank's number on its node gives their places.
-std::vector<int64_t> kind_of(int rank, pp::StageSplit::Layers layers, const Recipe& r, const mesh::Layout& layout,
-                             int ranks_per_node) {
+// Returns everything on which the memory of `rank` depends, except the tensors that it holds at each action: the layers
+// of its chunks, and how its groups are placed on nodes of `ranks_per_node` ranks. The groups of a stage are those of
+// another stage, moved by a number of ranks, so the rank's number on its node gives their places.
+std::vector<int64_t> kind_of(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
+                             const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;
   const std::vector<int> stages = layout.members(base::Axis::pp, rank);
-  std::vector<int64_t> kind{layers.begin == 0, layers.end == r.model.layers, rank % ranks_per_node,
+  std::vector<int64_t> kind{rank % ranks_per_node,
                             std::ranges::count_if(stages, [&](int other) { return other / ranks_per_node == node; }),
                             std::min(ranks_per_node, layout.world() - node * ranks_per_node)};
-  for (int64_t layer = layers.begin; layer < layers.end; ++layer) add_layer(kind, r.model, layer);
+  for (int chunk = 0; chunk < split.stages().chunks; ++chunk) {
+    const auto [begin, end] = split.layers(stage, chunk);
+    kind.insert(kind.end(), {split.has_embedding(stage, chunk), split.has_head(stage, chunk), end - begin});
+    for (int64_t layer = begin; layer < end; ++layer) add_layer(kind, r.model, layer);
+  }
   return kind;
+}
+
+// Returns those of the given stages, in ascending order, that no earlier one of them covers.
+std::vector<size_t> uncovered(const std::vector<size_t>& stages, const pp::CheckedSchedule& program) {
+  std::vector<size_t> result;
+  std::vector<pp::HeldTensors> held;
+  for (const size_t stage : stages) {
+    pp::HeldTensors mine(program, static_cast<int>(stage));
+    if (std::ranges::any_of(held, [&](const pp::HeldTensors& of_earlier) { return of_earlier.cover(mine); })) continue;
+    held.push_back(std::move(mine));
+    result.push_back(stage);
+  }
+  return result;
 }
 
 }  // namespace
 
-std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
+std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load,
+                                             SharedByRuns& shared) {
   std::vector<std::vector<int>> stages = distinct_ranks(r, layout, load);
-  const Memory memory = memory_along_the_pipeline(r, layout, load);
-  if (memory == Memory::unknown) return stages;
-  const pp::StageSplit split(pp::stage_map(train::pipeline_of(r), static_cast<int>(r.parallel.pp)),
-                             r.schedule.pipeline.split, {.layers = std::vector<double>(r.model.layers)});
+  if (!is_comparable(r, load)) return stages;
+  const std::optional<int64_t> micro_batches = micro_batches_in_memory(r, layout, load);
+  if (!micro_batches) return stages;
+  const auto stage_count = static_cast<int>(r.parallel.pp);
+  const pp::PipelineConfig pipeline = train::pipeline_of(r);
+  const pp::StageSplit split(pp::stage_map(pipeline, stage_count), pipeline.split,
+                             {.layers = std::vector<double>(r.model.layers)});
   // Without connections between cards, the nodes have no effect.
   const int ranks_per_node = imagined_cards(r, layout.world()) ? usual_ranks_per_node : 1;
   std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    const pp::StageSplit::Layers layers = split.layers(static_cast<int>(stage), 0);
-    stages_of_kind[kind_of(stages[stage].front(), layers, r, layout, ranks_per_node)].push_back(stage);
-  }
+  for (int stage = 0; stage < stage_count; ++stage)
+    stages_of_kind[kind_of(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
+  const pp::CheckedSchedule& program = shared.schedules.of(pipeline, stage_count, static_cast<int>(*micro_batches));
   std::set<size_t> neediest;
   for (const auto& [kind, equal] : stages_of_kind) {
-    neediest.insert(equal.front());
-    if (memory == Memory::is_convex) neediest.insert(equal.back());
+    if (is_convex(r, layout))
+      neediest.insert({equal.front(), equal.back()});
+    else
+      for (const size_t stage : uncovered(equal, program)) neediest.insert(stage);
   }
   std::vector<std::vector<int>> ranks;
   for (const size_t stage : neediest) ranks.push_back(std::move(stages[stage]));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/device/memory.h"
@@ -44,6 +45,11 @@ StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& ex
 
 /// True if step_on_meta() runs micro-batches of the recipe's size. Otherwise, it extrapolates from two smaller sizes.
 bool runs_whole_micro_batches(const train::Recipe& recipe);
+/// Returns a number of micro-batches for which each rank of the layout has the memory that step_on_meta() returns,
+/// apart from the memory of tokens. Returns none under gpipe, where each rank is extrapolated from other numbers. Ranks
+/// of 1F1B and ZB-H1 with equal passes may run fewer micro-batches, with the same memory.
+std::optional<int64_t> micro_batches_in_memory(const train::Recipe& recipe, const mesh::Layout& layout,
+                                               const RoutingLoad& load);
 
 /// Returns the memory of rank `rank` in an evaluation on held-out data: the weights and all micro-batches that are
 /// evaluated at the same time.
