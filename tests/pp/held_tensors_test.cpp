@@ -47,8 +47,9 @@ TEST(HeldTensors, OfCoveredRanksIncludeNoLargerPeakOfActivations) {
     for (int rank = 0; rank < schedule.stages.ranks; ++rank) held.emplace_back(program, rank);
     for (size_t a = 0; a < held.size(); ++a)
       for (size_t b = 0; b < held.size(); ++b)
-        if (held[a].cover(held[b]))
+        if (held[a].cover(held[b])) {
           EXPECT_GE(peaks[a], peaks[b]) << "ranks " << a << " and " << b << "\n" << to_string(schedule);
+        }
   });
 }
 
