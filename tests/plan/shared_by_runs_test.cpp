@@ -169,5 +169,13 @@ TEST(StageSplitOfARecipe, IsTheOneThatItsRunsUse) {
   EXPECT_EQ(shared.counted_models(), 2);
 }
 
+TEST(StageSplitOfARecipe, IsNotKnownAfterAFailedCount) {
+  SharedByRuns shared;
+  Recipe r = recipes().front();
+  r.model.moe.router = "a program's router";
+  for (int times = 0; times < 2; ++times) EXPECT_THROW(shared.divided(r, {}), std::logic_error);
+  EXPECT_EQ(shared.counted_models(), 0);
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -20,9 +20,10 @@ MetaRun::Choose SharedByRuns::choose(const RoutingLoad& load, int rank, int rank
 train::Recipe SharedByRuns::divided(const train::Recipe& recipe, const layers::Registry& registry) {
   if (recipe.parallel.pp == 1 || !recipe.schedule.pipeline.split.empty())
     return train::with_stage_split(recipe, registry);  // counts nothing
-  const auto [flops, is_new] = flops_.try_emplace(config::write(recipe.model));
-  if (is_new) flops->second = layers::flops_by_part(recipe.model, registry);
-  return train::with_stage_split_of(recipe, flops->second);
+  const std::string model = config::write(recipe.model);
+  auto known = flops_.find(model);
+  if (known == flops_.end()) known = flops_.emplace(model, layers::flops_by_part(recipe.model, registry)).first;
+  return train::with_stage_split_of(recipe, known->second);
 }
 
 }  // namespace hexad::plan
