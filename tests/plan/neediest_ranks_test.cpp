@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
@@ -74,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Tied", 8, 3, {equal, "model.tied_embedding=true"}},
         Case{"Prediction", 8, 3, {equal, "model.prediction_blocks=1"}},
         Case{"Windows", 8, 3, {equal, "model.window=3", "model.full_attention_every=2"}},
-        Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}},
+        Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}}, Case{"Muon", 8, 3, {equal, "optim.name=muon"}},
         // The second stage has only dense layers, the third has one, and the others have none.
         Case{"DenseLayers", 8, 5, {equal, "model.moe.dense_layers=5"}},
         Case{"Interleaved", 8, 4, {"schedule.pipeline.kind=interleaved"}},
@@ -92,6 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Zero3", 16, 8, {equal, "parallel.zero=3"}}, Case{"Gpipe", 8, 8, {equal, "schedule.pipeline.kind=gpipe"}},
         Case{"ZeroBubbleOfFew", 8, 8, {equal, "schedule.pipeline.kind=zb_h1", "batch.global=15"}},
         Case{"Frozen", 8, 8, {equal, "optim.freeze=[layers.5.*]"}},
+        Case{"MuonExcept", 8, 8, {equal, "optim.name=muon", "optim.muon_except=[layers.7.*]"}},
         Case{"Offload", 8, 8, {equal, "offload.activations=true"}}),
     [](const auto& c) { return c.param.name; });
 
@@ -116,6 +118,15 @@ TEST(NeediestRanksOfGivenLoads, AreInAllStages) {
   const mesh::Layout layout(r.parallel.sizes(), 8);
   SharedByRuns shared;
   EXPECT_EQ(neediest_ranks(r, layout, given, shared), distinct_ranks(r, layout, given));
+}
+
+TEST(NeediestRanksUnderAnOptimizerOfAProgram, AreInAllStages) {
+  Recipe r = recipe_with({equal});
+  const mesh::Layout layout(r.parallel.sizes(), 8);
+  SharedByRuns shared;
+  EXPECT_EQ(neediest_ranks(r, layout, RoutingLoad::even, shared).size(), 3U);
+  r.optim.name = "a program's optimizer";
+  EXPECT_EQ(neediest_ranks(r, layout, RoutingLoad::even, shared), distinct_ranks(r, layout, RoutingLoad::even));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "optim/update_rule.h"
 #include "parallel/pp/held_tensors.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/plan/shared_by_runs.h"
@@ -20,15 +21,22 @@ using train::Recipe;
 
 namespace {
 
+// True if equal parameters of different layers have equal states. Patterns may name the parameters of some layers, and
+// an optimizer that a program adds may give states to some parameters only.
+bool has_equal_states(const optim::OptimConfig& c) {
+  const optim::UpdateRules built_in;
+  return c.freeze.empty() && c.muon_except.empty() && built_in.find(c.name) != nullptr;
+}
+
 // True if the memory of stages with equal layers can be compared by the tensors that they hold.
 bool is_comparable(const Recipe& r, const RoutingLoad& load) {
-  return r.parallel.pp > 1 && has_equal_passes(r, load) && load != RoutingLoad::given && r.optim.freeze.empty() &&
+  return r.parallel.pp > 1 && has_equal_passes(r, load) && load != RoutingLoad::given && has_equal_states(r.optim) &&
          !r.offload.activations && runs_whole_micro_batches(r);
 }
 
-// True if the memory of stages with equal layers is a convex function of the number of the stage. With few
-// micro-batches, some stages never have as many in flight as they could.
-bool is_convex(const Recipe& r, const mesh::Layout& layout) {
+// True if the first or the last of several stages with equal layers needs the most memory of them, as in ZB-H1. With
+// few micro-batches, some stages never have as many in flight as they could.
+bool is_neediest_at_the_ends(const Recipe& r, const mesh::Layout& layout) {
   return train::pipeline_of(r).kind == pp::PipelineKind::zb_h1 && micro_batches_of(r, layout) >= 2 * r.parallel.pp;
 }
 
@@ -86,13 +94,13 @@ std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout
   std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;
   for (int stage = 0; stage < stage_count; ++stage)
     stages_of_kind[kind_of(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
-  const pp::CheckedSchedule& program = shared.schedules.of(pipeline, stage_count, static_cast<int>(*micro_batches));
   std::set<size_t> neediest;
+  const bool at_the_ends = is_neediest_at_the_ends(r, layout);
   for (const auto& [kind, equal] : stages_of_kind) {
-    if (is_convex(r, layout))
-      neediest.insert({equal.front(), equal.back()});
-    else
-      for (const size_t stage : uncovered(equal, program)) neediest.insert(stage);
+    const std::vector<size_t> some =
+        at_the_ends ? std::vector<size_t>{equal.front(), equal.back()}
+                    : uncovered(equal, shared.schedules.of(pipeline, stage_count, static_cast<int>(*micro_batches)));
+    neediest.insert(some.begin(), some.end());
   }
   std::vector<std::vector<int>> ranks;
   for (const size_t stage : neediest) ranks.push_back(std::move(stages[stage]));
