@@ -11,9 +11,11 @@
 
 namespace hexad::pp {
 
-/// Numbers of the tensors that a rank holds at its actions, besides those of the action itself: what is saved for
-/// backward and for delayed weight gradients, by chunk; posted receives and inputs that have arrived; and sent tensors
-/// that may not be freed yet. They are those of run() in pipeline_runner.h.
+/// Numbers of the tensors that a rank holds at its actions in run() (pipeline_runner.h), besides those of the action
+/// itself:
+/// - micro-batches whose tensors are saved, by chunk: for backward, and for delayed weight gradients
+/// - posted receives, and inputs that have arrived
+/// - sent tensors that may not be freed yet
 class HeldTensors {
  public:
   /// Counts the tensors of rank `rank`. Throws std::logic_error if merged pairs run as one action.
@@ -21,9 +23,9 @@ class HeldTensors {
 
   /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
   /// each sort. Similar actions have the same kind and chunk. Both belong to the first micro-batch, to the last one, or
-  /// to others. Both have inputs from, and results for, either no rank, their own rank or another one. If all passes of
-  /// micro-batches are equal, and each chunk has the same layers on both ranks, this rank then needs at least as much
-  /// memory as the other one.
+  /// to others. Both have inputs from, and results for, either no rank, their own rank or another one. This rank then
+  /// needs at least as much memory as the other one, if each chunk has the same layers on both ranks, all passes of
+  /// micro-batches are equal, and passes leave no other tensors in memory.
   bool cover(const HeldTensors& other) const;
 
  private:

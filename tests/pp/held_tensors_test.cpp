@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
-#include "framework/base/error.h"
 #include "parallel/pp/program_check.h"
 #include "tests/pp/pipeline_kinds.h"
 

@@ -136,7 +136,7 @@ struct FewMicroBatches {
   int64_t fewer, few;
 };
 
-// Returns the number of micro-batches after which a rank's actions repeat.
+// Returns a number of micro-batches after which the actions of every rank repeat.
 int64_t repeated_unit(const Recipe& r) {
   return (pipeline_of(r).kind == pp::PipelineKind::gpipe ? 2 : r.parallel.pp) *
          (r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
