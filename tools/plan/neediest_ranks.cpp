@@ -87,8 +87,7 @@ std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout
   if (!micro_batches) return stages;
   const auto stage_count = static_cast<int>(r.parallel.pp);
   const pp::PipelineConfig pipeline = train::pipeline_of(r);
-  const pp::StageSplit split(pp::stage_map(pipeline, stage_count), pipeline.split,
-                             {.layers = std::vector<double>(r.model.layers)});
+  const pp::StageSplit split = train::stage_split(r, {});  // counts no FLOPs, because the recipe has the split
   // Without connections between cards, the nodes have no effect.
   const int ranks_per_node = imagined_cards(r, layout.world()) ? usual_ranks_per_node : 1;
   std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;

@@ -19,9 +19,9 @@ pp::StageSplit split_of(const Recipe& r, const layers::PartFlops& flops) {
 
 pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   // The costs remain zero if the recipe sets the split or there is a single stage, because they then have no effect.
-  const bool open = r.parallel.pp > 1 && r.schedule.pipeline.split.empty();
-  return split_of(r, open ? layers::flops_by_part(r.model, registry)
-                          : layers::PartFlops{.layers = std::vector<double>(r.model.layers)});
+  layers::PartFlops flops{.layers = std::vector<double>(r.model.layers)};
+  if (r.parallel.pp > 1 && r.schedule.pipeline.split.empty()) flops = layers::flops_by_part(r.model, registry);
+  return split_of(r, flops);
 }
 
 Recipe with_stage_split(Recipe r, const layers::Registry& registry) {
