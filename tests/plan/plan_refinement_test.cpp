@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
@@ -73,6 +74,7 @@ class Refined {
     for (const auto& [key, value] : after.candidate.settings()) overrides.push_back(key + "=" + value);
     const Recipe read = recipe_of(yaml_, overrides, request_.world);
     EXPECT_EQ(PlanCandidate{read}.settings(), after.candidate.settings());
+    // These share nothing with the runs of the refinement.
     const mesh::Layout layout(read.parallel.sizes(), static_cast<int>(request_.world));
     EXPECT_EQ(forecast_step(read, extensions_, layout, prices_).seconds, after.step.seconds);
     EXPECT_EQ(estimate_memory(read, extensions_, request_.world).total, after.memory.total);
@@ -90,7 +92,8 @@ class Refined {
                        .prices = prices_,
                        .request = request_,
                        .memory = 80e9,
-                       .host_memory = 1e12};
+                       .host_memory = 1e12,
+                       .shared = std::make_shared<SharedByRuns>()};
 
  public:
   const PlannedLayout before;

@@ -218,6 +218,21 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
   }
 }
 
+TEST(Plan, HasTheStepsAndTheMemoryOfRunsThatShareNothing) {
+  const Plan plan =
+      search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(), {.world = ranks, .wanted = 5});
+  ASSERT_FALSE(plan.best.empty());
+  const StepPrices prices(two_nodes(), ranks);
+  for (const PlannedLayout& l : plan.best) {
+    const Recipe& r = l.candidate.recipe;
+    const mesh::Layout layout(r.parallel.sizes(), ranks);
+    EXPECT_EQ(l.step.seconds, forecast_step(r, {}, layout, prices).seconds) << l.candidate.to_string(ranks);
+    const std::vector<MemoryEstimate> stages = estimate_stages(r, {}, ranks);
+    EXPECT_EQ(l.memory.total, std::ranges::max(stages, {}, &MemoryEstimate::total).total)
+        << l.candidate.to_string(ranks);
+  }
+}
+
 TEST(MemoryEstimate, StopsAtTheFirstRankAboveTheLimit) {
   const Recipe r = recipe_of(yaml, {"parallel.pp=4", "parallel.ep=2"}, ranks);
   const std::vector<MemoryEstimate> stages = estimate_stages(r, {}, ranks);

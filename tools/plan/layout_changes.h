@@ -1,6 +1,7 @@
 // Changes of a layout that keep the sizes of its groups. The planner's search tries one key after another.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ struct PlanSite {
   const train::Extensions& extensions;
   const StepPrices& prices;
   const PlanRequest& request;
-  double memory;       // limit of a rank's tensors, in bytes
-  double host_memory;  // limit of a rank's offloaded tensors in its host's memory, in bytes
+  double memory;                           // limit of a rank's tensors, in bytes
+  double host_memory;                      // limit of a rank's offloaded tensors in its host's memory, in bytes
+  std::shared_ptr<SharedByRuns> shared{};  // results that the runs of all layouts share; null: none
 };
 
 /// Function that returns copies of a recipe, each with another value of one key, or of keys that exclude each other. A
