@@ -109,6 +109,9 @@ class ProcessGroup {
   /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
+  /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
+  virtual bool in_one_process() const { return false; }
+
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;
 
