@@ -48,7 +48,8 @@ class Windows {
   void open(Stream& stream) const { stream.wait(closed_); }
   /// Makes `stream` wait until the streams of all ranks have reached this call.
   void meet(Stream& stream) const { stream.wait(group_.barrier(stream)); }
-  void close(Stream& stream) { closed_ = group_.barrier(stream); }
+  /// Ends the exchange. Returns an event that is done once the streams of all ranks have reached this call.
+  const Event& close(Stream& stream) { return closed_ = group_.barrier(stream); }
 
   /// Returns this rank's window, u8 [bytes()].
   const Tensor& own() const { return own_; }

@@ -1,5 +1,7 @@
 #include "parallel/mesh/mesh.h"
 
+#include <algorithm>
+
 #include "framework/base/ordinal.h"
 
 namespace hexad::mesh {
@@ -61,6 +63,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
+  ep_windows_ = std::make_unique<comm::Windows>((*this)[Axis::ep]);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));
@@ -77,6 +80,18 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
   if (ranks.size() > 1 && other && other->traffic() == traffic && layout_.members(like, world_.rank()) == ranks)
     return other->twin(std::move(name));
   return world_.subgroup(ranks, traffic, std::move(name));
+}
+
+std::vector<int> Mesh::ep_group_across_nodes() const {
+  std::vector<int> found;
+  const std::vector<int>& node = world_.node_of_rank();
+  for_each_group(
+      world_.size(), [&](int rank) { return layout_.members(Axis::ep, rank); },
+      [&](const std::vector<int>& ranks) {
+        const bool across = std::ranges::any_of(ranks, [&](int r) { return node[r] != node[ranks.front()]; });
+        if (across && found.empty()) found = ranks;
+      });
+  return found;
 }
 
 const std::optional<UnfitGroup>& Mesh::unfit_ep_group() const {

@@ -83,7 +83,7 @@ void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::
     connect(mesh[Axis::ep], {Use::gathers, Use::sums}, device);  // weights of hot experts, and their gradients
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
-  if (s.all_to_all == ep::AllToAll::direct || !nodes)
+  if (s.all_to_all != ep::AllToAll::hierarchical || !nodes)
     return connect(direct ? mesh.experts() : mesh[Axis::ep], Use::exchanges, device);
   connect(*nodes->inside, Use::exchanges, device);
   connect(*nodes->across, Use::exchanges, device);
