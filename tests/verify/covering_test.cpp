@@ -261,7 +261,8 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
             "all_to_all, "
-            "rows, gemms, shared, hot_experts, capacity_padding, moe, memory_reuse, recompute, bucket_bytes, offload, "
+            "rows, gemms, shared, hot_experts, capacity_padding, window, moe, memory_reuse, recompute, bucket_bytes, "
+            "offload, "
             "activations, worker_lanes, transport, "
             "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));

@@ -213,6 +213,8 @@ std::string Subject::illegal(const Variant& variant) const {
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
     return cat("subject=", variant["subject"], " does not differ from the recipe");
+  if (variant["window"] == "yes" && recipe_.device == device::DeviceKind::cuda)
+    return "window=yes needs ranks that share the memory of a device";
   try {
     recipe_for(variant);
     return {};

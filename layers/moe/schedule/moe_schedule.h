@@ -330,7 +330,7 @@ inline constexpr std::tuple moe_choices{
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.all_to_all != ep::AllToAll::window) return;
         const auto refuse = [&](std::string_view need) {
-          no.add("is window, which needs ", need, "; or set all_to_all: direct");
+          no.add("needs ", need, "; legal here: direct, hierarchical");
         };
         if (at.etp > 1) refuse("parallel.etp: 1, because rows for several ranks have several places");
         if (s.rows == ep::RowOf::token) refuse("schedule.moe.rows: slot, because a row of a token has several places");
