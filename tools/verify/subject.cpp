@@ -10,6 +10,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
+#include "parallel/mesh/layout.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/exactness.h"
@@ -208,16 +209,29 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   return load_recipe(document, extensions_, variant.mesh.world(), {}, device);
 }
 
+namespace {
+
+// Returns the reason why ranks that are threads cannot have windows; empty if they can.
+std::string window_problem(const Recipe& recipe, int world) {
+  if (recipe.device == device::DeviceKind::cuda) return "window=yes needs ranks that share the memory of a device";
+  const mesh::Layout layout(recipe.parallel.sizes(), world);
+  const std::vector<int> nodes = nodes_of_threads(world);
+  for (int rank = 0; rank < world; ++rank)
+    for (const int other : layout.members(base::Axis::ep, rank))
+      if (nodes[other] != nodes[rank]) return "window=yes needs every ep group on one node";
+  return {};
+}
+
+}  // namespace
+
 std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
     return cat("subject=", variant["subject"], " does not differ from the recipe");
-  if (variant["window"] == "yes" && recipe_.device == device::DeviceKind::cuda)
-    return "window=yes needs ranks that share the memory of a device";
   try {
-    recipe_for(variant);
-    return {};
+    const Recipe recipe = recipe_for(variant);
+    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";
   } catch (const Error& e) {
     return rule_of(e.what());
   }

@@ -93,15 +93,12 @@ bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
-// Returns the option for windows, which need ep ranks on one node and no etp groups. On the two nodes of
-// nodes_of_threads(), parallel.order determines which ranks share a node.
+// Returns the option for windows. Subject::illegal() refuses ep groups on several nodes, which depend on the order.
 Option window_option() {
   return {"window",
           "",
           {"no", "yes"},
-          [](const MeshSizes& m) {
-            return m[Axis::ep] > 1 && m[Axis::etp] == 1 && nodes_of_threads(m.world()).back() == 0;
-          },
+          [](const MeshSizes& m) { return m[Axis::ep] > 1 && m[Axis::etp] == 1; },
           {{}, {"schedule.moe.all_to_all=window"}}};
 }
 
