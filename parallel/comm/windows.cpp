@@ -10,7 +10,13 @@ using namespace base;
 using device::Category;
 
 Windows::~Windows() {
-  if (own_.defined()) closed_.keep(own_.storage());
+  if (!own_.defined()) return;
+  closed_.keep(own_.storage());
+  if (std::uncaught_exceptions() > exceptions_) return;
+  try {
+    closed_.wait();
+  } catch (...) {  // ignored: a peer has ended early, which its own error or the next operation reports
+  }
 }
 
 const std::string& Windows::refusal(Device device) {

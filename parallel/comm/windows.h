@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -23,7 +24,8 @@ class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
   explicit Windows(const ProcessGroup& group) : group_(group) {}
-  /// Keeps this rank's window alive until all ranks have ended the last exchange.
+  /// Waits until all ranks have ended the last exchange. While an exception propagates, does not wait, but keeps this
+  /// rank's window alive until then.
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;
@@ -60,6 +62,7 @@ class Windows {
   void allocate(int64_t bytes, Device device);
 
   const ProcessGroup& group_;
+  const int exceptions_ = std::uncaught_exceptions();  // number of exceptions in flight at construction
   std::optional<std::string> refusal_;
   int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
   Tensor own_, distances_;
