@@ -279,7 +279,8 @@ struct PermuteKernels {
   /// is this rank's window. distances[P] (i64) are the bytes from it to the window of each rank, multiples of 16.
   /// runs[3, N] (i64) says where rows lie: the rows from runs[0, n - 1] (0 for n = 0) up to runs[0, n] are in the
   /// window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from the
-  /// window's begin. The last run ends at R. Places are not checked, as they may be in the memory of other ranks.
+  /// window's begin. The last run ends at R. Places are not checked, as they may be in the memory of other
+  /// ranks. x and out may have strided rows.
   ///
   /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
   Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,

@@ -139,14 +139,17 @@ std::vector<Case> routing_cases() {
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const TwoWindows of(r);
-         for (const Tensor& index : {Tensor{}, r.integers({t}, Dtype::i64, t)})
-           k.permute.put(r.stream, r.update({2 * of.rows, d}, r.dtype), of.distances, of.runs, r.normal({t, d}), index);
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows, Layout::aligned_rows})
+           for (const Tensor& index : {Tensor{}, r.integers({t}, Dtype::i64, t)})
+             k.permute.put(r.stream, r.update({2 * of.rows, d}, r.dtype), of.distances, of.runs,
+                           r.normal({t, d}, layout), index);
        }},
       {"pull", entry(&KernelTable::permute, &PermuteKernels::pull),
        [](K k, Trial& r) {
          const auto [t, d] = r.size;
          const TwoWindows of(r);
-         k.permute.pull(r.stream, r.output({t, d}), r.normal({2 * of.rows, d}), of.distances, of.runs);
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows, Layout::aligned_rows})
+           k.permute.pull(r.stream, r.output({t, d}, 1, layout), r.normal({2 * of.rows, d}), of.distances, of.runs);
        }},
       {"embedding_forward", entry(&KernelTable::embedding, &EmbeddingKernels::forward),
        [](K k, Trial& r) {

@@ -145,6 +145,13 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
   });
 }
 
+// Returns the distance in bytes between rows of x [R, D], which may be strided.
+int64_t pitch_of(std::string_view op, const Tensor& x) {
+  require(x.dim(1) <= 1 || x.strides()[1] == 1, "[", op, "] the last dimension of a tensor of shape ", x.shape(),
+          " has stride ", x.strides()[1], "; expected 1");
+  return x.strides()[0] * size_of(x.dtype());
+}
+
 // Calls f(r, place) in parallel for each of `rows` rows. `place` is the address of the row's place in a window.
 template <class F>
 void for_each_place(std::string_view op, const Tensor& window, const Tensor& distances, const Tensor& runs,
@@ -169,22 +176,21 @@ void put(Stream& stream, const Tensor& window, const Tensor& distances, const Te
          const Tensor& index) {
   stream.run([=] {
     const int64_t row_bytes = x.dim(1) * size_of(x.dtype()), rows = index.defined() ? index.numel() : x.dim(0);
-    require_flat("put", "x", x, x.numel());
+    const int64_t pitch = pitch_of("put", x);
     const int64_t* from = index.defined() ? checked_indices<int64_t>("put", "index", index, 0, x.dim(0)) : nullptr;
     const auto* of_x = static_cast<const std::byte*>(x.raw());
     for_each_place("put", window, distances, runs, rows, row_bytes, [&](int64_t r, std::byte* place) {
-      std::memcpy(place, of_x + (from ? from[r] : r) * row_bytes, row_bytes);
+      std::memcpy(place, of_x + (from ? from[r] : r) * pitch, row_bytes);
     });
   });
 }
 
 void pull(Stream& stream, const Tensor& out, const Tensor& window, const Tensor& distances, const Tensor& runs) {
   stream.run([=] {
-    const int64_t row_bytes = out.dim(1) * size_of(out.dtype());
-    require_flat("pull", "out", out, out.numel());
+    const int64_t row_bytes = out.dim(1) * size_of(out.dtype()), pitch = pitch_of("pull", out);
     auto* const of_out = static_cast<std::byte*>(out.raw());
     for_each_place("pull", window, distances, runs, out.dim(0), row_bytes,
-                   [&](int64_t r, const std::byte* place) { std::memcpy(of_out + r * row_bytes, place, row_bytes); });
+                   [&](int64_t r, const std::byte* place) { std::memcpy(of_out + r * pitch, place, row_bytes); });
   });
 }
 

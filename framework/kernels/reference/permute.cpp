@@ -98,11 +98,11 @@ void for_each_place(const Tensor& distances, const Tensor& runs, int64_t row_byt
 void put(Stream& stream, const Tensor& window, const Tensor& distances, const Tensor& runs, const Tensor& x,
          const Tensor& index) {
   stream.run([=] {
-    const int64_t row_bytes = x.dim(1) * base::size_of(x.dtype());
+    const int64_t row_bytes = x.dim(1) * base::size_of(x.dtype()), pitch = x.strides()[0] * base::size_of(x.dtype());
     HostMemory windows(window), rows(x), chosen(index.defined() ? index : runs);
     for_each_place(distances, runs, row_bytes, [&](int64_t r, int64_t place) {
       const int64_t from = index.defined() ? chosen.data<int64_t>()[r] : r;
-      std::memcpy(windows.bytes() + place, rows.bytes() + from * row_bytes, row_bytes);
+      std::memcpy(windows.bytes() + place, rows.bytes() + from * pitch, row_bytes);
     });
     windows.put_back();
   });
@@ -110,10 +110,11 @@ void put(Stream& stream, const Tensor& window, const Tensor& distances, const Te
 
 void pull(Stream& stream, const Tensor& out, const Tensor& window, const Tensor& distances, const Tensor& runs) {
   stream.run([=] {
-    const int64_t row_bytes = out.dim(1) * base::size_of(out.dtype());
+    const int64_t row_bytes = out.dim(1) * base::size_of(out.dtype()),
+                  pitch = out.strides()[0] * base::size_of(out.dtype());
     HostMemory windows(window), rows(out);
     for_each_place(distances, runs, row_bytes, [&](int64_t r, int64_t place) {
-      std::memcpy(rows.bytes() + r * row_bytes, windows.bytes() + place, row_bytes);
+      std::memcpy(rows.bytes() + r * pitch, windows.bytes() + place, row_bytes);
     });
     rows.put_back();
   });
