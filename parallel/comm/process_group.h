@@ -20,6 +20,8 @@ using base::ExitCode;
 using device::Device;
 using device::Stream;
 
+class WindowMemory;
+
 /// Collectives on contiguous tensors. A collective starts once `stream` has done the work appended so far, and returns
 /// an Event. `stream` does not wait for the collective: call stream.wait(event) before using a result.
 ///
@@ -109,6 +111,9 @@ class ProcessGroup {
   /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
 
+  /// Returns memory that the devices of all ranks access; null if groups of this kind have none. This group must
+  /// outlive it.
+  virtual std::unique_ptr<WindowMemory> window_memory() const;
   /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
   virtual bool in_one_process() const { return false; }
 

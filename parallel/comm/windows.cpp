@@ -23,8 +23,11 @@ const std::string& Windows::refusal(Device device) {
   if (refusal_) return *refusal_;
   if (group_.crosses_nodes())
     return refusal_.emplace(cat("the ranks of group ", group_.name(), " are on several nodes"));
+  memory_ = group_.window_memory();
+  if (memory_) return refusal_.emplace();
   if (!group_.in_one_process())
-    return refusal_.emplace(cat("the ranks of group ", group_.name(), " are not threads of one process"));
+    return refusal_.emplace(
+        cat("the ranks of group ", group_.name(), " are neither cards that NCCL connects nor threads of one process"));
   const int64_t number = device.context().memory_number();
   if (!group_.same_on_all(std::span(&number, 1), device))
     return refusal_.emplace(cat("the ranks of group ", group_.name(), " have different cards"));
@@ -45,7 +48,15 @@ void Windows::allocate(int64_t bytes, Device device) {
   constexpr int64_t spare = 4, page = 4096;  // a quarter more, in whole pages
   closed_.wait();
   own_ = {};
-  own_ = Tensor::empty({(bytes + bytes / spare + page - 1) / page * page}, Dtype::u8, device, Category::communication);
+  const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
+  if (!memory_) memory_ = group_.window_memory();
+  if (memory_) {
+    token_ = Tensor::zeros({1}, Dtype::i32, device, Category::communication);
+    auto [own, distances] = memory_->allocate(size, device);
+    own_ = std::move(own), distances_ = std::move(distances);
+    return;
+  }
+  own_ = Tensor::empty({size}, Dtype::u8, device, Category::communication);
   if (!device.has_memory()) return;
   // The queues of other ranks do not wait for the earlier users of this memory. Therefore, this rank waits for them.
   Stream& compute = device.context().compute();
@@ -56,6 +67,12 @@ void Windows::allocate(int64_t bytes, Device device) {
   std::vector<int64_t> distances = group_.all_gather_values(std::span(&address, 1), device);
   for (int64_t& d : distances) d -= address;
   distances_ = Tensor::from<int64_t>(distances, {group_.size()}, device, Category::communication);
+}
+
+// A maximum over the ranks is a barrier of the devices' queues, for which no host waits. NCCL's kernels release and
+// acquire memory of the whole system, so that kernels behind it see what kernels of peers have written before it.
+Event Windows::barrier(Stream& stream) const {
+  return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
 }
 
 }  // namespace hexad::comm

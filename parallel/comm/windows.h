@@ -7,6 +7,7 @@
 #include <string>
 
 #include "parallel/comm/process_group.h"
+#include "parallel/comm/window_memory.h"
 
 namespace hexad::comm {
 
@@ -31,8 +32,9 @@ class Windows {
   Windows& operator=(const Windows&) = delete;
 
   const ProcessGroup& group() const { return group_; }
-  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. The first call is
-  /// collective.
+  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. They can if the
+  /// group has window_memory(), or if its ranks are threads of this process whose devices share memory. The first call
+  /// is collective.
   const std::string& refusal(Device device);
 
   /// Returns true if windows have at least `bytes` bytes. Otherwise the caller must exchange rows in another way, and
@@ -49,9 +51,9 @@ class Windows {
   /// Makes `stream` wait until all ranks have called close() of the previous exchange.
   void open(Stream& stream) const { stream.wait(closed_); }
   /// Makes `stream` wait until the streams of all ranks have reached this call.
-  void meet(Stream& stream) const { stream.wait(group_.barrier(stream)); }
+  void meet(Stream& stream) const { stream.wait(barrier(stream)); }
   /// Ends the exchange. Returns an event that is done once the streams of all ranks have reached this call.
-  const Event& close(Stream& stream) { return closed_ = group_.barrier(stream); }
+  const Event& close(Stream& stream) { return closed_ = barrier(stream); }
 
   /// Returns this rank's window, u8 [bytes()].
   const Tensor& own() const { return own_; }
@@ -60,12 +62,15 @@ class Windows {
 
  private:
   void allocate(int64_t bytes, Device device);
+  Event barrier(Stream& stream) const;
 
   const ProcessGroup& group_;
   const int exceptions_ = std::uncaught_exceptions();  // number of exceptions in flight at construction
   std::optional<std::string> refusal_;
-  int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
+  int64_t wanted_ = 0;                    // largest number of bytes that was passed to hold()
+  std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without help
   Tensor own_, distances_;
+  Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set
   Event closed_;  // end of the last exchange on all ranks
 };
 

@@ -211,9 +211,8 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
 
 namespace {
 
-// Returns the reason why ranks that are threads cannot have windows; empty if they can.
+// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can.
 std::string window_problem(const Recipe& recipe, int world) {
-  if (recipe.device == device::DeviceKind::cuda) return "window=yes needs ranks that share the memory of a device";
   const mesh::Layout layout(recipe.parallel.sizes(), world);
   const std::vector<int> nodes = nodes_of_threads(world);
   for (int rank = 0; rank < world; ++rank)
