@@ -69,8 +69,9 @@ void Windows::allocate(int64_t bytes, Device device) {
   distances_ = Tensor::from<int64_t>(distances, {group_.size()}, device, Category::communication);
 }
 
-// A maximum over the ranks is a barrier of the devices' queues, for which no host waits. NCCL's kernels release and
-// acquire memory of the whole system, so that kernels behind it see what kernels of peers have written before it.
+// A maximum over the ranks is a barrier of the devices' queues, for which no host waits: it ends on no rank before all
+// ranks have begun it. The end of a kernel makes its stores to the memory of peers visible before later work of its
+// queue begins.
 Event Windows::barrier(Stream& stream) const {
   return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
 }
