@@ -47,7 +47,7 @@ void Windows::grow() {
 void Windows::allocate(int64_t bytes, Device device) {
   constexpr int64_t spare = 4, page = 4096;  // a quarter more, in whole pages
   closed_.wait();
-  own_ = {};
+  own_ = {}, fresh_ = true;
   const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
   if (!memory_) memory_ = group_.window_memory();
   if (memory_) {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "parallel/comm/process_group.h"
 #include "parallel/comm/window_memory.h"
@@ -45,6 +46,9 @@ class Windows {
   /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
   /// between steps, because it waits for all exchanges and allocates memory.
   void grow();
+  /// Returns true once after windows were allocated or enlarged, on all ranks alike: nothing was exchanged through
+  /// them.
+  bool take_fresh() { return std::exchange(fresh_, false); }
   /// Returns the number of bytes of each window.
   int64_t bytes() const { return own_.defined() ? own_.bytes() : 0; }
 
@@ -67,7 +71,8 @@ class Windows {
   const ProcessGroup& group_;
   const int exceptions_ = std::uncaught_exceptions();  // number of exceptions in flight at construction
   std::optional<std::string> refusal_;
-  int64_t wanted_ = 0;                    // largest number of bytes that was passed to hold()
+  int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
+  bool fresh_ = false;
   std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without help
   Tensor own_, distances_;
   Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set

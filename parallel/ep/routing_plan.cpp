@@ -284,8 +284,10 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all, host.joined = order.joined, host.hot = options.hot;
   if (by_window && groups.windows && ranks > 1 &&
-      groups.windows->hold(most_rows_received(counts) * options.row_bytes, device))
+      groups.windows->hold(most_rows_received(counts) * options.row_bytes, device)) {
+    if (groups.windows->take_fresh()) check_windows(*groups.windows, device, stream);
     host.windows = groups.windows;
+  }
   device_side.row_slots = row_slots_of(order, stream);
   host.slots_per_row = device_side.row_slots.dim(1);
   const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/kernels/kernel_table.h"
+#include "framework/tensor/host_read.h"
 
 namespace hexad::ep {
 
@@ -52,6 +53,41 @@ Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device
   ends.insert(ends.end(), ranks.begin(), ranks.end());
   ends.insert(ends.end(), shifts.begin(), shifts.end());
   return Tensor::from<int64_t>(ends, {3, count}, device, Category::communication);
+}
+
+void check_windows(comm::Windows& windows, device::Device device, Stream& stream) {
+  const comm::ProcessGroup& group = windows.group();
+  const int64_t ranks = group.size(), me = group.rank();
+  const int64_t width = std::min<int64_t>(1024, windows.bytes() / (ranks * size_of(Dtype::i64)));
+  std::vector<int64_t> ends, to, shifts, sent, expected;  // row p goes to row `me` of the window of rank p
+  for (int64_t p = 0; p < ranks; ++p) {
+    ends.push_back(p + 1), to.push_back(p), shifts.push_back(me - p);
+    for (int64_t i = 0; i < width; ++i) {
+      sent.push_back((me * ranks + p) * width + i);
+      expected.push_back((p * ranks + me) * width + i);
+    }
+  }
+  ends.insert(ends.end(), to.begin(), to.end());
+  ends.insert(ends.end(), shifts.begin(), shifts.end());
+  const Tensor runs = Tensor::from<int64_t>(ends, {3, ranks}, device, Category::communication),
+               rows = Tensor::from<int64_t>(sent, {ranks, width}, device, Category::communication),
+               arrived = Tensor::like(rows, Category::communication),
+               returned = Tensor::like(rows, Category::communication);
+  const auto& k = kernels::kernels(device).permute;
+  windows.open(stream);
+  k.put(stream, windows.own(), windows.distances(), runs, rows, {});
+  windows.meet(stream);
+  arrived.copy_from(part_for(arrived, windows), stream);
+  k.pull(stream, returned, windows.own(), windows.distances(), runs);
+  windows.close(stream);
+  const auto differs = [&](const Tensor& t, const std::vector<int64_t>& values) {
+    const tensor::HostRead read = tensor::read_to_host("windows: check", t, stream);
+    return !std::ranges::equal(read.wait<int64_t>(), values);
+  };
+  const bool wrong = differs(arrived, expected), lost = differs(returned, sent);
+  if (group.any(wrong || lost, device))
+    fail(ExitCode::communication, "schedule.moe.all_to_all is window, but rows that the ranks of group ", group.name(),
+         " copied to each other's windows did not arrive or did not return; legal here: direct");
 }
 
 Tensor send_by_window(const ChunkCounts& counts, const Tensor& runs, const Tensor& values, const Tensor& index,

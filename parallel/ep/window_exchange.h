@@ -14,6 +14,11 @@ int64_t most_rows_received(const ReceivedCounts& n);
 /// are at most as many runs as experts.
 Tensor window_runs(const ReceivedCounts& n, int64_t chunk, device::Device device);
 
+/// Exchanges a known row between each pair of ranks, in the order of `stream`. Throws Error(communication) on all ranks
+/// if a row does not arrive, or does not return. Collective and blocking. Call it before windows are used, because a
+/// wrong address or a missing barrier would otherwise only show as wrong results.
+void check_windows(comm::Windows& windows, device::Device device, Stream& stream);
+
 /// Copies rows to the ranks of their experts. Row r is values[index[r]], or values[r] if `index` is undefined. Returns
 /// the grouped rows [R, D] that this rank has received. They may be read in the order of `stream`.
 Tensor send_by_window(const ChunkCounts& counts, const Tensor& runs, const Tensor& values, const Tensor& index,

@@ -119,6 +119,28 @@ TEST(WindowExchange, IsReplacedByMessagesUntilWindowsHaveGrown) {
   });
 }
 
+TEST(WindowExchange, IsRefusedIfRowsDoNotArrive) {
+  comm::with_ranks(3, [](const comm::ProcessGroup& world) {
+    Lab lab;
+    comm::Windows windows(world);
+    ASSERT_TRUE(windows.hold(1000, lab.context));
+    EXPECT_TRUE(windows.take_fresh());
+    EXPECT_FALSE(windows.take_fresh());
+    EXPECT_NO_THROW(ep::check_windows(windows, lab.context, lab.stream()));
+    const std::vector<int64_t> all_to_myself(3, 0);
+    windows.distances().upload(all_to_myself.data());
+    try {
+      ep::check_windows(windows, lab.context, lab.stream());
+      ADD_FAILURE() << "not refused";
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), base::ExitCode::communication);
+      EXPECT_STREQ(e.what(),
+                   "schedule.moe.all_to_all is window, but rows that the ranks of group world copied to each other's "
+                   "windows did not arrive or did not return; legal here: direct");
+    }
+  });
+}
+
 TEST(WindowExchange, CountsBytesLikeMessages) {
   comm::with_ranks(2, [](const comm::ProcessGroup& world) {
     Lab lab;
