@@ -11,8 +11,12 @@ using device::Category;
 
 Windows::~Windows() {
   if (!own_.defined()) return;
-  closed_.keep(own_.storage());
-  if (std::uncaught_exceptions() > exceptions_) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    // Deliberately leaks the window, because the other ranks may still access it. They may wait for this rank, so this
+    // rank must not wait for them.
+    static_cast<void>(new auto(own_.storage()));
+    return;
+  }
   try {
     closed_.wait();
   } catch (...) {  // ignored: a peer has ended early, which its own error or the next operation reports

@@ -26,8 +26,8 @@ class Windows {
  public:
   /// Makes windows without memory. `group` must outlive the windows.
   explicit Windows(const ProcessGroup& group) : group_(group) {}
-  /// Waits until all ranks have ended the last exchange. While an exception propagates, does not wait, but keeps this
-  /// rank's window alive until then.
+  /// Waits until all ranks have ended the last exchange. While an exception propagates, does not wait, but leaves the
+  /// window allocated until the end of the process.
   ~Windows();
   Windows(const Windows&) = delete;
   Windows& operator=(const Windows&) = delete;

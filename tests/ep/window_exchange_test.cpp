@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
@@ -127,8 +129,10 @@ TEST(WindowExchange, IsRefusedIfRowsDoNotArrive) {
     EXPECT_TRUE(windows.take_fresh());
     EXPECT_FALSE(windows.take_fresh());
     EXPECT_NO_THROW(ep::check_windows(windows, lab.context, lab.stream()));
-    const std::vector<int64_t> all_to_myself(3, 0);
-    windows.distances().upload(all_to_myself.data());
+    // Each row goes to the rank after its own.
+    std::vector<int64_t> others = windows.distances().to_vector<int64_t>();
+    std::ranges::rotate(others, others.begin() + 1);
+    windows.distances().upload(others.data());
     try {
       ep::check_windows(windows, lab.context, lab.stream());
       ADD_FAILURE() << "not refused";

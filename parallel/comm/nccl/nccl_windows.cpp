@@ -60,9 +60,10 @@ void NcclWindows::refuse_if(bool unfit, Device device) const {
 void NcclWindows::free() noexcept {
   if (!memory_) return;
   const Library& nccl = card_->library();
-  device::cuda::use_card(card_->ordinal());
-  // Errors are ignored, because the communicator reports them.
-  if (window_) static_cast<void>(nccl.comm_window_deregister(communicator_->handle(), window_));
+  const device::cuda::OnCard on(card_->ordinal());
+  // Errors are ignored, because the communicator reports them. An aborted communicator has no windows any more.
+  if (window_ && card_->watch().has(communicator_->handle()))
+    static_cast<void>(nccl.comm_window_deregister(communicator_->handle(), window_));
   static_cast<void>(nccl.mem_free(memory_));
   memory_ = nullptr, window_ = nullptr;
 }

@@ -573,6 +573,8 @@ TEST(Recipe, WindowsNeedRowsOfSlotsThatAreSentAsTheyAre) {
     const std::string message = problem(overrides);
     EXPECT_NE(message.find("schedule.moe.all_to_all (window) needs " + need), std::string::npos) << message;
   };
+  expect_need({window, "parallel.tp=2"}, "parallel.etp: 1");
+  EXPECT_NO_THROW(recipe_of(yaml, {window, "parallel.tp=2", "parallel.etp=1"}));
   expect_need({window, "schedule.moe.rows=token"}, "schedule.moe.rows: slot");
   expect_need({window, "schedule.moe.wire=fp8"}, "schedule.moe.wire: model");
   expect_need({window, "schedule.moe.memory_reuse=s4"}, "schedule.moe.memory_reuse: none");
