@@ -58,7 +58,8 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
 // Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have them.
 void check_windows(const MoeSchedule& s, const mesh::Mesh& mesh, Device device) {
   if (s.all_to_all != ep::AllToAll::window) return;
-  if (const std::vector<int> ranks = mesh.ep_group_across_nodes(); !ranks.empty())
+  const std::vector<int> ranks = group_across_nodes(mesh.layout(), Axis::ep, mesh.world().node_of_rank());
+  if (!ranks.empty())
     fail(ExitCode::usage,
          "schedule.moe.all_to_all is window, which needs all ep ranks of a group on one node, but the ",
          "group of rank ", *std::min_element(ranks.begin(), ranks.end()), " (", ranks.size(),

@@ -1,7 +1,5 @@
 #include "parallel/mesh/mesh.h"
 
-#include <algorithm>
-
 #include "framework/base/ordinal.h"
 
 namespace hexad::mesh {
@@ -80,18 +78,6 @@ std::unique_ptr<ProcessGroup> Mesh::group_of(const std::vector<int>& ranks, Traf
   if (ranks.size() > 1 && other && other->traffic() == traffic && layout_.members(like, world_.rank()) == ranks)
     return other->twin(std::move(name));
   return world_.subgroup(ranks, traffic, std::move(name));
-}
-
-std::vector<int> Mesh::ep_group_across_nodes() const {
-  std::vector<int> found;
-  const std::vector<int>& node = world_.node_of_rank();
-  for_each_group(
-      world_.size(), [&](int rank) { return layout_.members(Axis::ep, rank); },
-      [&](const std::vector<int>& ranks) {
-        const bool across = std::ranges::any_of(ranks, [&](int r) { return node[r] != node[ranks.front()]; });
-        if (across && found.empty()) found = ranks;
-      });
-  return found;
 }
 
 const std::optional<UnfitGroup>& Mesh::unfit_ep_group() const {

@@ -54,9 +54,6 @@ class Mesh {
   }
   /// Returns the windows of the ranks of the ep group, which all layers share. They have no memory until they are used.
   comm::Windows& ep_windows() const { return *ep_windows_; }
-  /// Returns the first ep group of the world whose ranks are on several nodes, as world ranks; empty if there is none.
-  /// The result is the same on all ranks.
-  std::vector<int> ep_group_across_nodes() const;
   /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks. Only
   /// the first call scans all ranks. Not thread-safe.
   const std::optional<UnfitGroup>& unfit_ep_group() const;

@@ -214,11 +214,8 @@ namespace {
 // Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can.
 std::string window_problem(const Recipe& recipe, int world) {
   const mesh::Layout layout(recipe.parallel.sizes(), world);
-  const std::vector<int> nodes = nodes_of_threads(world);
-  for (int rank = 0; rank < world; ++rank)
-    for (const int other : layout.members(base::Axis::ep, rank))
-      if (nodes[other] != nodes[rank]) return "window=yes needs every ep group on one node";
-  return {};
+  const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
+  return across ? "window=yes needs every ep group on one node" : "";
 }
 
 }  // namespace
