@@ -326,7 +326,7 @@ inline constexpr std::tuple moe_choices{
                            "so that a rank sends one message to each other node; hierarchical needs the same number of "
                            "ranks on each node of an all-to-all; window: each rank copies rows to their places in the "
                            "memory of the experts' ranks and copies results from there, which needs ep ranks on one "
-                           "node that are threads, or have a GPU each that NCCL connects; see docs/schedules.md",
+                           "node that are threads, or have a GPU each that NCCL connects; see docs/windows.md",
       .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
         if (s.all_to_all != ep::AllToAll::window) return;
         const auto refuse = [&](std::string_view need) {
