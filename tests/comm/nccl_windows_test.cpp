@@ -4,6 +4,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "nccl_ranks.h"
 #include "parallel/comm/windows.h"
+#include "tests/support/cuda_double/nccl.h"
 
 namespace hexad::comm {
 
@@ -63,6 +64,23 @@ TEST(NcclWindows, Grow) {
     EXPECT_TRUE(windows.hold(10 * first, w.context));
     exchange_rows(w, windows, 1);
   });
+}
+
+TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
+  cuda_double::let_nccl_map_windows(false);
+  with_cards(2, [](const CardWorld& w) {
+    Windows windows(w.world);
+    try {
+      windows.hold(1000, w.context);
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource);
+      EXPECT_STREQ(e.what(),
+                   "schedule.moe.all_to_all is window, but NCCL cannot map the memory of each card of group world for "
+                   "all others; legal here: direct");
+    }
+  });
+  cuda_double::let_nccl_map_windows(true);
 }
 
 }  // namespace

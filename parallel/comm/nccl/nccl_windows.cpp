@@ -35,7 +35,7 @@ WindowMemory::Block NcclWindows::allocate(int64_t bytes, Device device) {
     check(nccl, nccl.comm_window_register(communicator_->handle(), memory_, bytes, &window_, NCCL_WIN_COLL_SYMMETRIC),
           "registering a window");
   });
-  refuse_if(!window_, device);
+  refuse_if(!is_mapped(window_), device);
   Block block{.own = tensor::DeviceAccess::borrowed(static_cast<std::byte*>(memory_), bytes, device),
               .distances = Tensor::empty({control_.size()}, Dtype::i64, device, Category::communication)};
   device::cuda::CudaStream& compute = device::cuda::cuda_stream(device.context().compute());

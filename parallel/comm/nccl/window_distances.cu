@@ -16,6 +16,13 @@ __global__ void distances_kernel(int64_t* distances, ncclWindow_t window, const 
 
 }  // namespace
 
+bool is_mapped(ncclWindow_t window) {
+  if (!window) return false;
+  cudaPointerAttributes attributes{};
+  device::cuda::check(cudaPointerGetAttributes(&attributes, window), "querying a window's kind of memory");
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
 void write_distances(cudaStream_t stream, int64_t* distances, ncclWindow_t window, const void* own, int rank,
                      int ranks) {
   distances_kernel<<<1, ranks, 0, stream>>>(distances, window, static_cast<const char*>(own), rank, ranks);

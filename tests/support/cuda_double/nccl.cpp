@@ -66,7 +66,7 @@ struct Registry {
   uint64_t ids = 0;
   int64_t launches = 0;
   int64_t registration_faults = 0;
-  bool registers = true;
+  bool registers = true, maps_windows = true;
 };
 Registry& registry() {
   static Registry all;
@@ -305,6 +305,11 @@ void let_nccl_register(bool works) {
   registry().registers = works;
 }
 
+void let_nccl_map_windows(bool maps) {
+  Lock lock(nccl_world().mutex);
+  registry().maps_windows = maps;
+}
+
 void nccl_pages_go(const void* begin, int64_t bytes) {
   const auto from = reinterpret_cast<uintptr_t>(begin), to = from + static_cast<uintptr_t>(bytes);
   Lock lock(nccl_world().mutex);
@@ -490,7 +495,8 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, 
   wait(lock, [&] { return s->gone || begins.size() == static_cast<size_t>(s->clique->ranks()); });
   if (s->gone) return refuse(ncclInternalError, "aborted while registering a window");
   *window = new ncclWindow_vidmem;
-  for (const auto& [rank, address] : begins) (*window)->begins.push_back(address);
+  if (registry().maps_windows)
+    for (const auto& [rank, address] : begins) (*window)->begins.push_back(address);
   return ncclSuccess;
 }
 
