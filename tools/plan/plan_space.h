@@ -39,8 +39,8 @@ std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const Pl
 /// Rules of load_to_train() for recipes on a given number of ranks. Not thread-safe.
 class LayoutRules {
  public:
-  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object. With `ranks_per_node`, a recipe
-  /// also breaks a rule if its layers would refuse these nodes; 0: nodes are unknown.
+  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object. If `ranks_per_node` is known
+  /// (not 0), a recipe with schedule.moe.all_to_all: window also breaks a rule if an ep group is on several nodes.
   LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world,
               int64_t ranks_per_node = 0);
 
