@@ -50,6 +50,9 @@ class DeviceContext {
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
+  /// See Backend::kernel_address() and Backend::memory_number().
+  const void* kernel_address(const void* p) const { return backend_->kernel_address(p); }
+  int64_t memory_number() const { return backend_->memory_number(); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
   /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
   /// of the device is done. Meanwhile, other ranks may be waiting for this host.

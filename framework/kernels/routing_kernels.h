@@ -275,6 +275,19 @@ struct PermuteKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
+  /// The next two entries copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype)
+  /// is this rank's window. distances[P] (i64) are the bytes from it to the window of each rank, multiples of 16.
+  /// runs[3, N] (i64) says where rows lie: the rows from runs[0, n - 1] (0 for n = 0) up to runs[0, n] are in the
+  /// window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from the
+  /// window's begin. The last run ends at R. Places are not checked, as they may be in the memory of other
+  /// ranks. x and out may have strided rows.
+  ///
+  /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
+  Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,
+              const Tensor& index)>
+      put;
+  /// Computes out[r, :] = the row at the place of row r.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& window, const Tensor& distances, const Tensor& runs)> pull;
 
   static constexpr auto entries() {
     return std::tuple{Named{"gather", &PermuteKernels::gather},
@@ -282,7 +295,9 @@ struct PermuteKernels {
                       Named{"combine_backward", &PermuteKernels::combine_backward},
                       Named{"scatter", &PermuteKernels::scatter},
                       Named{"gather_weighted", &PermuteKernels::gather_weighted},
-                      Named{"row_dots", &PermuteKernels::row_dots}};
+                      Named{"row_dots", &PermuteKernels::row_dots},
+                      Named{"put", &PermuteKernels::put},
+                      Named{"pull", &PermuteKernels::pull}};
   }
   static const PermuteKernels of_reference, of_cpu, of_cuda;
 };

@@ -14,6 +14,17 @@ class DeviceAccess {
  public:
   static void* raw(const Tensor& t) { return t.device_raw(); }
   static std::byte* begin(const Storage& s) { return s.begin(); }
+  /// Returns a tensor u8 [bytes] on `device` that does not own its memory. A library has allocated this memory, and it
+  /// must outlive the tensor.
+  static Tensor borrowed(std::byte* begin, int64_t bytes, Device device) {
+    Tensor t;
+    t.storage_ = Storage::of_device(begin, bytes);
+    t.shape_ = {bytes};
+    t.strides_ = t.shape_.row_major_strides();
+    t.dtype_ = Dtype::u8;
+    t.device_ = device;
+    return t;
+  }
 };
 
 inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }

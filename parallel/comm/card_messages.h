@@ -17,6 +17,7 @@ class CardMessageGroup final : public ProcessGroup {
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
+  bool in_one_process() const override { return other_.in_one_process(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;

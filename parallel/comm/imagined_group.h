@@ -33,6 +33,8 @@ class ImaginedGroup final : public ProcessGroup {
                 std::shared_ptr<const ImaginedCards> cards = {});
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
+  /// Assumes that the imagined ranks can access each other's memory, because nothing is known of their processes.
+  bool in_one_process() const override { return true; }
   /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup(), which names the
   /// members.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;

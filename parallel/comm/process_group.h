@@ -20,6 +20,8 @@ using base::ExitCode;
 using device::Device;
 using device::Stream;
 
+class WindowMemory;
+
 /// Collectives on contiguous tensors. A collective starts once `stream` has done the work appended so far, and returns
 /// an Event. `stream` does not wait for the collective: call stream.wait(event) before using a result.
 ///
@@ -108,6 +110,12 @@ class ProcessGroup {
   /// be the same on all ranks. Later calls add routes. Collective if any route is new. After the call, a message on any
   /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
+
+  /// Returns memory that the devices of all ranks access; null if groups of this kind have none. This group must
+  /// outlive it.
+  virtual std::unique_ptr<WindowMemory> window_memory() const;
+  /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
+  virtual bool in_one_process() const { return false; }
 
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;

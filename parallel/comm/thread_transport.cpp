@@ -31,6 +31,7 @@ class ThreadNetwork::Endpoint final : public Transport {
     for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
       topology_.node_names.push_back(cat("node", node));
     topology_.takes_cards = network_->options_.takes_cards;
+    topology_.in_one_process = true;
     topology_.local_rank = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]));
   }
   ~Endpoint() override { network_->leave(topology_.rank); }

@@ -18,7 +18,8 @@ struct Topology {
   std::vector<std::string> node_names{""};
   int local_rank = 0;  // index of this rank among the ranks of its node, or HEXAD_LOCAL_RANK
   std::vector<int64_t> pid_of_rank{};
-  bool takes_cards = false;  // true if, on all ranks, messages may be in card memory from cudaMalloc
+  bool in_one_process = false;  // true if the ranks are threads of this process
+  bool takes_cards = false;     // true if, on all ranks, messages may be in card memory from cudaMalloc
 };
 
 /// Returns a text like "rank 2 (host a, pid 3142)"; "rank 2" if the host or the process is unknown.

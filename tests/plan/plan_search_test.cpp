@@ -67,6 +67,21 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   EXPECT_EQ(most << 20, most_micro_batch_tokens);
 }
 
+TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
+  const std::string windows = yaml + "schedule: {moe: {all_to_all: window}}\n";
+  const auto most_ep = [&](int64_t ranks_per_node) {
+    const PlanCandidates all =
+        plan_candidates(config::parse(windows, "plan.yaml"), recipe_of(windows), {},
+                        {.world = ranks, .ranks_per_domain = 8, .ranks_per_node = ranks_per_node});
+    int64_t most = 0;
+    for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.parallel.ep);
+    return most;
+  };
+  EXPECT_EQ(most_ep(0), 8);
+  EXPECT_EQ(most_ep(8), 8);
+  EXPECT_EQ(most_ep(4), 4);
+}
+
 TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
   const train::Extensions extensions;
   const LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);

@@ -57,6 +57,7 @@ bool possible(const Recipe& r, const Layout& l) {
   using moe::Duplicates;
   const Duplicates d = r.schedule.moe.settled().duplicates;
   const int64_t tp = l.parallel.tp, etp = l.parallel.etp.value_or(tp);
+  if (r.schedule.moe.all_to_all == ep::AllToAll::window && etp > 1) return false;
   if (l.parallel.sp && (d == Duplicates::replicated || d == Duplicates::pause_after_gate)) return false;
   return experts % l.parallel.ep == 0 &&
          (d != Duplicates::replicated || (tp % etp == 0 && !l.parallel.etp_across_tp()));
@@ -226,6 +227,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.moe.duplicates=baseline", "schedule.moe.capacity_padding=full", "model.moe.capacity_factor=1.2",
               "optim.name=sgd", "optim.clip=0"}},
         Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.name=sgd", "optim.clip=0"}},
+        Case{"RowsThroughWindows", {"schedule.moe.all_to_all=window", "optim.name=sgd"}},
+        Case{"ChunksThroughWindows",
+             {"schedule.moe.all_to_all=window", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
+              "schedule.worker_lanes=true", "recompute=block"}},
         Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.name=sgd"}},
         Case{"RowsOfTokensByExperts",
              {"schedule.moe.rows=token", "schedule.moe.chunk_by=experts", "schedule.moe.chunks=2",

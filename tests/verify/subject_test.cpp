@@ -349,6 +349,24 @@ TEST_F(SubjectTest, RunsAgreeUnderDelays) {
   }
 }
 
+TEST_F(SubjectTest, WindowsNeedEveryEpGroupOnOneNode) {
+  const Subject s = subject();
+  EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 4)), "");
+  EXPECT_EQ(s.illegal(layout("pp=2,ep=2,window=yes", 4)), "");
+  EXPECT_EQ(s.illegal(layout("ep=4,window=yes", 4)), "window=yes needs every ep group on one node");
+  EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 2)), "window=yes needs every ep group on one node");
+}
+
+TEST_F(SubjectTest, RunsAgreeThroughWindows) {
+  const Subject s = subject();
+  const Oracle oracle = compute_oracle(s);
+  for (const char* text :
+       {"ep=2,window=yes", "ep=2,window=yes,transport=engine,moe=tokens,worker_lanes=true", "pp=2,ep=2,window=yes"}) {
+    const Outcome o = run_in_threads(s, oracle, layout(text, 4), {.jitter = 1, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << o.error;
+  }
+}
+
 TEST(CutFurther, KeepsTheDataAndAddsBoundariesAndSequencesWithoutTargets) {
   const FixedSource source = documents(10, 16, 40, 1);
   const FixedSource cut = cut_further(source, 10, 2);

@@ -102,7 +102,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const int64_t ranks_per_node = Prices(cluster).ranks_per_node();
   const int64_t domain = cluster.machine ? cluster.machine->domain.value_or(ranks_per_node) : ranks_per_node;
   Plan plan;
-  plan.candidates = plan_candidates(document, recipe, extensions, {.world = request.world, .ranks_per_domain = domain});
+  const PlanSpace space{.world = request.world, .ranks_per_domain = domain, .ranks_per_node = ranks_per_node};
+  plan.candidates = plan_candidates(document, recipe, extensions, space);
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
@@ -142,7 +143,7 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 
   const auto world = static_cast<int>(request.world);
   const StepPrices prices(cluster, world);
-  const LayoutRules rules(document, extensions, request.world);
+  const LayoutRules rules(document, extensions, request.world, ranks_per_node);
   const PlanSite site{.rules = rules,
                       .extensions = extensions,
                       .prices = prices,

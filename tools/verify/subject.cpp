@@ -11,6 +11,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
+#include "parallel/mesh/layout.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/exactness.h"
@@ -209,14 +210,25 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   return load_recipe(document, extensions_, variant.mesh.world(), {}, device);
 }
 
+namespace {
+
+// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can.
+std::string window_problem(const Recipe& recipe, int world) {
+  const mesh::Layout layout(recipe.parallel.sizes(), world);
+  const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
+  return across ? "window=yes needs every ep group on one node" : "";
+}
+
+}  // namespace
+
 std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
     return cat("subject=", variant["subject"], " does not differ from the recipe");
   try {
-    recipe_for(variant);
-    return {};
+    const Recipe recipe = recipe_for(variant);
+    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";
   } catch (const Error& e) {
     return rule_of(e.what());
   }

@@ -63,6 +63,7 @@ class PassGraph {
   const bool bounded;
   const comm::ProcessGroup& ranks;      // group of the all-to-all
   const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is direct
+  comm::Windows* const windows;         // windows in which rows are exchanged; null: rows are sent
   const comm::ProcessGroup& etp;
 
   /// Returns the chunks in the order in which add_steps() computes them. Throws like add_steps().

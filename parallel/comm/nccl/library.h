@@ -22,6 +22,10 @@ struct Library {
   decltype(&::ncclGetLastError) get_last_error;
   decltype(&::ncclCommRegister) comm_register;
   decltype(&::ncclCommDeregister) comm_deregister;
+  decltype(&::ncclMemAlloc) mem_alloc;
+  decltype(&::ncclMemFree) mem_free;
+  decltype(&::ncclCommWindowRegister) comm_window_register;
+  decltype(&::ncclCommWindowDeregister) comm_window_deregister;
   decltype(&::ncclGroupStart) group_start;
   decltype(&::ncclGroupEnd) group_end;
   decltype(&::ncclAllReduce) all_reduce;

@@ -10,6 +10,7 @@
 #include "parallel/comm/nccl/connecting.h"
 #include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
+#include "parallel/comm/nccl/nccl_windows.h"
 
 namespace hexad::comm::nccl {
 
@@ -175,6 +176,10 @@ void NcclGroup::connect_routes(std::span<const Route> routes, Device) const {
   if (channels_->has(routes)) return;
   quiesce();
   channels_->add(routes);
+}
+
+std::unique_ptr<WindowMemory> NcclGroup::window_memory() const {
+  return std::make_unique<NcclWindows>(card_, communicator_, stream_, control_);
 }
 
 // Checks that all ranks split off a group of the same name. If ranks made communicators in different orders,

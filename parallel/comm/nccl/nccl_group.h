@@ -45,6 +45,7 @@ class NcclGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
+  std::unique_ptr<WindowMemory> window_memory() const override;
   const ConnectionMemory& memory() const { return card_->memory(); }
 
  protected:

@@ -43,6 +43,8 @@ int64_t nccl_registrations();
 int64_t nccl_registration_faults();
 /// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);
+/// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
+void let_nccl_map_windows(bool maps);
 /// Counts registrations of pages that are about to be unmapped as faults. Called by the double's driver.
 void nccl_pages_go(const void* begin, int64_t bytes);
 /// Sets the number of thread blocks that operations may use together on a device, 132 by default.

@@ -60,6 +60,8 @@ class Clique {
     std::map<int, std::shared_ptr<Clique>> made;  // by colour
   };
   Gathering& gathering(int64_t number) { return gatherings_[number]; }
+  /// Returns the begins of the `number`th windows, by rank, of the ranks that have registered them so far.
+  std::map<int, const char*>& windows(int64_t number) { return windows_[number]; }
 
  private:
   struct Message {
@@ -80,6 +82,7 @@ class Clique {
   std::set<int64_t> done_;
   std::map<std::pair<int, int>, Wire> wires_;
   std::map<int64_t, Gathering> gatherings_;
+  std::map<int64_t, std::map<int, const char*>> windows_;
 };
 
 }  // namespace hexad::cuda_double

@@ -586,6 +586,22 @@ TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
       << message;
 }
 
+TEST(Recipe, WindowsNeedRowsOfSlotsThatAreSentAsTheyAre) {
+  const std::string window = "schedule.moe.all_to_all=window", chunks = "schedule.moe.chunks=2";
+  EXPECT_NO_THROW(recipe_of(yaml, {window}));
+  const auto expect_need = [](const std::vector<std::string>& overrides, const std::string& need) {
+    const std::string message = problem(overrides);
+    EXPECT_NE(message.find("schedule.moe.all_to_all (window) needs " + need), std::string::npos) << message;
+  };
+  expect_need({window, "parallel.tp=2"}, "parallel.etp: 1");
+  EXPECT_NO_THROW(recipe_of(yaml, {window, "parallel.tp=2", "parallel.etp=1"}));
+  expect_need({window, "schedule.moe.rows=token"}, "schedule.moe.rows: slot");
+  expect_need({window, "schedule.moe.wire=fp8"}, "schedule.moe.wire: model");
+  expect_need({window, "schedule.moe.memory_reuse=s4"}, "schedule.moe.memory_reuse: none");
+  expect_need({window, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts: stay");
+  expect_need({window, chunks, "schedule.moe.overlap=a2a_allgather"}, "schedule.moe.overlap: sequential or none");
+}
+
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {
   EXPECT_EQ(problem({"schedule.moe.shared=beside"}),
             "command line: schedule.moe.shared=beside: schedule.moe.shared (beside) needs shared experts or a "

@@ -229,10 +229,13 @@ class Planner {
                plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
   }
+  PlanSpace space_of(int64_t ranks) const {
+    return {.world = ranks, .ranks_per_domain = prices_.domain(), .ranks_per_node = prices_.ranks_per_node()};
+  }
   // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
   std::string nearest_ranks_text(int64_t ranks) const {
-    const auto [below, above] = nearest_legal_ranks(
-        document_, recipe_, extensions_, {.world = ranks, .ranks_per_domain = prices_.domain()}, most_planned_ranks);
+    const auto [below, above] =
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(ranks), most_planned_ranks);
     if (!below && !above) return "no number of ranks that was tried has a legal layout";
     std::string text = "nearest numbers of ranks with a legal layout:";
     if (below) text += fmt::format(" {}", *below);
@@ -247,8 +250,7 @@ class Planner {
     const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
     if (!lack) return;
     const auto above =
-        nearest_legal_ranks(document_, recipe_, extensions_,
-                            {.world = lack->fewest_ranks - 1, .ranks_per_domain = prices_.domain()}, most_planned_ranks)
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(lack->fewest_ranks - 1), most_planned_ranks)
             .above;
     const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
                                                     base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))

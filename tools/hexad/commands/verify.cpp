@@ -145,6 +145,10 @@ Illegal illegal_for(const Options& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous")
       return std::string("transport: must be rendezvous with --mpi, because messages go through MPI");
+    // Processes access each other's memory only if NCCL connects their GPUs, which is not known here.
+    const bool chosen = o.layouts.find('=') != std::string::npos;
+    if (o.mpi && v["window"] != "no" && !(chosen && subject.recipe().device == device::DeviceKind::cuda))
+      return std::string("window: must be no with --mpi, unless --layouts is a list and the device is cuda");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
       return "subject: --precision sets it to " + o.precision;
     return subject.illegal(in_precision(o, v));

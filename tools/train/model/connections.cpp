@@ -83,8 +83,10 @@ void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::
     connect(mesh[Axis::ep], {Use::gathers, Use::sums}, device);  // weights of hot experts, and their gradients
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
-  if (s.all_to_all == ep::AllToAll::direct || !nodes)
-    return connect(direct ? mesh.experts() : mesh[Axis::ep], Use::exchanges, device);
+  if (s.all_to_all != ep::AllToAll::hierarchical || !nodes)
+    return connect(direct ? mesh.experts() : mesh[Axis::ep],
+                   s.all_to_all == ep::AllToAll::window ? Uses{Use::exchanges, Use::counts} : Uses{Use::exchanges},
+                   device);
   connect(*nodes->inside, Use::exchanges, device);
   connect(*nodes->across, Use::exchanges, device);
 }
