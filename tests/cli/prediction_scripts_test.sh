@@ -31,7 +31,7 @@ test_parm_refuses_more_layers_than_table_iii_has() {
   local script
   for script in parm.sh parm_placements.sh; do
     expect 2 "$scripts/papers/$script" --layers 1297
-    expect_text err "--layers 1297: must be at most 1296, the number of layers of Table III"
+    expect_text err "$script: --layers is '1297', expected at most 1296, the number of layers of Table III"
   done
 }
 
