@@ -45,8 +45,8 @@ void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& 
 
 /// Calls f(weight, gradient, states, weight_decay) for each element, unless step.factor is negative. `gradient` is
 /// already multiplied by step.factor. The arguments have the types double&, double, std::array<double, States>& and
-/// double. Results are rounded to the dtypes of the slices. Device memory is copied to the host and back, which is
-/// slow. A rule that must be fast on a device should launch its own kernels.
+/// double. Results are rounded to the dtype of Slice::main, which the states must have, too. Device memory is copied to
+/// the host and back, which is slow. A rule that must be fast on a device should launch its own kernels.
 template <size_t States, class F>
 void elementwise(Stream& stream, std::span<const Slice> slices, const UpdateStep& step, const F& f) {
   for (const Slice& s : slices) {

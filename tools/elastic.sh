@@ -129,7 +129,8 @@ hosts_for() { # RANKS
 }
 
 # Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of at most RANKS ranks, and $run to
-# the run directory. Sets $ranks to 0 if RANKS is below MIN.
+# the run directory. Sets $ranks to 0 if RANKS is below MIN, or if PROGRAM finds no layout. Returns PROGRAM's exit code
+# in the second case.
 choose() { # RANKS
   local text
   ranks=0 changes=()

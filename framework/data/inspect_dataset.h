@@ -20,7 +20,7 @@ struct InspectedDataset {
   std::string path;
   std::vector<Part> parts;
   std::unique_ptr<Tokenizer> tokenizer;  // null if there is none, or if the tokens were made with another one
-  std::string summary;                   // text of summary.json; empty if there is none
+  std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
 /// True if `path` is a file that begins with the magic bytes of a dataset, a file that is named as an index of

@@ -44,7 +44,7 @@ std::vector<Value> messages_of(std::span<const ChatTurn> turns) {
 // Divides a rendered text into parts, each of which is either text of messages or marks.
 Document document_of(const Text& text, std::span<const Answer> answers) {
   Document out{.text = text.bytes()};
-  size_t next = 0;  // the first answer that does not end before the current byte
+  size_t next = 0;  // index of the first answer that ends after the current byte
   for (size_t i = 0; i < text.size(); ++i) {
     while (next < answers.size() && i >= answers[next].end) ++next;
     const DocumentPart part{.end = i + 1,

@@ -70,8 +70,8 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
-// Returns the settings by their names on the command line. Settings that have no effect are omitted. The digest of a
-// model's chat template is added.
+// Returns the settings by their names on the command line. Most settings that have no effect are omitted. The digest of
+// a model's chat template is added.
 Json settings(const PrepareOptions& o) {
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},

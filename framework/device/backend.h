@@ -19,7 +19,7 @@ struct ContextOptions {
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
                                      // no limit
   int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
-  bool poison = false;               // fills every allocated block with NaN
+  bool poison = false;               // fills every allocated block of device memory with NaN
   bool worker_lanes = false;         // gives every lane except compute a thread; see
                                      // DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
@@ -58,11 +58,13 @@ class Backend {
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
-/// Makes the backend of an NVIDIA card. Throws Error(usage) if the program was built without CUDA, and Error(resource)
-/// if there is no driver or no usable card.
+/// Makes the backend of an NVIDIA card. Throws Error(usage) if the program was built without CUDA, or if
+/// HEXAD_LOCAL_RANK or the number of reserved multiprocessors is invalid. Throws Error(resource) if there is no driver
+/// or no usable card.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// Makes the backend of the emulated device. The environment variable HEXAD_EMULATED_JITTER, if set, is the seed of
-/// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number.
+/// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number from 0 to
+/// 2^64 - 1.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

@@ -165,7 +165,7 @@ void CheckpointWriter::discard() const noexcept {
           cat(unfinished_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
-    store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));
+    store_.options().warn(cat(unfinished_, ": cannot be discarded: ", error.what()));
   }
 }
 

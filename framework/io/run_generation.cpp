@@ -27,7 +27,7 @@ int64_t read_number(const std::string& path) {
   if (!std::getline(in, text)) {
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !error) return 0;
-    fail(ExitCode::resource, path, ": cannot be read", error ? cat(": ", error.message()) : "");
+    fail(ExitCode::resource, path, ": is empty or cannot be read", error ? cat(": ", error.message()) : "");
   }
   int64_t number = 0;
   const char* end = text.data() + text.size();

@@ -230,7 +230,7 @@ struct IndexKernels {
   /// Computes out[i] = i + parts[1, p], the result of shift_parts for x = 0, 1, ... The last part must end at the
   /// number of elements of out, which may be zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
-  /// Computes out[i] = x[index[i]]. All tensors are i64. out may be index.
+  /// Computes out[i] = x[index[i]]. All tensors are i64. out may be index, but must not be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
   /// Computes out[x[i]] = i for each x[i] >= 0. These x[i] must be distinct. Both tensors are i64. Other elements of
   /// out do not change. out must not be x.
@@ -254,9 +254,9 @@ struct PermuteKernels {
   /// undefined. A backend may use it to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
   /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
-  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the adjoint
-  /// of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out may be an
-  /// addend. On CUDA, at most 4 addends are allowed.
+  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends, this is
+  /// the adjoint of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out
+  /// may be an addend. On CUDA, at most 4 addends are allowed.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;

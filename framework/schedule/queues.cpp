@@ -141,7 +141,8 @@ class Run {
   }
 
   // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
-  // begin then, and updates the speeds in sets in which a queue has become active or idle.
+  // begin then, and updates the speeds in sets in which a queue has become active or idle. If the mean need for cores
+  // of a node has changed, also updates the node's other sets.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();

@@ -11,8 +11,8 @@
 
 namespace hexad::schedule {
 
-/// Burst of a link. A queue that rests for x seconds saves x seconds of its next jobs, but at most `full` seconds in
-/// all. A job takes at least `least` seconds.
+/// Burst of a link. A queue that rests for x seconds can save x seconds of its next jobs. Unused savings are limited to
+/// `full` seconds. They never shorten a job to less than `least` seconds.
 struct Burst {
   double full = 0;  // 0: rests save nothing
   double least = 0;

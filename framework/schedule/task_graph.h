@@ -39,7 +39,7 @@ using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 struct Cost {
   double flops = 0;
   // Number of matrix products of each pass. Their weights have the same size, and they share the FLOPs equally. If all
-  // numbers are zero, there is one forward product.
+  // numbers are zero, the FLOPs count as one forward product.
   ByGemmPass<int64_t> products{};
   // true: one kernel call for each expert and projection; false: one grouped call for each projection
   bool dense = false;

@@ -1,9 +1,10 @@
-// Access to the addresses of tensors and storages on any device. Only kernels and backends may use it; their targets
-// define HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
+// Access to the addresses of tensors and storages on any device. Only kernels, the exchange of device memory between
+// ranks, and their tests and benchmarks may use it; this code is compiled with HEXAD_DEVICE_CODE. All other code uses
+// kernels, copies and named reads (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
-#error "only kernels and backends may access memory of a device; see docs/architecture.md, Devices"
+#error "only kernels and backends may access memory of a device; see docs/devices.md"
 #endif
 
 #include "framework/tensor/tensor.h"

@@ -9,7 +9,7 @@ namespace hexad::comm {
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). The tensors of operations that
 /// only transfer bytes are copied through separate buffers on the card: tensors are in mapped pages, of which
 /// transports share at most the first page with other processes. All other operations, such as sums that the host
-/// computes, are executed by the group passed to the constructor.
+/// computes, go unchanged to the group passed to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;

@@ -90,7 +90,7 @@ CommEngine::~CommEngine() {
 void CommEngine::take_communicator(int number) {
   if (number > largest_communicator_)
     base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number,
-               ", but the largest possible one is ", largest_communicator_);
+               ", but the largest possible one is ", largest_communicator_, "; use an MPI library with larger tags");
   next_communicator_ = number + 1;
 }
 
@@ -175,7 +175,7 @@ void CommEngine::abort_job(int code) {
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread does not respond, so this process exits. The launcher then ends the other ranks.
+  // The engine's thread does not respond, so this process exits. Most launchers then end the other ranks.
   std::_Exit(code);
 }
 

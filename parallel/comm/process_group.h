@@ -33,7 +33,8 @@ class WindowMemory;
 /// relative to messages with the same sender and receiver.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
-/// detect a mismatch; groups of processes detect every mismatch only with Guards::check_collectives.
+/// detect a mismatch between collectives, or between a send and its receive. An EngineGroup detects every such mismatch
+/// only with Guards::check_collectives. An NcclGroup compares no calls.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -48,9 +49,9 @@ class ProcessGroup {
   /// True if `op` connects several nodes: those of its two ranks if it is a message, otherwise those of the group.
   bool crosses_nodes(const Operation& op) const;
 
-  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Values are combined in the order of the
-  /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for max and
-  /// min. Groups over NCCL guarantee less (nccl/nccl_group.h).
+  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Floating-point values are summed in the
+  /// order of the ranks. The result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for
+  /// max and min. Groups over NCCL guarantee less (nccl/nccl_group.h).
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
   /// Sums in[size() n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's part
   /// of `in`.
@@ -89,8 +90,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
   /// Makes a second group of the same ranks and class. Its operations have priority over those of this group, even if
-  /// they are called later. In kinds of groups without priorities, the new group has no priority. Collective and
-  /// blocking. This group must outlive the new one.
+  /// they are called later. In kinds of groups without priorities, and without Priorities::by_need, the new group has
+  /// no priority. Collective and blocking. This group must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }

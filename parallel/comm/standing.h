@@ -17,7 +17,7 @@ struct Standing {
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress
   std::vector<int> missing{};  // world ranks for which this rank waits
-  std::string text{};          // one line that describes the operation, the file work, or the last operation
+  std::string text{};          // one line about the operation, the file work, the last operation or the failure
 
   bool operator==(const Standing&) const = default;
 };

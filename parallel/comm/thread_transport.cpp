@@ -224,8 +224,8 @@ void ThreadNetwork::leave(int rank) {
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
-    // Drops the sends of a rank that leaves, because its memory may be freed. Keeps sends whose data has already been
-    // copied.
+    // Drops the sends of a rank that leaves, because its memory may be freed. Keeps sends that are already done: their
+    // data has been copied.
     if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
     if (to == rank) wire.receives.clear();
     if (from == rank || to == rank) give_up(key, wire);

@@ -33,9 +33,9 @@ class Windows {
   Windows& operator=(const Windows&) = delete;
 
   const ProcessGroup& group() const { return group_; }
-  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. They can if the
-  /// group has window_memory(), or if its ranks are threads of this process whose devices share memory. The first call
-  /// is collective.
+  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. They can if all
+  /// ranks are on one node, and if the group has window_memory() or the ranks are threads of this process whose devices
+  /// share memory. The first call is collective.
   const std::string& refusal(Device device);
 
   /// Returns true if windows have at least `bytes` bytes. Otherwise the caller must exchange rows in another way, and
@@ -52,7 +52,7 @@ class Windows {
   /// Returns the number of bytes of each window.
   int64_t bytes() const { return own_.defined() ? own_.bytes() : 0; }
 
-  /// Makes `stream` wait until all ranks have called close() of the previous exchange.
+  /// Makes `stream` wait until the streams of all ranks have reached close() of the previous exchange.
   void open(Stream& stream) const { stream.wait(closed_); }
   /// Makes `stream` wait until the streams of all ranks have reached this call.
   void meet(Stream& stream) const { stream.wait(barrier(stream)); }

@@ -46,7 +46,8 @@ struct ChunkCounts : MovedRows {
   std::vector<int64_t> offsets;
   std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
-  bool placed = false;                  // true if rows are reordered (ChunkIndices::place) before they are computed
+  // True if rows are reordered (ChunkIndices::place) or copied (ChunkIndices::source) before they are computed.
+  bool placed = false;
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.

@@ -22,9 +22,9 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
-// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the rows
-// are already in order. Rows with the same source and expert remain adjacent and form a part. A kernel computes all
-// positions from those of the parts.
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the
+// arrived rows are all grouped rows, in their order. Rows with the same source and expert remain adjacent and form a
+// part. A kernel computes all positions from those of the parts.
 Tensor placement(const ReceivedCounts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order,
                  Device device, Stream& stream) {
   std::vector<int64_t> ends, shifts;  // for each part: its end, and the shift from its rows to its grouped rows

@@ -17,7 +17,7 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Division of rows into chunks, which are sent, computed and returned one after the other. The chunk of a slot depends
-/// only on its token and expert, so that ranks agree on it without communication.
+/// only on the indices of its token and expert, and on the rank of the token.
 struct Chunking {
   /// Criterion of the division:
   ///   tokens   consecutive tokens, in equal numbers as far as possible (MPMoE)
@@ -39,7 +39,7 @@ struct Chunking {
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
   token,  // a row is a copy of a token for all of its experts on one rank, and returns one weighted sum (EPS-MoE's
-          // LocalReduce); unless chunks are divided by experts, the token has one row for each chunk
+          // LocalReduce)
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});

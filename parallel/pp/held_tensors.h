@@ -11,8 +11,7 @@
 
 namespace hexad::pp {
 
-/// Numbers of the tensors that a rank holds at its actions in run() (pipeline_runner.h), besides those of the action
-/// itself:
+/// Numbers of the tensors that a rank holds in run() (pipeline_runner.h) when an action begins:
 /// - micro-batches whose tensors are saved, by chunk: for backward, and for delayed weight gradients
 /// - posted receives, and inputs that have arrived
 /// - sent tensors that may not be freed yet

@@ -171,8 +171,9 @@ test_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short test runs are common, so a long warm-up causes a warning instead of an error. `hexad eval` does not refuse the
-# warm-up either: it fails only because the run has no held-out data.
+# Short trial runs of long recipes are common. So if train.steps, but not optim.warmup, is given on the command line, a
+# long warm-up causes a warning instead of an error. `hexad eval` does not refuse the warm-up either: it fails only
+# because the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml

@@ -2,7 +2,7 @@
 # If writing a checkpoint fails or the run dies, the last good checkpoint remains and is found.
 . "$(dirname "$0")/cli.sh"
 
-# Points at which a save may die, in order (framework/io/checkpoint_writer.cpp).
+# Points of a save at which these tests plant faults, in order (framework/io/checkpoint_writer.cpp).
 before_commit=("folder: created" "shard: file written" "shard: file synced" "manifest: file written"
   "manifest: file synced" "folder: synced")
 after_commit=("folder: renamed" "folder: rename synced" "latest: file written" "latest: file synced"

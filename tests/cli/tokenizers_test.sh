@@ -86,7 +86,7 @@ test_end_of_documents_can_be_named() {
   expect_text err "--end-of-document and --tokenizer-pattern are for tokenizers of other programs"
 }
 
-# `make_chat_model FOLDER`: a folder with a tokenizer and a chat template.
+# `make_chat_model FOLDER`: makes a folder with a tokenizer and a chat template.
 make_chat_model() {
   make_tokenizer "$1"
   cat >"$1/tokenizer_config.json" <<'E'

@@ -70,7 +70,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 118 of 132 multiprocessors, which is rounded down to an even number
+  const ComputeShare share(0.9);  // 118.8 of 132 multiprocessors, rounded down to the even number 118
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }

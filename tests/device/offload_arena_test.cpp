@@ -56,7 +56,7 @@ TEST(OffloadArena, UnusableFolderIsNamedByAResourceError) {
     EXPECT_EQ(e.code(), ExitCode::resource);
     EXPECT_STREQ(
         e.what(),
-        "cannot create an offload file in '/no/such/folder': No such file or directory; choose another folder");
+        "cannot create an offload file in '/no/such/folder': No such file or directory; set another offload.folder");
   }
 }
 

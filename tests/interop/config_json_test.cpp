@@ -455,7 +455,7 @@ TEST(ModelKeys, RecipeNamesTheWidthOfSharedExpertsOnlyIfThereAreSome) {
   EXPECT_GT(without, 0);
 }
 
-// Imports before this rule wrote the width of experts that do not exist.
+// Imports once wrote the width of the shared experts into recipes of models without shared experts.
 TEST(ModelKeys, WidthOfMissingSharedExpertsChangesNoModel) {
   const std::string yaml = "model: {layers: 2, moe: {experts: 4, expert_hidden: 32";
   const auto keys = [](const std::string& text) {

@@ -197,7 +197,8 @@ TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {
     EXPECT_NO_THROW(stale.require_not_superseded());
   }
   write_bytes(folder / "generation", "");
-  expect_error(ExitCode::resource, {folder / "generation: cannot be read"}, [&] { stale.require_current(); });
+  expect_error(ExitCode::resource, {folder / "generation: is empty or cannot be read"},
+               [&] { stale.require_current(); });
   EXPECT_NO_THROW(stale.require_not_superseded());
 }
 

@@ -483,7 +483,8 @@ TEST(Schedules, GiveTheSameBitsThroughWindows) {
   EXPECT_EQ(compared.size(), allowed.size());
 }
 
-// The second batch has more rows than the windows, so they are sent. After that, windows have grown.
+// The second batch has more rows than the windows can hold, so its rows are sent as messages. For the third batch, the
+// windows have grown.
 TEST(Schedules, GiveTheSameBitsWhenWindowsOverflow) {
   const Words ep4{"parallel.ep=4"};
   comm::with_ranks(4, [&](const comm::ProcessGroup& world) {

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Prediction", 8, 3, {equal, "model.prediction_blocks=1"}},
         Case{"Windows", 8, 3, {equal, "model.window=3", "model.full_attention_every=2"}},
         Case{"FewMicroBatches", 8, 3, {equal, "batch.global=4"}}, Case{"Muon", 8, 3, {equal, "optim.name=muon"}},
-        // The second stage has only dense layers, the third has one, and the others have none.
+        // The first two stages have only dense layers, the third has one, and the others have none.
         Case{"DenseLayers", 8, 5, {equal, "model.moe.dense_layers=5"}},
         Case{"Interleaved", 8, 4, {"schedule.pipeline.kind=interleaved"}},
         Case{"InterleavedBf16Zero1",

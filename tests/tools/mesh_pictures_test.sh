@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# tools/docs/mesh_pictures.sh --check compares the pictures of meshes only. Its folder may have other images.
+# tools/docs/mesh_pictures.sh draws the pictures of meshes and removes old ones. With --check, it finds pictures that
+# were changed, removed or added. It ignores other images in the folder.
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)
 folder=$(mktemp -d)

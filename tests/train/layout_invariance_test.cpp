@@ -262,7 +262,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ShadowReuseS4",
              {"schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1", "schedule.moe.memory_reuse=s4",
               "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3", "optim.name=sgd"}},
-        // Some ranks have more chunks than tokens.
+        // There are more chunks than tokens.
         Case{"ChunksOfOneTokenAndOfNone",
              {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=64", "recompute=block"}},
         // Every parameter is its own bucket, so reductions run during backward.
@@ -274,8 +274,7 @@ TEST(Layouts, EncodersTrainAlikeUnderSeveralLayouts) {
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
-// Experts 2 and 3 get no token in any step. With ep = 2, every second rank gets no row; with ep = 4, two ranks get
-// none.
+// Experts 2 and 3 get no token in any step. With ep = 2 or ep = 4, half of the ranks get no row.
 TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";

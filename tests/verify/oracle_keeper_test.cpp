@@ -44,7 +44,7 @@ TEST(OracleKeeper, NamesTheCrashedOracle) {
               ::raise(SIGKILL);
               return agreeing(v);
             }),
-            "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: ended by signal 9 (Killed)");
+            "the oracle (subject=zipf on one rank in f64 on the CPU) failed: ended by signal 9 (Killed)");
 }
 
 TEST(OracleKeeper, NamesTheSlowOracle) {
@@ -54,7 +54,7 @@ TEST(OracleKeeper, NamesTheSlowOracle) {
                   return agreeing(v);
                 },
                 0.05),
-            "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: no result after 0.05 s");
+            "the oracle (subject=zipf on one rank in f64 on the CPU) failed: no result after 0.05 s");
 }
 
 TEST(OracleKeeper, ReportsTheExceptionOfAnOracle) {

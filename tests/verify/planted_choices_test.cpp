@@ -23,7 +23,7 @@ using device::Stream;
 using moe::MoeSchedule;
 using Kind = Operation::Kind;
 
-// --- Seams.
+// --- Ways to plant bugs.
 
 // Executes graphs. While the work of a task is issued, `running` is the name of the task.
 class NamedTasks final : public schedule::GraphRunner {

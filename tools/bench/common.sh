@@ -27,6 +27,7 @@ usage() {
   exit 2
 }
 
+# machine: prints the date, the commit, the processor and the load.
 machine() {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
   echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
@@ -34,8 +35,8 @@ machine() {
   echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
 }
 
-# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line. Skips values that are not a number, such
-# as the list of the ranks' step_seconds in metrics.jsonl.
+# number KEY FILE: prints the number that follows "KEY": in each line of FILE; the last one if a line has several. Skips
+# values that are not a number, such as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the

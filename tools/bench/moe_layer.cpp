@@ -34,7 +34,8 @@
 // A part of forward has its seconds twice, no gathering outside the graph, the bytes of its tasks, and no peak (0).
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,
-// start and end as measured and as predicted. --search: prints for each layer: "search", layer, schedule, measurements.
+// start and end as measured and as predicted. --pictures FOLDER: writes an SVG of each schedule and pass of the last
+// layer to the existing folder. --search: prints for each layer: "search", layer, schedule, measurements.
 // These are the result of MPMoE's Algorithm 1 for the schedules without chunks and with chunk_by=tokens, in their
 // order: one result for those without memory_reuse, and one for each strategy that schedules have. Layers that differ
 // only in B share the state of the search.

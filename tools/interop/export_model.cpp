@@ -95,7 +95,7 @@ class TensorReader {
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
   /// Checks the shapes of all parameters, and that the family has a tensor for each parameter of the checkpoint.
-  /// Problems are thus found before a file is written.
+  /// These problems are thus found before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;

@@ -150,7 +150,8 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text: null for `auto` and `none`, nullopt if the text does not have this type.
+/// Returns the value of a recipe's text: null for `auto` and `none` unless the type is text, nullopt if the text does
+/// not have this type.
 std::optional<Json> value_of(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();

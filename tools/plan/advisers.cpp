@@ -23,7 +23,8 @@ using schedule::TimeCurve;
 
 // Bounds of EPS-MoE's two conditions in the paper's test: relative extra time of communication and of products.
 constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
-// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries.
+// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries, except with
+// chunk_by: experts.
 constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
 
 // Answer of a paper's algorithm: a schedule, or the reason why there is none.

@@ -221,7 +221,7 @@ struct MeasuredThreads {
   }
 };
 
-/// Burst of links that a shaper limits. It cannot be measured like the links, which do not rest meanwhile.
+/// Burst of links that a shaper limits. The measurement of links does not show it, because it gives the links no rest.
 struct LinkBurst {
   GroupKind group = GroupKind::inter;
   double seconds = 0;
@@ -230,7 +230,7 @@ struct LinkBurst {
   void fields(V& v) {
     v("group", group, "inter: links between nodes; intra: links inside nodes");
     v("seconds", seconds,
-      "[s] a link that has rested for so long sends at once what otherwise takes so long; 0: no burst",
+      "[s] a link that has rested for this time sends at once what otherwise takes this time; 0: no burst",
       config::at_least(0));
   }
 };
@@ -321,7 +321,8 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
 /// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
-/// shape. Relative speeds above 1 count as 1. Throws Error(usage) that names the first missing entry of the cluster.
+/// shape. Speeds of slowdowns above 1 count as 1. Throws Error(usage) that names the first missing entry of the
+/// cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

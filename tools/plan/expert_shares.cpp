@@ -43,7 +43,8 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
     fail(ExitCode::usage, place, base::counted(std::ssize(row.loads), "load"), "; expected ", moe.experts,
          " (model.moe.experts)");
   for (const double load : row.loads)
-    if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
+    if (!std::isfinite(load) || load < 0)
+      fail(ExitCode::usage, place, "a load is ", load, "; expected a finite number, at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
   if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected at least one above 0");
   if (!std::isfinite(sum))

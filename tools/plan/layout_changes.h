@@ -29,11 +29,11 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 ///   do not
 /// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only none
 /// - schedule.pipeline.overlap
-/// - schedule.moe.chunk_by, with two chunks
+/// - schedule.moe.chunk_by: none, or another kind with two chunks
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
 /// - parallel.order: orders that spread some kind of group less widely (PlanRequest::orders). An order is omitted if
 ///   another order spreads no kind of group more widely. No orders under Objective::memory
-/// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
+/// - schedule.moe: rows; duplicates; overlap, with the recipe's chunks, or with two if it has none; esp_exchange; order
 std::span<const Changes> changes_by_key();
 
 /// Returns copies of the recipe with more data offloaded: the optimizer's state, activations, or both.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Largest number of layouts that are tried with offload because their steps seem shorter than those of fitting layouts.
+// Largest number of layouts that are tried with offload because their steps seem shorter than that of the best layout.
 // Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.

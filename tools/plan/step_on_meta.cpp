@@ -65,7 +65,7 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
-// Returns the number of micro-batches in flight on a rank of such a pipeline.
+// Returns the number of micro-batches in flight on a rank if repeats_one_micro_batch().
 int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
   const int stages = layout.size(base::Axis::pp);
   const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));

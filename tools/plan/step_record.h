@@ -63,8 +63,9 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///
 /// If repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches,
 /// and all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
-/// all ranks are on one node. `shared` are results of other runs; null: none. Takes the time and memory of steps on the
-/// meta device: milliseconds for each layer and micro-batch that is not repeated.
+/// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
+/// nothing is shared. Takes the time and memory of steps on the meta device: milliseconds for each layer and
+/// micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

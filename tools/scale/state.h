@@ -1,10 +1,11 @@
 // Folder of an experiment. An interrupted experiment continues from it.
 //
-//   DIR/experiment.json                the experiment and the recipes of its points
+//   DIR/experiment.json                the experiment and fingerprints of the recipes of its points
 //   DIR/POINT/repeat-1/                run directory
 //   DIR/POINT/repeat-1.json            state of this run
 //   DIR/POINT/repeat-1.txt             output of this run
 //   DIR/POINT/repeat-1.lock            lock of the process that executes this run
+//   DIR/scale.csv and other files      results (write_results())
 #pragma once
 
 #include <array>

@@ -126,7 +126,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // the answer is complete, and a regular exit may take long to free the memory
+  ::kill(child_, SIGKILL);  // the child may hang, and a regular exit may take long to free the memory
   finish();
 }
 

@@ -15,7 +15,7 @@ Outcome OracleKeeper::run(const Variant& variant) {
   if (result.failure.empty()) return outcome_from_json(result.text, variant);
   if (result.code) fail(*result.code, result.failure);
   fail(ExitCode::numeric, "the oracle (subject=", variant["subject"],
-       " on one rank in f64 on the CPU) crashed: ", result.failure);
+       " on one rank in f64 on the CPU) failed: ", result.failure);
 }
 
 }  // namespace hexad::verify

@@ -59,8 +59,9 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed of injected delays and of a ThreadNetwork's adversary; none: no delays
-  double seconds = 240;            // time limit of a run
+  // Seed of injected delays and of a ThreadNetwork's adversary; none: no delays, and 1 for the adversary.
+  std::optional<uint64_t> jitter;
+  double seconds = 240;  // time limit of a run
 };
 /// Returns the largest time, in seconds, that an operation of a run may wait for other ranks; 0: no limit. The result
 /// is distributed.watchdog_seconds, but at most a quarter of `seconds`, so that a hang is reported before the run times

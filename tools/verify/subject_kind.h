@@ -27,7 +27,8 @@ enum class Course : uint8_t {
 
 struct SubjectKind {
   std::string_view name;  // name in lists of layouts
-  /// True if the subject differs from the recipe itself. `extensions` has the parts that the recipe may select by name.
+  /// True if the subject applies to the recipe and differs from it; always true for `own`. `extensions` has the parts
+  /// that the recipe may select by name.
   bool (*differs)(const train::Recipe&, const train::Extensions& extensions);
   /// Returns the changes to the recipe, as overrides.
   std::vector<std::string> (*overrides)(const OwnSubject&);
@@ -67,14 +68,15 @@ std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
 /// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, these include changes
-/// that prevent rounding from flipping a decision. If `kind` changes the model, these clear optim.freeze and
-/// optim.muon_except.
+/// that prevent rounding from flipping a decision. If any of them changes a key of `model`, these also clear
+/// optim.freeze and optim.muon_except.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts;
-/// tokens of the second half visit another quarter. Therefore, some ranks get no rows if experts are distributed over
-/// ranks. Replicas of their experts on other ranks see other tokens and do get rows. The file appears atomically,
-/// because several processes may write it. Throws Error(resource) if the write fails.
+/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit the first quarter of the
+/// experts, but at least top_k experts; tokens of the second half visit as many experts from the middle on. Therefore,
+/// some ranks may get no rows if experts are distributed over ranks, while replicas of their experts on other ranks see
+/// other tokens and do get rows. The file appears atomically, because several processes may write it. Throws
+/// Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -121,7 +121,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
   return list_value(std::move(chosen), site, true);
 }
 
-// Returns the first or last item of a list.
+// Returns the first or last item of a list; undefined if the list is empty.
 Value end_of_list(std::string_view name, const Value& value, const Site& site) {
   const List* list = value.list();
   if (list == nullptr) site.refuse("'", name, "' is given ", kind_of(value), ", expected a list");

@@ -34,8 +34,8 @@ struct Site {
   [[noreturn]] void refuse(const Parts&... parts) const {
     refuse_at(path, line, parts...);
   }
-  /// Counts steps: one for each statement, expression, and element of a list, and one for each 256 bytes of text.
-  /// Throws Error(data) if they are more than most_steps.
+  /// Counts `steps` more steps. Callers count about one for each statement, expression, element of a list, and 256
+  /// bytes of text. Throws Error(data) if a rendering takes more than most_steps.
   void spend(int64_t steps) const {
     steps_left -= steps;
     if (steps_left < 0)

@@ -18,7 +18,7 @@ Value slice(const Value& object, const Value& begin, const Value& end, const Val
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
 /// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists, and "~"
-/// the texts of any two values.
+/// what printed() returns for two values.
 Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site);
 
 }  // namespace hexad::data::jinja

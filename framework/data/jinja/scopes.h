@@ -13,7 +13,8 @@
 
 namespace hexad::data::jinja {
 
-/// The innermost scope is that of the current iteration of the innermost loop. An `if` has no scope.
+/// Scopes of variables, one within another. Each iteration of a loop, the `else` of a loop, a call of a macro and
+/// {% generation %} have a scope. An `if` has none.
 class Scopes {
  public:
   Scopes() : scopes_(1) {}

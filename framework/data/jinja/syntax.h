@@ -80,8 +80,8 @@ struct Token {
 /// settings of Jinja are trim_blocks and lstrip_blocks. Throws Error(data) that names `path` and the line.
 std::vector<Token> tokens_of(std::string_view source, const std::string& path);
 
-/// Returns the statements of a template. Throws Error(data) that names `path`, the line, and the supported tags if a
-/// part is not supported.
+/// Returns the statements of a template. Throws Error(data) that names `path` if the source is too long. Throws
+/// Error(data) that names `path` and the line if a part is not supported; for a tag, it lists the supported ones.
 std::vector<Statement> parse(std::string_view source, const std::string& path);
 
 }  // namespace hexad::data::jinja

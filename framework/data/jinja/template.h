@@ -17,14 +17,13 @@ using Variables = std::vector<std::pair<std::string, Value>>;
 
 class Template {
  public:
-  /// Parses a template. `path` is its name in messages. Throws Error(data) that names `path`, the line and the
-  /// supported tags if a part is not supported.
+  /// Parses a template. `path` is its name in messages. Throws as parse() does.
   Template(std::string_view source, std::string path);
 
   const std::string& path() const { return path_; }
   /// Returns the text of the template with these variables. Throws Error(data) with path and line if the template
-  /// raises an exception, uses a filter, test, function or method that is not supported, or exceeds a limit.
-  /// Thread-safe.
+  /// raises an exception, uses a filter, test, function or method that is not supported, uses a value of a wrong kind,
+  /// or exceeds a limit. Thread-safe.
   Text render(const Variables& variables) const;
 
  private:

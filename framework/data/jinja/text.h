@@ -12,7 +12,7 @@
 namespace hexad::data::jinja {
 
 enum class Origin : char {
-  model,   // the template, or a special token that tokenizer_config.json names
+  model,   // the template, the role of a turn, or a special token that tokenizer_config.json names
   message  // the text of a turn
 };
 
@@ -55,7 +55,7 @@ std::vector<std::string_view> characters_of(std::string_view text);
 /// Return the number of bytes of white space with which `text` begins or ends.
 size_t leading_white_space(std::string_view text);
 size_t trailing_white_space(std::string_view text);
-/// Returns `text` without the characters of `removed` at its ends.
+/// Returns `text` without the characters of `removed` at the ends that `side` selects.
 Text stripped(const Text& text, std::span<const std::string_view> removed, Side side);
 
 }  // namespace hexad::data::jinja

@@ -51,7 +51,7 @@ class TokenCursor {
   void expect_symbol(std::string_view text) {
     if (!skip_symbol(text)) refuse_token(text);
   }
-  /// Moves past a name that is no operator, and returns it. `expected` is for messages.
+  /// Moves past a name that is not a reserved word, and returns it. `expected` is for messages.
   std::string take_name(std::string_view expected) {
     static constexpr std::array<std::string_view, 7> reserved{"and", "or", "not", "in", "is", "if", "else"};
     if (now().kind != TokenKind::name || std::ranges::find(reserved, now().text) != reserved.end())

@@ -35,7 +35,7 @@ struct Value {
   const T* get() const {
     return std::get_if<T>(&data);
   }
-  /// Returns the text; null if the value is none.
+  /// Returns the text; null if the value is not a text.
   const Text* text() const {
     const TextPointer* found = get<TextPointer>();
     return found == nullptr ? nullptr : found->get();
@@ -75,7 +75,8 @@ Value text_value(Text text);
 Value text_value(std::string bytes, Origin origin);
 Value object_value(Object object);
 
-/// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace.
+/// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace
+/// or a loop.
 Value list_value(std::vector<Value> items, const Site& site, bool generator = false);
 
 /// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".

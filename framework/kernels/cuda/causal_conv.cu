@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// The rows of one call. `before` and `first` may be null.
+// Operands of one call. `before` and `first` may be null.
 template <class D>
 struct Filter {
   const D *x, *before, *weight;
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(D* out, Filter<D> f) {
   out[e] = to<D>(z / (1 + exp(-z)));
 }
 
-// Computes dx and, if it is not null, dbefore. Element e belongs to row e / width - (taps - 1) of its sequence.
+// Computes dx and, if it is not null, dbefore. Each sequence has rows + taps - 1 rows of elements: first those of
+// dbefore, then those of dx.
 template <class D>
 __global__ void __launch_bounds__(threads) input_kernel(D* dx, D* dbefore, const D* dout, Filter<D> f) {
   using A = sum_t<D>;

@@ -22,8 +22,8 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. If the target is out of range, returns NaN. The loss is then NaN, and the step is
-/// skipped.
+/// Returns the logit of the target. If the target is not below the size of the vocabulary, returns NaN. The loss is
+/// then NaN, and the step is skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
@@ -121,7 +121,7 @@ struct Running {
 constexpr int any_threads = 512;
 
 /// Computes rows of any length and alignment in vectors of N elements. There is one block per row. The block reads the
-/// row twice: for the sum and for the gradient.
+/// row for the sum and, if it computes a gradient, a second time for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;

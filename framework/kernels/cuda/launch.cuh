@@ -150,7 +150,7 @@ concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_
 template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
 void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
                    Stream& stream, Arguments&&... arguments) {
-  static_assert(most_shared <= most_shared_memory, "no card has that much shared memory");
+  static_assert(most_shared <= most_shared_memory, "cards of compute capability 8.0 have less shared memory");
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
@@ -212,8 +212,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). NaN is
-/// ignored; callers must detect NaN by a sum.
+/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). x must
+/// not be NaN: callers leave NaN out of the maximum and detect it by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(window_threads)
   }
 }
 
-/// Launches window_kernel with the widest words that rows and places permit.
+/// Launches window_kernel with words of 16, 4 or 2 bytes, the widest of these that rows and places permit.
 template <Towards towards>
 void copy_by_window(std::string_view op, Stream& stream, const Tensor& window, const Tensor& distances,
                     const Tensor& runs, const Tensor& rows, const Tensor& index) {

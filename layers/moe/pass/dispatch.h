@@ -20,8 +20,8 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
 ///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With
-///                         windows, copies rows to their grouped places there; then dispatch.pack only computes rows
-///                         that are not there yet
+///                         windows, copies rows to their grouped places there; dispatch.pack then obtains the rows
+///                         without copying them
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
 ///                         grouped and in plain format, and chunks are not computed together. A joined row is copied to

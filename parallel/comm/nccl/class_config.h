@@ -27,9 +27,9 @@ struct StreamKind {
 };
 
 /// Returns the configuration of communicators for the collectives of a group. Network links need few thread blocks;
-/// links inside a node need more. The blocks are chosen such that all operations that may be in flight together fit on
-/// the card: collectives and messages occupy at most 132 blocks, one for each multiprocessor of an H100. Otherwise, an
-/// operation could wait for the blocks of an operation that waits for a peer.
+/// links inside a node need more. The blocks are chosen for a layout with all classes of traffic: there, the
+/// collectives and messages that may be in flight together occupy at most 132 blocks, one for each multiprocessor of an
+/// H100. Otherwise, an operation could wait for the blocks of an operation that waits for a peer.
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
@@ -41,7 +41,8 @@ CommunicatorConfig message_config(bool across_nodes, int channels);
 /// blocks of an operation is a multiple of four, NCCL launches them in clusters of four; otherwise, it launches single
 /// blocks. A single block makes a second multiprocessor unusable, because products use pairs of multiprocessors within
 /// a part of the card (a GPC). Up to eight single blocks count twice; all further blocks are assumed to share pairs.
-/// Messages are assumed to have one channel per operation and to remain inside a node, where they need more blocks.
+/// All traffic is assumed to remain inside a node, where it may need more blocks, and messages to have one channel per
+/// operation.
 int multiprocessors_of(std::span<const TrafficBeside> traffic);
 
 /// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher

@@ -8,7 +8,7 @@
 
 namespace hexad::comm::nccl {
 
-/// NCCL's functions, with NCCL's names but without their prefix.
+/// NCCL's functions. Their names are derived from NCCL's, without the prefix.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;

@@ -36,7 +36,7 @@ class Multiprocessors {
   Multiprocessors& operator=(const Multiprocessors&) = delete;
 };
 
-/// Sets the next result of cudaGetLastError on this thread, and returns `error`.
+/// Sets the next result of cudaGetLastError on this thread, unless `error` is cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
 /// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.

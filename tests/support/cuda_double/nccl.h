@@ -9,7 +9,7 @@
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
 // communicators.
 //
-// The first collective of a blocking communicator, and the first message in each direction of a pair, connect the
+// In a blocking communicator, the first collective, and the first message in each direction of a pair, connect the
 // ranks: the host waits until the other ranks launch theirs, too. Connections take memory of the device
 // (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory, the
 // launch fails. Collectives on which ranks disagree hang. Messages without a receiver or of another size than expected

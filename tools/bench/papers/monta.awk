@@ -44,7 +44,7 @@ function share_of(c, part, way, predicts) {
   return predicted_graph[c, part, way] == "" ? "" : predicted_graph[c, part, way] / predicted_graph[c, part, "baseline"]
 }
 # Returns the best schedule whose name begins with `family`, as measured or predicted; empty if there is none. Ignores
-# the schedule `except` ("": none).
+# the baseline and the schedule `except` ("": none).
 function best_of(c, part, family, except, predicts,    w, best, s) {
   for (w = 1; w <= schedule_count; w++) {
     s = schedules[w]

@@ -9,7 +9,8 @@
 #
 # First profiles each testbed, predicts all layers from the graphs of all ranks, and prints the hash of the predictions.
 # Then measures. Prints for each combination of links, row of Table 1, part of the pass, t and volume:
-# - the ratio of each schedule's time to the baseline's in the same round, as a median over the rounds
+# - the ratios of the times of O1 and of the best schedule to the baseline's in the same round, as medians over the
+#   rounds
 # - the values of the formula
 # - the share of the links' rates that the baseline reaches
 # - the simulator's prediction

@@ -181,7 +181,8 @@ void add_generate(const Program& program) {
   command
       .add_option(
           "--prompt-file", &options->prompt_file,
-          "file with a text on each line; if its name ends in .jsonl, a JSON object with a text under \"prompt\"")
+          "file with a text on each line; if its name ends in .jsonl, .ndjson or .json, a JSON object with a text "
+          "under \"prompt\"")
       .path();
   command
       .add_option(

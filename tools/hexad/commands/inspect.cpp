@@ -88,8 +88,8 @@ bool can_be_inspected(const fs::path& path) {
          data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) if the path cannot be inspected. The message names folders directly below the path that can be
-/// inspected.
+/// Throws Error(usage) if the path cannot be inspected. The message names folders and files directly below the path
+/// that can be inspected.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;

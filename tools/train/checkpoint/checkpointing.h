@@ -43,9 +43,8 @@ class Checkpointer {
   std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
-  /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) if the
-  /// recipe's model differs from the checkpoint's (require_same_model()). Throws Error(numeric) with the tensor's name
-  /// if an element is not finite.
+  /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) like
+  /// require_same_model(). Throws Error(numeric) with the tensor's name if an element is not finite.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.

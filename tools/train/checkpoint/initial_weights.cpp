@@ -319,7 +319,8 @@ void InitialWeights::read_rows(const Parameter& p, const Source& source, const i
   }
 }
 
-// Reads a stored expert, or a part of the dense MLP, for each expert of the region. Reads no stored data twice.
+// Reads a stored expert, or a part of the dense MLP, for each expert of the region. Reads each stored expert or part
+// only once, even if several experts copy it.
 void InitialWeights::read_experts(const Parameter& p, const Source& source, const io::Region& region,
                                   const Tensor& target) const {
   const Device host = target.device().host();

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws Error(usage) if stored shapes do not fit the whole model. The model is made on a meta device, without memory.
+// Throws Error if stored weights do not fit the whole model. The model is made on a meta device, without memory.
 void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);

@@ -5,7 +5,7 @@
 namespace hexad::train {
 
 /// Ignores SIGPIPE, so a write to a closed pipe fails, but does not end the process. Does not change the actions of
-/// other signals, so SIGINT and SIGTERM end a command immediately. Every command calls this.
+/// other signals, so SIGINT and SIGTERM end a command immediately. hexad_main() calls this before every command.
 void ignore_closed_pipes();
 
 /// Installs the handlers for training:

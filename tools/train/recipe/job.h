@@ -13,7 +13,7 @@ namespace hexad::train {
 /// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards, traffic limits
 /// and priorities of `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be
 /// empty). Throws the same Error on all ranks: Error(usage) with every problem of the recipe and its file and line, or
-/// Error(data) if a dataset is missing. Collective.
+/// Error(data) if a dataset or its tokenizer cannot be read. Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
                       const Extensions& extensions, const std::string& include_root = "");
 
@@ -21,8 +21,9 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
 /// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks:
 /// - If `load` throws the same error on all ranks, this error, unchanged.
 /// - If `load` throws on only some ranks, or throws different errors, the error of the first rank that has one, with
-///   this rank and the exit code.
-/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and the differing keys.
+///   its exit code and the number of this rank.
+/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and both programs or the
+///   differing keys.
 ///
 /// Collective.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);
