@@ -85,7 +85,7 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 /// rule. A recipe that sets any other option is rejected before a rule is made.
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
-  bool reads_moment_dtype = false;  // true if the rule can store its states in bf16
+  bool reads_moment_dtype = false;  // true if update() accepts states in bf16; elementwise() does not
   /// If the rule can update main weights stored as rests: the name of a state that is never negative, whose signs store
   /// the marks (framework/base/main_weight.h). Empty: the rule needs f32 main weights.
   std::string marked_state{};

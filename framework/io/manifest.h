@@ -49,8 +49,8 @@ struct ShardRecord {
 /// tensor.
 struct ManifestPage {
   ShardRecord file;
-  std::string name;  // of the first tensor
-  Kind kind;         // of the first tensor
+  std::string name;  // name of the first tensor
+  Kind kind;         // kind of the first tensor
 };
 
 /// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their

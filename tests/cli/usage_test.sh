@@ -51,7 +51,7 @@ test_help_is_a_command_too() {
 
 test_help_shows_defaults_and_fits_a_terminal() {
   expect 0 "$HEXAD" generate --help
-  expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
+  expect_text out "to generate for each prompt [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
   expect_no_text out "several times ["  # a list has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"

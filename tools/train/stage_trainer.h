@@ -97,7 +97,7 @@ class StageTrainer {
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;
-  telemetry::MetricsHub sinks_;  // used on rank 0 only
+  telemetry::MetricsHub sinks_;  // has sinks on rank 0 only
 };
 
 }  // namespace hexad::train

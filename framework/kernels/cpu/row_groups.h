@@ -16,7 +16,7 @@ class Groups {
   Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
       : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
     require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets of ", groups,
-            " groups; expected one of them to have them");
+            " groups; expected offsets on the host or on the device");
     if (host_.empty())
       device_ = o.device;
     else

@@ -193,7 +193,9 @@ void add_generate(const Program& program) {
   command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
-  command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
+  command
+      .add_option("--max-tokens", &options->sampling.max_tokens, "maximum number of tokens to generate for each prompt")
+      .legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "temperature; 0: always the most probable token")
       .legal(number(0));
   command.add_option("--top-k", &options->sampling.top_k, "number of most probable tokens to choose from; 0: all")

@@ -182,8 +182,8 @@ void add_prepare(const Program& program) {
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
                  " has its own vocabulary; remove --vocab");
     if (separator.given() && *rule != "separator")
-      base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
-                 " it has no meaning; remove it, or use --split separator");
+      base::fail(base::ExitCode::usage, "--separator has no meaning with --split ", *rule,
+                 ": remove it, or use --split separator");
     if (text_key.given() && chat.given())
       base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
                  " takes whole conversations: give only one of them");

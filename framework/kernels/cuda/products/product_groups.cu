@@ -25,7 +25,7 @@ void check_offsets(std::string_view op, const GroupOffsets& offsets, int64_t gro
   require(offsets.groups == groups, "[", op, "] offsets of ", offsets.groups, " groups for ", groups,
           " experts; expected equal numbers");
   require(offsets.device.defined() || !offsets.host.empty(), "[", op, "] neither host nor device has the offsets of ",
-          groups, " groups; expected one of them to have them");
+          groups, " groups; expected offsets on the host or on the device");
   if (offsets.device.defined()) require_flat(op, "offsets", offsets.device, groups + 1);
   if (!offsets.host.empty()) require_offsets(op, offsets.host, groups, rows);
 }
