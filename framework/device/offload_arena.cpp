@@ -76,8 +76,8 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed a block that is not in this arena; expected one of its ",
-                live_.size(), " blocks");
+  base::require(it != live_.end(), "[offload] freed the block ", block,
+                ", which is not in this arena; expected one of its ", live_.size(), " blocks");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

@@ -16,7 +16,8 @@ struct SweepRun {
   int64_t ranks = 0;                                 // number of ranks; 0: unknown
   std::string layout = {};                           // text like "2 ranks: pp 1 x dp 2 ..."; empty: unknown
   std::string state = {};                            // text like "finished" or "failed"; empty: unknown
-  std::string trouble = {};                          // reason why the run is not finished; empty if finished or unknown
+  std::string trouble = {};                          // reason why the run is not finished; empty if it is finished or
+                                                     // its state is unknown
   std::map<std::string, std::string> settings = {};  // values by recipe key, for those of Sweep::keys that the run's
                                                      // recipe has
   std::vector<std::string> differences = {};         // differences from the first run's recipe, such as "optim.lr: 0.01

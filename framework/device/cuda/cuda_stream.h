@@ -23,6 +23,8 @@ class Card {
   int ordinal() const { return ordinal_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
+  /// Maximum bytes of shared memory per block. A kernel must request more than 48 KiB before its launch.
+  size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
   /// Reserves at least `multiprocessors`; 0 reserves none. If some are reserved, an even number remains for matrix

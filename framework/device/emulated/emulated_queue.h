@@ -29,6 +29,7 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
+  const std::string& name() const { return name_; }
   /// Appends work and returns without waiting. All objects to which `work` refers must live until the queue has run it.
   /// The device memory that `work` uses must be announced with Heap::touch(). Throws the error of earlier work that
   /// failed.
@@ -51,6 +52,7 @@ class Queue {
   void loop();
   void delay(uint64_t launch) const;
 
+  const std::string name_;
   const std::optional<base::Philox> jitter_;
   std::mutex mutex_;
   std::condition_variable changed_;
