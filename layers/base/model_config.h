@@ -137,7 +137,7 @@ struct RotaryScalingConfig {
 };
 
 /// Factor of the queries in blocks without rotary positions. It grows with the position p, counted from 0:
-/// 1 + scale ln(1 + floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+/// 1 + scale ln(1 + n), where n is (p + 1) / floor, rounded down (Nakanishi 2025, arXiv 2501.19399; Llama 4).
 struct TemperatureConfig {
   double scale = 0;  // 0: off
   int64_t floor = 8192;

@@ -15,7 +15,7 @@ enum class TrainedUse : uint8_t { evaluation, generation };
 
 struct RunOnRanks {
   SavedRun run;
-  std::string layout;  // text for the user: "tp 2 x ... (the run's layout)"; empty on a single rank
+  std::string layout;  // text for the user: "pp 1 x dp 2 x ... (the run's layout)"; empty on a single rank
 };
 
 /// Arguments of open_run(), and the number of ranks.
