@@ -27,7 +27,8 @@ class Shape {
   /// Returns the product of the sizes; 1 for rank 0. Throws std::logic_error if the product exceeds int64 or if a size
   /// is negative.
   int64_t numel() const;
-  /// Returns the row-major strides in elements.
+  /// Returns the row-major strides in elements. A size of 0 counts as 1. Throws std::logic_error if numel() does, or if
+  /// a stride exceeds int64.
   Shape row_major_strides() const;
   bool operator==(const Shape& other) const;
   std::string to_string() const;  // returns a text like "[2, 3]"
