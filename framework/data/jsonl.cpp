@@ -163,6 +163,7 @@ void RecordReader::add(std::string_view block) {
     const size_t newline = block.find('\n');
     if (newline == block.npos) break;
     const std::string_view line = block.substr(0, newline);
+    require_room(line.size());
     block.remove_prefix(newline + 1);
     if (pending_.empty()) {
       take_line(line);
@@ -172,10 +173,14 @@ void RecordReader::add(std::string_view block) {
       pending_.clear();
     }
   }
-  if (static_cast<int64_t>(pending_.size() + block.size()) > largest_document)
+  require_room(block.size());
+  pending_ += block;
+}
+
+void RecordReader::require_room(size_t bytes) const {
+  if (static_cast<int64_t>(pending_.size() + bytes) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
          largest_document, " bytes, the maximum; expected JSON lines (.jsonl) of shorter objects");
-  pending_ += block;
 }
 
 void RecordReader::finish() {

@@ -53,7 +53,7 @@ class UnfinishedDataset {
   };
 
   std::string in(const std::string& name) const;
-  bool holds_folder() const;
+  bool holds_lock() const;
   void lock();
   void load();
   bool is_sound(const Shard& shard, size_t number, Digest tokenizer) const;
@@ -62,7 +62,7 @@ class UnfinishedDataset {
   bool made_output_ = false;  // true if this object created output_
   Digest request_;
   std::vector<Shard> shards_;
-  int lock_ = -1;  // file descriptor of the folder, on which this process holds a lock
+  int lock_ = -1;  // file descriptor of the file `lock` in the folder, on which this process holds a lock
   bool finished_ = false;
 };
 

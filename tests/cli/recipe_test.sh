@@ -71,7 +71,7 @@ test_unrelated_files_are_refused() {
   expect_text err ".: is a directory; expected a recipe file"
   head -c 300000 /dev/zero | tr '\0' '#' >huge.yaml
   expect 2 "$HEXAD" validate huge.yaml
-  expect_text err "huge.yaml: too large; a recipe and its includes may have at most 256 KiB"
+  expect_text err "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes"
   expect 2 "$HEXAD" validate /dev/zero
   head -c 1000 /dev/urandom >noise.yaml
   expect 2 "$HEXAD" validate noise.yaml

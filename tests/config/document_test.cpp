@@ -139,7 +139,13 @@ TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
   EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected sections such as model: and train:");
   EXPECT_EQ(refused("list.yaml"), "list.yaml:1: expected `key: value` lines at the top level, found a list");
   EXPECT_EQ(refused("word.yaml"), "word.yaml:1: expected `key: value` lines at the top level, found a single value");
-  EXPECT_EQ(refused("huge.yaml"), "huge.yaml: too large; a recipe and its includes may have at most 256 KiB");
+  EXPECT_EQ(refused("huge.yaml"),
+            "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes");
+  put("rest.yaml", "b: " + std::string(200, 'x') + "\n");
+  put("long.yaml", "include: rest.yaml\n#" + std::string((256 << 10) - 120, 'x'));
+  EXPECT_EQ(refused("long.yaml"),
+            "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, of which the "
+            "files read before have 262044");
   EXPECT_EQ(refused("missing.yaml"), "missing.yaml: no such file");
   EXPECT_EQ(refused("no/such/folder.yaml"), "no/such/folder.yaml: no such file");
   EXPECT_EQ(refused("in"), "in: is a directory; expected a recipe file (.yaml)");
