@@ -195,7 +195,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
     std::memcpy(others.data(), all.data() + static_cast<size_t>(r) * name_words, sizeof mine);
     if (std::string_view(others.data()) != name.substr(0, sizeof mine))
       fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, " where rank ", r,
-           " splits off ", others.data());
+           " splits off group ", others.data(), "; expected the same group on all ranks, in the same order");
   }
 }
 
