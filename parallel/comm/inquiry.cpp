@@ -92,12 +92,13 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty())
-    return {.silence = true,
-            .text = blame(gone, name,
-                          gone.size() == 1 ? "expected an answer within a few seconds; check the process and the log of "
-                                             "the rank, and the network to its host"
-                                           : "expected answers within a few seconds; check the processes and the logs of "
-                                             "these ranks, and the network to their hosts")};
+    return {
+        .silence = true,
+        .text = blame(gone, name,
+                      gone.size() == 1 ? "expected an answer within a few seconds; check the process and the log of "
+                                         "the rank, and the network to its host"
+                                       : "expected answers within a few seconds; check the processes and the logs of "
+                                         "these ranks, and the network to their hosts")};
   const auto stuck = ranks_where(still);
   if (!stuck.empty())
     return {.text = blame(stuck, name,

@@ -88,8 +88,9 @@ TEST(Inquiry, BlamesNoSingleRankOfACycle) {
 
 TEST(Inquiry, BlamesAllWorkingRanksInThePlural) {
   const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, works}, {2, works}});
-  EXPECT_TRUE(finding.text.ends_with("; expected these ranks to join the operation; check their logs and the stacks of "
-                                     "their processes; if they compute, increase distributed.watchdog_seconds"))
+  EXPECT_TRUE(
+      finding.text.ends_with("; expected these ranks to join the operation; check their logs and the stacks of "
+                             "their processes; if they compute, increase distributed.watchdog_seconds"))
       << finding.text;
 }
 
