@@ -186,7 +186,7 @@ TEST(CheckpointLayouts, DamagedGenerationThatPreventsASaveIsAnErrorOfData) {
   const Checkpointer checkpoints(run.recipe, self, options);
   const std::string message =
       message_of(ExitCode::data, [&] { checkpoints.save(run.progress, run.instance, run.optimizer); });
-  EXPECT_TRUE(message.starts_with("checkpoint of step 0 was not saved: " + file + ": contains 'x', expected"))
+  EXPECT_TRUE(message.starts_with(cat("checkpoint of step 0 was not saved: ", file, ": contains 'x', expected")))
       << message;
   EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000000"));
 }
