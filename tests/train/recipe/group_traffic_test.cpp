@@ -41,10 +41,10 @@ std::set<GroupTraffic> traffic(const std::vector<std::string>& overrides, const 
 }
 
 TEST(GroupsTraffic, SeparatesGroupsInsideAndAcrossNodes) {
-  EXPECT_EQ(traffic({"parallel.pp=2"}, {0, 0, 1, 1}),
+  EXPECT_EQ(traffic({"parallel.pp=2"}, {0, 0, 1, 1}),  // stages are neighbours, replicas are on two nodes
             (std::set<GroupTraffic>{{.traffic = control, .across_nodes = true},
-                                    {.traffic = pp, .across_nodes = true},
-                                    {.traffic = dp},
+                                    {.traffic = pp},
+                                    {.traffic = dp, .across_nodes = true},
                                     {.traffic = pp, .channels = 2}}));
   const auto four_on_two_nodes = traffic({"parallel.ep=2"}, {0, 0, 1, 1});
   EXPECT_TRUE(four_on_two_nodes.contains({.traffic = ep}));
