@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,6 +37,15 @@ struct TrafficBeside {
   bool operator==(const TrafficBeside&) const = default;
 };
 
+/// Traffic of a rank's groups that may be in flight together with the traffic of its other groups.
+struct GroupTraffic {
+  TrafficClass traffic;
+  Urgency urgency = Urgency::ordinary;
+  bool across_nodes = false;  // true if a group uses links between nodes
+  int channels = 0;  // 0: collectives; otherwise, messages on this number of channels of the rank, to and from others
+  auto operator<=>(const GroupTraffic&) const = default;
+};
+
 struct DeviceGroupOptions {
   DeviceCollectives collectives = DeviceCollectives::automatic;
   Priorities priorities{};
@@ -54,6 +64,9 @@ struct DeviceGroupOptions {
   /// Traffic for which matrix products leave multiprocessors free if NCCL is used. A product that is launched on all
   /// multiprocessors would wait for those that NCCL occupies, and could take twice as long.
   std::vector<TrafficBeside> beside_products{};
+  /// All traffic of the groups that this rank will split from the group. NCCL's operations get so few thread blocks
+  /// that this traffic fits on the card together, on each rank. If empty, operations get their usual numbers of blocks.
+  std::vector<GroupTraffic> groups{};
   /// Called on rank 0 with a text that states the path between cards and, if it is not NCCL, the reason. Not called if
   /// there is only one rank, if the device is not a card, or if the options require host memory.
   std::function<void(const std::string&)> say{};

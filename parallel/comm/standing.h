@@ -28,7 +28,7 @@ std::string to_note(const Standing& standing);
 /// Reads a standing from a note. Throws Error(communication) if the note does not contain one.
 Standing parse_standing(std::string_view note);
 
-/// Returns a text like "1, 2, 3" or "1, 2, ... (40 ranks)".
+/// Returns a text like "rank 1", "ranks 1, 2" or "ranks 1, 2, ... (40 in all)".
 std::string list_of(const std::vector<int>& ranks);
 
 }  // namespace hexad::comm

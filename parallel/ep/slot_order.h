@@ -39,7 +39,7 @@ struct Chunking {
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
   token,  // a row is a copy of a token for all of its experts on one rank, and returns one weighted sum (EPS-MoE's
-          // LocalReduce)
+          // LocalReduce); all slots of a row are in one chunk, unless chunks are divided by experts
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});

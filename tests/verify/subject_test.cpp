@@ -258,17 +258,32 @@ TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   }
 }
 
-// One replica of some experts has rows, and another replica of the same experts has none.
-TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
-  const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
+// Returns the experts that tokens of each half of the first two batches visit under the subject idle_ranks.
+std::vector<std::set<int>> experts_of_halves(const Subject& s) {
   compute_oracle(s, Saves::no, "idle_ranks");
   std::ifstream trace(s.trace_file());
-  std::set<int> of_half[2];
-  const int tokens = 4 * 8, top_k = 2;
-  for (int slot = 0, expert = 0; slot < tokens * top_k && trace >> expert; ++slot)
-    of_half[slot / top_k < tokens / 2 ? 0 : 1].insert(expert);
-  EXPECT_EQ(of_half[0], (std::set{0, 1}));
-  EXPECT_EQ(of_half[1], (std::set{4, 5}));
+  std::vector<std::set<int>> halves(4);
+  const int64_t of_half = s.recipe().batch.global * s.recipe().model.context / 2 * s.recipe().model.moe.top_k;
+  int64_t slot = 0;
+  for (int expert = 0; trace >> expert; ++slot) halves.at(static_cast<size_t>(slot / of_half)).insert(expert);
+  EXPECT_EQ(slot, 4 * of_half);
+  return halves;
+}
+
+// In the first batch, one replica of some experts has rows, and another replica of the same experts has none. In the
+// second batch, some experts have no rows on any rank.
+TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
+  using Halves = std::vector<std::set<int>>;
+  EXPECT_EQ(experts_of_halves(subject({"model.moe.experts=8", "batch.global=4"})),
+            (Halves{{0, 1}, {4, 5}, {0, 1}, {0, 1}}));
+  EXPECT_EQ(experts_of_halves(subject({"model.moe.experts=6", "model.moe.top_k=4", "batch.global=4"})),
+            (Halves{{0, 1, 2, 3}, {2, 3, 4, 5}, {0, 1, 2, 3}, {0, 1, 2, 3}}));
+}
+
+TEST_F(SubjectTest, NoRankIsIdleIfTokensVisitAllExperts) {
+  EXPECT_EQ(subject({"model.moe.top_k=3"}).illegal(layout("ep=2,subject=idle_ranks", 2)), "");
+  EXPECT_EQ(subject({"model.moe.top_k=4"}).illegal(layout("ep=2,subject=idle_ranks", 2)),
+            "subject=idle_ranks does not differ from the recipe");
 }
 
 TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {

@@ -43,7 +43,9 @@ struct Outcome {
   std::string error{};  // reason why there is no comparison
   double seconds = 0;
 
-  bool agrees() const { return error.empty() && comparison.mismatches.empty() && comparison.compared.something(); }
+  /// True if the run ended without an error and some of its results were compared.
+  bool compares() const { return error.empty() && comparison.compared.something(); }
+  bool agrees() const { return compares() && comparison.mismatches.empty(); }
 };
 
 /// Runs this rank's part of the variant and returns the comparison, which is equal on all ranks. Collective over the

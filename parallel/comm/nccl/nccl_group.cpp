@@ -161,7 +161,8 @@ void NcclGroup::connect(Uses uses, Device device) const {
   const Uses fresh = uses - connected - Use::messages;
   if (fresh.empty()) return;
   const auto here = std::count(node_of_rank().begin(), node_of_rank().end(), node_of_rank()[rank()]);
-  const CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
+  CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
+  shape.channels = std::min(shape.channels, card_->most_blocks());
   const int64_t expected = connection_bytes(shape, connected | fresh) - connection_bytes(shape, connected);
   const Tensor buffer = connecting_buffer(fresh, size(), device);
   const Watch::HostCall call(card_->watch(), cat("connecting the ranks of group ", name()));
@@ -195,7 +196,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
     std::memcpy(others.data(), all.data() + static_cast<size_t>(r) * name_words, sizeof mine);
     if (std::string_view(others.data()) != name.substr(0, sizeof mine))
       fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, " where rank ", r,
-           " splits off ", others.data());
+           " splits off group ", others.data(), "; expected the same group on all ranks, in the same order");
   }
 }
 

@@ -150,7 +150,7 @@ ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::Wor
   require_no_stages(recipe, o.recipe);
   if (recipe.model.kind == layers::ModelKind::encoder)
     fail(ExitCode::usage, "bench prefill: model.kind is encoder, expected decoder");
-  require_whole_sequences(recipe.parallel.cp);
+  require_whole_sequences(recipe.parallel.cp, "measure prefill");
   if (!o.schedules.empty() && recipe.model.moe.experts == 0)
     fail(ExitCode::usage, "--schedule: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   std::vector<NamedSchedule> schedules;

@@ -135,7 +135,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
                                     TrainedUse::generation, extensions, world);
   const Recipe& recipe = run.recipe;
   require_decoder(recipe, options.run, "generate text");
-  require_whole_sequences(recipe.parallel.cp);
+  require_whole_sequences(recipe.parallel.cp, "generate text");
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const auto form = form_of(options, run.checkpoint, world);
   if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);

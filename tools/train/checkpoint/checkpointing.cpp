@@ -132,21 +132,27 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
-  const auto attempt = [&](const std::function<void()>& stage) {
-    Failure mine = attempted(stage);
-    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;  // a save reads no data that can be damaged
+  // If a rank failed in a stage of the save, throws on all ranks before the next stage begins.
+  const auto throw_together = [&](const Failure& mine) {
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;
     if (world_.rank() == 0) writer.discard();
     fail(static_cast<ExitCode>(problem->code), "checkpoint of step ", progress.step,
          " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
+  // Runs a stage that writes files. An error of the file system is then a fault of the storage, not damaged data.
+  const auto attempt = [&](const std::function<void()>& stage) {
+    Failure mine = attempted(stage);
+    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;
+    throw_together(mine);
+  };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects tensors that are not finite, because they must not replace the last good checkpoints.
-  attempt([&] {
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Reads the generation
+  // of the run, the only file of which damage prevents a save.
+  throw_together(attempted([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
-  });
+    if (world_.rank() == 0) store_.require_current();
+  }));
   attempt([&] {
     if (world_.rank() == 0) writer.create();
   });

@@ -296,18 +296,24 @@ void InitialWeights::read_grown(const Parameter& p, const Source& source, const 
   for (int64_t r = kept; r < rows; ++r) copy_from_host(row_of(target, r), mean);
 }
 
-// Fills the rows of a router: copies stored rows, or draws the same random row for all experts of a group.
+// Fills the rows of a router: copies stored rows, or draws the same random row for all experts of a group. Reads no
+// stored row twice.
 void InitialWeights::read_rows(const Parameter& p, const Source& source, const io::Region& region,
                                const Tensor& target) const {
   const Device host = target.device().host();
   const int64_t columns = region.size[1], width = p.global_shape()[1];
   const Philox random(recipe_.train.seed, Purpose::init, p.name());
+  std::vector<Tensor> known(source.copied);
   for (int64_t r = 0; r < region.size[0]; ++r) {
     const int64_t expert = region.begin[0] + r;
     if (source.way == Way::router_rows) {
-      io::Region row = region;
-      row.begin[0] = expert % source.copied, row.size[0] = 1;
-      copy_from_host(row_of(target, r), read_finite(checkpoint_, {source.name, kind}, row, host));
+      Tensor& values = known[expert % source.copied];
+      if (!values.defined()) {
+        io::Region row = region;
+        row.begin[0] = expert % source.copied, row.size[0] = 1;
+        values = read_finite(checkpoint_, {source.name, kind}, row, host);
+      }
+      copy_from_host(row_of(target, r), values);
       continue;
     }
     const int64_t first = expert / source.copied * source.copied;
@@ -329,7 +335,9 @@ void InitialWeights::read_experts(const Parameter& p, const Source& source, cons
   for (int64_t e = 0; e < region.size[0]; ++e) {
     io::Region here = region;
     here.begin[0] += e, here.size[0] = 1;
-    const int64_t expert = here.begin[0], from = expert % source.copied;
+    const int64_t expert = here.begin[0];
+    // A dense tensor that is not divided has the same values for all experts.
+    const int64_t from = source.dense && source.cut < 0 ? 0 : expert % source.copied;
     Tensor& values = known[from];
     if (!values.defined()) {
       io::Region there = here;
