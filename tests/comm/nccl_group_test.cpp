@@ -217,7 +217,9 @@ TEST(NcclGroup, HasFewerThreadBlocksIfItsLayoutHasManyGroups) {
              [](const CardWorld& w) {
                const auto group = w.world.split(0, w.world.rank(), tp, "tp");
                for (const auto& c : cuda_double::nccl_communicators())
-                 if (c.rank == w.world.rank()) EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
+                 if (c.rank == w.world.rank()) {
+                   EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
+                 }
              },
              {.groups = groups});
 }
