@@ -67,8 +67,7 @@ TEST(Loops, SigmoidIsWithinFourUlps) {
   }
 }
 
-// Where the sigmoid is near one, a difference between one and the sigmoid would have few correct digits, and so would
-// the slope.
+// A slope computed from one minus the sigmoid would have few correct digits where the sigmoid is near one.
 TEST(Loops, DerivativeOfTanhGeluKeepsItsPrecision) {
   constexpr double c = 0.79788456080286535588, cubic = 0.044715;
   for (const auto* table : tables()) {

@@ -34,7 +34,7 @@ Value rotary(Tape& tape, const Value& x, const Tensor& positions, const Tensor& 
           "[rotary] x is ", x.shape(), ", positions ", positions.shape(), ", angles ", cosine.shape(),
           "; expected [T, H, C], [T] and [context, at most C/2]");
   const auto& kernel = kernels::kernels(x.device()).rotary;
-  // As above, the pullback holds the positions and the tables, because the batch and the layer outlive the tape.
+  // The pullback holds the positions and the tables without saving them on the tape, as in rotary() of two tensors.
   const auto turned = [&kernel, positions, cosine, sine](Stream& stream, const Tensor& from, Direction direction) {
     const QueriesAndKeys out{Tensor::like(from), {}};
     kernel.apply(stream, out, {from, {}}, positions, cosine, sine, direction);
