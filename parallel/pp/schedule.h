@@ -55,6 +55,7 @@ Schedule forwards_of(Schedule schedule);
 
 /// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward to its backward.
 std::string to_string(const Action& action);
+std::ostream& operator<<(std::ostream& out, const Action& action);
 std::string to_string(std::span<const Action> actions);
 /// Returns a text with one line for each rank.
 std::string to_string(const Schedule& schedule);
