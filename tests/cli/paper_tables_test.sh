@@ -331,4 +331,16 @@ test_exposed_prints_its_stored_rows() {
   expect_text err "ZeRO 1, now, step 2.1: loss 6.0, expected 5.1"
 }
 
+test_import_speed_prints_its_stored_rows() {
+  printf '%s\t%s\t2000000000\t%s\t0.5\n' 1 copy 2 1 import 2.5 1 export 4 2 copy 4 2 import 4 2 export 5 3 copy 2 3 import 1 \
+    3 export 4 >rows
+  expect 0 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
+  expect_equal "$(awk 'NR > 1 { print $1, $2, $4 }' out)" "$(printf '%s\n' 'copy 1000 1.00' 'import 800 1.00' 'export 500 0.50')"
+  expect 2 "$root/tools/bench/import_speed.sh" --bytes 1e9
+  expect_text err "a number is '1e9', expected a whole number"
+  echo 'commit: abc' >rows
+  expect 1 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
+  expect_text err "no rows"
+}
+
 run_tests "$@"
