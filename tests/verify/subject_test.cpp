@@ -283,7 +283,7 @@ TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
 TEST_F(SubjectTest, NoRankIsIdleIfTokensVisitAllExperts) {
   EXPECT_EQ(subject({"model.moe.top_k=3"}).illegal(layout("ep=2,subject=idle_ranks", 2)), "");
   EXPECT_EQ(subject({"model.moe.top_k=4"}).illegal(layout("ep=2,subject=idle_ranks", 2)),
-            "subject=idle_ranks does not differ from the recipe");
+            "subject=idle_ranks cannot change the recipe");
 }
 
 TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
