@@ -91,6 +91,7 @@ ExitCode eval_choices(const Options& options, const Extensions& extensions, comm
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   ChoiceEvaluation e{.run = options.run, .file = options.choices, .items = read_choice_items(options.choices)};
   require_same_file(world, options.choices);
+  if (world.rank() == 0 && !options.items.empty()) require_items_path(options.items, options.choices);
   TrainedRun run = opened(options, extensions, world);
   require_decoder(run.recipe, options.run, "predict the next token");
   const auto tokenizer = tokenizer_of(run.recipe, options.run, "read the choices");
