@@ -211,6 +211,10 @@ std::string damaged(F&& damage) {
 
 TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j = "text"; }), "no 'format'");
+  expect_contains(damaged([](auto& j) {
+                    j = {{"hidden_size", 64}};
+                  }),
+                  "no 'format', expected a JSON object with \"format\" (a tokenizer of `hexad prepare`), \"model\" ");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
   expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
