@@ -114,7 +114,7 @@ void add_eval(const Program& program) {
   const Command command = program.root.add_command(
       "eval", "Evaluate a run's held-out loss or its answers to questions, and measure the forward throughput");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());

@@ -175,7 +175,7 @@ void add_generate(const Program& program) {
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   forms.push_back(data::model_form_name);
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
   command
