@@ -155,6 +155,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
   const Read lacking = read("{\"a\": {\"b\": \"x\"}}\n{\"a\": {\"c\": \"y\"}}\n{\"a\": \"z\"}\n", {.text_key = "a.b"});
   ASSERT_EQ(lacking.problems.size(), 2u);
   expect_contains(lacking.problems[0], "a.jsonl:2: has no key \"a.b\" (--text-key)");
+  expect_contains(lacking.problems[0], "keys with strings: a.c");
   expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
 }
 

@@ -184,7 +184,8 @@ TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
            {R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})",
             "expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "expected two offsets"},
-           {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "expected two offsets"},
+           {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})",
+            "expected two offsets in ascending order, not 1 and 0"},
            {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
             "data_offsets[1] is 2, expected an integer from 0 to 1"},
        }) {
