@@ -167,10 +167,14 @@ std::string describe(const InspectedDataset& dataset) {
   text += source_line(dataset);
   for (const Part& part : dataset.parts) {
     const TokenDataset& t = *part.tokens;
-    text +=
-        fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} per token\n", part.name,
-                    fmt::group_digits(t.tokens()), base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()),
-                    base::plural(t.documents(), "document"), fmt::group_digits(t.text_bytes()), bytes_per_token(part));
+    const std::string documents = base::plural(t.documents(), "document");
+    text += fmt::format("  {:<9} {:>14} {:<6} {:>12} ", part.name, fmt::group_digits(t.tokens()),
+                        base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()));
+    // An index of Megatron-LM does not record the size of its text.
+    text += t.text_bytes() > 0 || t.tokens() == 0
+                ? fmt::format("{:<9} {:>16} bytes of text, {:.2f} per token\n", documents,
+                              fmt::group_digits(t.text_bytes()), bytes_per_token(part))
+                : documents + "\n";
     text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part),
                         t.has_tokenizer() ? std::to_string(t.vocab_size()) : "not recorded",
                         t.has_loss_mask() ? ", with a loss mask" : "", t.fingerprint().to_string());

@@ -259,6 +259,9 @@ test_indexes_of_megatron_are_read() {
   expect_text err "x.heldout.idx: no such file, so this dataset has no held-out loss"
   expect 0 "$HEXAD" inspect x.idx
   expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
+  expect_no_text out "bytes of text"
+  expect 3 "$HEXAD" generate run --prompt x
+  expect_text err "x.idx has no tokenizer (tokenizer.json), so 'run' cannot generate text; put the tokenizer of its ids there"
   expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
   expect_text err "model.vocab (0) must be set: x.idx has no tokenizer next to it"
   expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other

@@ -84,7 +84,7 @@ TEST(ChatTemplateRefusal, NamesFiltersTestsFunctionsAndMethodsWhenTheyAreUsed) {
       {"{{ [1] | tojson(indent=2) }}", "'tojson' has 0 arguments and 1 keyword, expected 0 arguments"},
       {"{{ 'a'.split() }}", "'split' has 0 arguments and 0 keywords, expected 1 to 2 arguments"},
       {"{{ 'abc'[1:] }}", "takes a slice of a text, expected a list"},
-      {"{{ 'abc'[0] }}", "takes the element a number of a text"},
+      {"{{ 'abc'[0] }}", "takes an element of a text by a number, expected a list and a number"},
       {"{{ (1)(2) }}", "calls a value, expected a function or a method"},
   });
 }
