@@ -111,16 +111,16 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to train on");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
-                  "turn 1 of \"messages\" has no key \"content\"");
+                  "turn 1 of \"messages\": has no key \"content\"");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": null}]})", "chatml"),
                   "\"content\" is null, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
-  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
+  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\": is string, expected an object");
   expect_contains(
       problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
-      "turn 1 of \"messages\" calls tools (\"tool_calls\"), which is not supported");
+      "turn 1 of \"messages\": calls tools (\"tool_calls\"), which is not supported");
   expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
                   "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
