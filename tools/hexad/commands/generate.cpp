@@ -90,6 +90,7 @@ void print_texts(const Options& options, const data::Tokenizer& tokenizer, const
     const std::string before = options.chat_form.empty() ? prompts[i].text : "";
     out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
   }
+  out.require_written();
 }
 
 // Continues one prompt and prints each token as soon as it is chosen.
@@ -103,6 +104,7 @@ Continuation stream_text(ModelInstance& instance, const Options& options, const 
     if (prints) out.write(text.add(tokenizer.bytes_of(id)));
   });
   if (prints) out.write(text.finish() + "\n");
+  out.require_written();
   return written.front();
 }
 
