@@ -235,7 +235,9 @@ TEST(TokenizerFile, TruncatedEmptyMissingAndOtherFilesAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder / "tokenizer.json";
   const auto load = [&] { load_tokenizer(path); };
-  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file");
+  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file; `hexad prepare` writes");
+  std::filesystem::create_directory(folder / "unfinished");
+  expect_contains(message_of(ExitCode::data, load), "; `hexad prepare` is still running or was interrupted; start it");
   trained(300)->save(path);
   folder.write("tokenizer.json", read_file(path).substr(0, 200));
   expect_contains(message_of(ExitCode::data, load), path + ": damaged tokenizer: not JSON");
