@@ -88,7 +88,7 @@ Turns listed_turns(const Json& object, const char* key, const char* role_key, co
   for (size_t i = 0; i < list.size(); ++i) {
     ChatTurn turn;
     if (const std::string problem = read_turn(list[i], role_key, text_key, turn); !problem.empty())
-      return {.problem = cat("turn ", i + 1, " of \"", key, "\" ", problem)};
+      return {.problem = cat("turn ", i + 1, " of \"", key, "\": ", problem)};
     found.turns.push_back(std::move(turn));
   }
   return found;

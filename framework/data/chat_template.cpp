@@ -10,6 +10,7 @@
 #include "framework/config/words.h"
 #include "framework/data/file.h"
 #include "framework/data/jinja/limits.h"
+#include "framework/data/text_check.h"
 #include "framework/data/tokenizers/json_field.h"
 
 namespace hexad::data {
@@ -80,6 +81,7 @@ ChatTemplate read_chat_template(const std::string& folder) {
   if (exists(path)) {
     found.source = read_file(path, jinja::largest_template);
     found.path = path;
+    if (const TextProblem problem = check_text(found.source)) fail(ExitCode::data, path, ": ", problem.what);
   }
   if (found.path.empty())
     fail(ExitCode::data, where.empty() ? "." : where.string(), ": has no chat template (", template_name,

@@ -52,9 +52,12 @@ HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOpti
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
   if (*least == *most) {
     const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
-    fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; cut ",
-         hashes.size() == 1 ? "it" : "them", " into shorter documents (--split-bytes, ", present_limit(options.split),
-         ") or give --heldout 0");
+    const std::string remedy = options.chat_form.empty()
+                                   ? cat("cut ", hashes.size() == 1 ? "it" : "them",
+                                         " into shorter documents (--split-bytes, ", present_limit(options.split), ")")
+                                   : std::string("give more conversations");
+    fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; ", remedy,
+         " or give --heldout 0");
   }
   const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
   return {std::clamp(asked, *least + 1, *most)};

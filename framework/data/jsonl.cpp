@@ -66,10 +66,15 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts ? TextForm::json : TextForm::text;
 }
 
+// Names the keys with strings of the object and of the objects in it, for messages about `wanted`.
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items())
+  for (const auto& [key, value] : object.items()) {
     if (value.is_string()) keys.push_back(config::shown(key));
+    if (!value.is_object()) continue;
+    for (const auto& [inner, text] : value.items())
+      if (text.is_string()) keys.push_back(config::shown(cat(key, ".", inner)));
+  }
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }

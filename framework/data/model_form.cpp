@@ -61,6 +61,11 @@ Document document_of(const Text& text, std::span<const Answer> answers) {
   return out;
 }
 
+// True if an answer has text of messages. Otherwise, the template writes no answers, and nothing could be learned.
+bool has_answer(const Document& document) {
+  return std::ranges::any_of(document.parts, [](const DocumentPart& part) { return part.answer && !part.mark; });
+}
+
 std::string unstable(const ChatTurn& turn, const std::string& path, std::string_view what) {
   return cat(place_of(turn), ": ", path, ": ", what,
              ", so the tokens of the answer cannot be found; choose a named --chat-form");
@@ -107,6 +112,11 @@ std::string ModelForm::write(std::span<const ChatTurn> turns, Document& out) con
     answers.push_back({before.size(), after.size()});
   }
   out = document_of(whole, answers);
+  const bool answered =
+      std::ranges::any_of(turns, [](const ChatTurn& turn) { return turn.role == "assistant" && !turn.text.empty(); });
+  if (answered && !has_answer(out))
+    return cat("has no answer to train on: ", template_.path(),
+               " writes no text of its assistant turns; choose a named --chat-form");
   return {};
 } catch (const base::Error& error) {
   return error.what();

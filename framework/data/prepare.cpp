@@ -52,14 +52,18 @@ void check(const PrepareOptions& o) {
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
 }
 
+// Throws Error(data) if the tokenizer does not exist or is damaged. Called before the text is read, which takes long.
+void check_tokenizer(const PrepareOptions& o) {
+  if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
+  if (base::file_problem(o.tokenizer) == "no such file")
+    fail(ExitCode::data, o.tokenizer,
+         ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
+  load_tokenizer(o.tokenizer, o.choice);
+}
+
 std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
-  if (options.tokenizer != "bpe") {
-    if (base::file_problem(options.tokenizer) == "no such file")
-      fail(ExitCode::data, options.tokenizer,
-           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
-    return load_tokenizer(options.tokenizer, options.choice);
-  }
+  if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer, options.choice);
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](Document&& document) {
     if (!held_out(document.text)) trainer.add(document.text);
@@ -99,6 +103,7 @@ double PrepareSummary::bytes_per_token() const {
 
 PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) {
   check(options);
+  check_tokenizer(options);
   Corpus corpus(options, progress);
   const CorpusScan scan = corpus.scan();
   const Digest request = request_digest(options, scan.inputs);

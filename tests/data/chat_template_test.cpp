@@ -63,6 +63,9 @@ TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
   expect_contains(message(folder.path()), "'chat_template' is number, expected a string");
   folder.write("tokenizer_config.json", "[]");
   expect_contains(message(folder.path()), "tokenizer_config.json: is not a JSON object");
+  folder.write("tokenizer_config.json", "{}");
+  folder.write("chat_template.jinja", "caf\xe9 {{ messages }}");
+  expect_contains(message(folder.path()), "chat_template.jinja: is not text: byte 3 is 0xe9, which is not UTF-8");
 }
 
 TEST(ChatTemplate, NeedsTheTokenizerOfAModel) {

@@ -111,16 +111,16 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to train on");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
-                  "turn 1 of \"messages\" has no key \"content\"");
+                  "turn 1 of \"messages\": has no key \"content\"");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": null}]})", "chatml"),
                   "\"content\" is null, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
-  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
+  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\": is string, expected an object");
   expect_contains(
       problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
-      "turn 1 of \"messages\" calls tools (\"tool_calls\"), which is not supported");
+      "turn 1 of \"messages\": calls tools (\"tool_calls\"), which is not supported");
   expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
                   "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
@@ -155,6 +155,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
   const Read lacking = read("{\"a\": {\"b\": \"x\"}}\n{\"a\": {\"c\": \"y\"}}\n{\"a\": \"z\"}\n", {.text_key = "a.b"});
   ASSERT_EQ(lacking.problems.size(), 2u);
   expect_contains(lacking.problems[0], "a.jsonl:2: has no key \"a.b\" (--text-key)");
+  expect_contains(lacking.problems[0], "keys with strings: a.c");
   expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
 }
 

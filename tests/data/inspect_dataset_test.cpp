@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "framework/data/prepare.h"
 #include "tests/data/tokenizers/hand_made.h"
@@ -31,6 +33,38 @@ TEST(InspectDataset, SamplesShowSpecialTokensByTheirTexts) {
   expect_contains(describe(dataset), begin);
   expect_contains(describe_json(dataset), begin);
   expect_contains(describe(dataset), R"(<|endoftext|>")");
+}
+
+TEST(InspectDataset, SummaryThatIsDamagedOrOfOtherPartsIsNamed) {
+  const ScratchFolder folder;
+  PrepareOptions options;
+  options.inputs = {folder.write("in/a.txt", "some text")};
+  options.output = folder / "out";
+  options.heldout = 0;
+  options.tokenizer = "bytes";
+  prepare(options);
+  std::vector<std::string> warnings;
+  const auto open = [&](DatasetCheck check) {
+    return open_dataset(options.output, check, [&](const std::string& text) { warnings.push_back(text); });
+  };
+  EXPECT_FALSE(describe(open(DatasetCheck::everything)).empty());
+  EXPECT_TRUE(warnings.empty());
+
+  const std::string path = folder / "out/summary.json";
+  nlohmann::json summary = nlohmann::json::parse(read_file(path));
+  summary["train"]["fingerprint"] = "0123";
+  for (const auto& [text, problem] :
+       {std::pair{summary.dump(), "describes another train.hxd, with digest 0123, but the digest of the file is "},
+        {std::string("{"), "damaged: not a JSON object"},
+        {std::string(), "damaged: not a JSON object"}}) {
+    folder.write("out/summary.json", text);
+    warnings.clear();
+    EXPECT_FALSE(describe(open(DatasetCheck::structure)).empty());
+    ASSERT_EQ(warnings.size(), 1u);
+    expect_contains(warnings[0], base::cat(path, ": ", problem));
+    expect_contains(message_of(ExitCode::data, [&] { open(DatasetCheck::everything); }),
+                    base::cat(path, ": ", problem));
+  }
 }
 
 }  // namespace

@@ -183,6 +183,15 @@ TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {
                   "the text with the answer does not begin with the text before it");
 }
 
+TEST(ModelForm, TemplateThatWritesNoAnswersIsRefused) {
+  const std::string refusal =
+      "has no answer to train on: t.jinja writes no text of its assistant turns; choose a named --chat-form";
+  for (const char* source : {"", "Hello", "{% for m in messages %}{{ m.role }}: {{ m.contents }}\n{% endfor %}"})
+    EXPECT_EQ(problem_of(form_of(source), conversation(false)), refusal) << source;
+  // A conversation without answers is refused for another reason, so the template is not blamed.
+  EXPECT_EQ(problem_of(form_of("Hello"), Turns{{"user", "a", 1}, {"assistant", "", 2}}), "");
+}
+
 TEST(ModelForm, ProblemsOfATemplateAreProblemsOfTheConversation) {
   const ModelForm gemma = form_of(twins.back().source);
   EXPECT_EQ(problem_of(gemma, conversation(true)), "t.jinja:2: the template refuses the conversation: no system turns");

@@ -63,7 +63,7 @@ TEST(ChatPrompt, SystemTextNeedsItsRole) {
 
 TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
   const auto bytes = data::make_byte_tokenizer();
-  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3"};
+  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3", .own_system = true};
   const std::string message = tests::message_of(
       ExitCode::data, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompt); });
   EXPECT_EQ(message,
@@ -90,7 +90,19 @@ TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
   EXPECT_EQ(prompts[0].text, "p");
   std::ofstream(folder / "list.json") << R"([{"prompt": "p"}, {"prompt": "q"}])";
   const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "list.json", "", false); });
-  EXPECT_NE(message.find("list.json:1: expected an object with a text under \"prompt\""), message.npos) << message;
+  EXPECT_NE(message.find("list.json:1: is array, expected an object with a text under \"prompt\""), message.npos)
+      << message;
+}
+
+TEST(ChatPrompt, SystemTextOfTheCommandLineIsRefusedForAPromptOfAFile) {
+  const tests::Scratch folder;
+  std::ofstream(folder / "a.txt") << "why?\n";
+  const auto bytes = data::make_byte_tokenizer();
+  const auto prompts = read_prompts(folder / "a.txt", "be short", true);
+  ASSERT_EQ(prompts.size(), 1u);
+  const std::string message = tests::message_of(
+      ExitCode::usage, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompts[0]); });
+  EXPECT_TRUE(message.starts_with("--system needs a form with the role system")) << message;
 }
 
 TEST(ReadPrompts, ReadsLinesAndObjects) {

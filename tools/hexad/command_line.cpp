@@ -117,6 +117,7 @@ Option& Option::legal(Legal values) {
 
 Option& Option::path() {
   const auto expand = [](std::string& text) {
+    if (text.empty()) return std::string("'' given, expected the path of a file or folder");  // an unset shell variable
     try {
       text = base::expand_home(text);
       return std::string();

@@ -38,8 +38,8 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
-  /// Marks the value as the path of a file or folder. Replaces a leading ~ by the home folder, because shells do not do
-  /// this after --name=.
+  /// Marks the value as the path of a file or folder, which must not be empty. Replaces a leading ~ by the home folder,
+  /// because shells do not do this after --name=.
   Option& path();
   /// Makes each occurrence of a list option take one value. Without this, an occurrence takes all values that follow
   /// it.

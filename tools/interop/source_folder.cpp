@@ -45,6 +45,9 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 }
 
 [[noreturn]] void refuse_without_weights(const std::string& folder, const std::vector<std::string>& names) {
+  if (has(names, "manifest.json"))
+    fail(ExitCode::data, folder, ": is a checkpoint of Hexad, expected a Hugging Face model (config.json and ",
+         single_name, "); a checkpoint needs no import, and `hexad export` writes a model from it");
   const auto pickle = std::ranges::find_if(names, is_pickle);
   if (pickle != names.end())
     fail(ExitCode::data, folder, ": ", *pickle,

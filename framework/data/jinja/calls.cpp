@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "framework/base/counted.h"
 #include "framework/base/escaped.h"
 #include "framework/base/utf8.h"
 #include "framework/config/words.h"
@@ -25,9 +26,10 @@ using Names = std::span<const std::string_view>;
 void require_count(std::string_view name, const Arguments& arguments, size_t least, size_t most, const Site& site) {
   const size_t count = arguments.values.size();
   if (arguments.named.empty() && count >= least && count <= most) return;
-  site.refuse("'", config::shown(name), "' has ", count, " arguments and ", arguments.named.size(),
-              " keywords, expected ", least == most ? cat(least) : cat(least, " to ", most),
-              " arguments and no keyword");
+  const auto counted = [](size_t n, std::string_view noun) { return base::counted(static_cast<int64_t>(n), noun); };
+  site.refuse("'", config::shown(name), "' has ", counted(count, "argument"), " and ",
+              counted(arguments.named.size(), "keyword"), ", expected ", least == most ? "" : cat(least, " to "),
+              counted(most, "argument"), " and no keyword");
 }
 
 const Text& text_argument(std::string_view name, const Value& value, const Site& site) {

@@ -91,8 +91,8 @@ Value element(const Value& object, const Value& key, const Site& site) {
   const List* list = object.list();
   const int64_t* integer = key.get<int64_t>();
   if (list == nullptr || integer == nullptr)
-    site.refuse("takes the element ", kind_of(key), " of ", kind_of(object),
-                ", expected a number of a list, or a name of a message");
+    site.refuse("takes an element of ", kind_of(object), " by ", kind_of(key),
+                ", expected a list and a number, or a message and a text");
   const int64_t size = std::ssize(list->items), index = *integer < 0 ? *integer + size : *integer;
   if (index < 0 || index >= size) return undefined(base::cat("element ", *integer));
   return list->items[static_cast<size_t>(index)];

@@ -81,10 +81,10 @@ TEST(ChatTemplateRefusal, NamesFiltersTestsFunctionsAndMethodsWhenTheyAreUsed) {
       {"{{ messages.append(1) }}", "a list has no method 'append'"},
       {"{% for m in messages %}{{ loop.cycle }}{% endfor %}",
        "loop.cycle is not supported; supported: index, index0, first, last, length"},
-      {"{{ [1] | tojson(indent=2) }}", "'tojson' has 0 arguments and 1 keywords, expected 0 arguments"},
+      {"{{ [1] | tojson(indent=2) }}", "'tojson' has 0 arguments and 1 keyword, expected 0 arguments"},
       {"{{ 'a'.split() }}", "'split' has 0 arguments and 0 keywords, expected 1 to 2 arguments"},
       {"{{ 'abc'[1:] }}", "takes a slice of a text, expected a list"},
-      {"{{ 'abc'[0] }}", "takes the element a number of a text"},
+      {"{{ 'abc'[0] }}", "takes an element of a text by a number, expected a list and a number"},
       {"{{ (1)(2) }}", "calls a value, expected a function or a method"},
   });
 }

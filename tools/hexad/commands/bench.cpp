@@ -79,7 +79,8 @@ void add_predict(const Command& bench, const Program& program) {
   command
       .add_option("recipe", &options->recipe,
                   "YAML recipe; all legal values of its auto keys in schedule.moe are tried")
-      .required();
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement")

@@ -184,7 +184,9 @@ void add_bench_prefill(const Command& bench, const Program& program) {
   const Command command = bench.add_command(
       "prefill", "Measure the time to the first token of answers, and tokens per second; alone or under mpirun");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe of a decoder, whose weights are random").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe of a decoder, whose weights are random")
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command

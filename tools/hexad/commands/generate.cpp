@@ -90,6 +90,7 @@ void print_texts(const Options& options, const data::Tokenizer& tokenizer, const
     const std::string before = options.chat_form.empty() ? prompts[i].text : "";
     out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
   }
+  out.require_written();
 }
 
 // Continues one prompt and prints each token as soon as it is chosen.
@@ -103,6 +104,7 @@ Continuation stream_text(ModelInstance& instance, const Options& options, const 
     if (prints) out.write(text.add(tokenizer.bytes_of(id)));
   });
   if (prints) out.write(text.finish() + "\n");
+  out.require_written();
   return written.front();
 }
 
@@ -175,7 +177,7 @@ void add_generate(const Program& program) {
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   forms.push_back(data::model_form_name);
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
   command

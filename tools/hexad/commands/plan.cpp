@@ -326,7 +326,7 @@ class Planner {
 void add_plan(const Program& program) {
   const Command command = program.root.add_command("plan", "Find the best layout of a recipe on a cluster");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required().path();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the recipe; cluster.key.path=value, applied to the cluster");
   command

@@ -150,16 +150,18 @@ void add_prepare(const Program& program) {
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));
-  command
-      .add_option("--split", rule.get(),
-                  "rule that splits text into documents: file (one document per file), blank_lines or separator")
-      .legal(one_of({"file", "blank_lines", "separator"}));
+  const Option split =
+      command
+          .add_option("--split", rule.get(),
+                      "rule that splits text into documents: file (one document per file), blank_lines or separator")
+          .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
-  command
-      .add_option("--split-bytes", &o->split.longest_bytes,
-                  "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
-      .legal(zero_or_at_least(data::least_split_bytes));
+  const Option split_bytes =
+      command
+          .add_option("--split-bytes", &o->split.longest_bytes,
+                      "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
+          .legal(zero_or_at_least(data::least_split_bytes));
   const Option text_key = command.add_option(
       "--text-key", &o->text_key, "key of the text in files of JSON objects; a.b is key b of the object under a");
   const Option chat = command
@@ -187,6 +189,9 @@ void add_prepare(const Program& program) {
     if (text_key.given() && chat.given())
       base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
                  " takes whole conversations: give only one of them");
+    if (chat.given() && (split.given() || split_bytes.given()))
+      base::fail(base::ExitCode::usage, split.given() ? "--split" : "--split-bytes",
+                 " divides texts, but each conversation (--chat-form) is one document: give only one of them");
     o->workers = *workers > 0 ? *workers : static_cast<int>(train::usable_cores());
     o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);

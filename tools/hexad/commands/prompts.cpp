@@ -28,12 +28,17 @@ std::string string_under(const Json& object, const char* key, const std::string&
 
 Prompt prompt_of_json(std::string_view line, const std::string& system, bool chat, const std::string& place) {
   const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || !object.contains("prompt"))
-    fail(ExitCode::data, place, ": expected an object with a text under \"prompt\"");
+  if (!object.is_object() || !object.contains("prompt")) {
+    const std::string found = object.is_discarded() ? std::string("is not JSON")
+                              : object.is_object()  ? std::string("has no key \"prompt\"")
+                                                    : cat("is ", object.type_name());
+    fail(ExitCode::data, place, ": ", found, ", expected an object with a text under \"prompt\"");
+  }
   Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
   if (!object.contains("system")) return prompt;
   if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form; give it, or remove \"system\"");
   prompt.system = string_under(object, "system", place);
+  prompt.own_system = true;
   return prompt;
 }
 
@@ -41,7 +46,7 @@ Prompt prompt_of_json(std::string_view line, const std::string& system, bool cha
 void require_system(const data::ConversationForm& form, const Prompt& prompt) {
   const std::string lacking = form.lacking("system");
   if (lacking.empty()) return;
-  if (prompt.place.empty())
+  if (!prompt.own_system)
     fail(ExitCode::usage, "--system needs a form with the role system; ", lacking,
          "; choose another form, or remove --system");
   fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; ", lacking,

@@ -14,6 +14,7 @@ struct Prompt {
   std::string text{};
   std::string system{};  // instructions before a question; only with a chat form
   std::string place{};   // FILE:LINE of the prompt; empty if it was given on the command line
+  bool own_system{};     // true if `system` is from the line of the file, not from the command line
 };
 
 /// Reads a file with one prompt per line, and skips blank lines. If the name ends in .jsonl, .ndjson or .json, each
@@ -23,7 +24,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 
 /// Returns the ids of a question in a chat form, up to the mark before the answer. Each part is encoded separately,
 /// like in `hexad prepare`. If the form cannot write the prompt, for example because it has no system role, throws
-/// Error(data) for a prompt from a file, otherwise Error(usage).
+/// Error(data) for a line of a file, and Error(usage) for the command line.
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt);
 

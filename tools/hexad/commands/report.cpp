@@ -47,7 +47,9 @@ void add_report(const Program& program) {
   const Command command =
       program.root.add_command("report", "Write a run's report.html again, or compare several runs");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->runs, "run directories, or folders that contain run directories").required();
+  command.add_option("run", &options->runs, "run directories, or folders that contain run directories")
+      .required()
+      .path();
   command
       .add_option("--out", &options->out,
                   "HTML file to write; default: report.html in the run directory, or comparison.html for several runs")

@@ -209,7 +209,8 @@ void add_simulate(const Program& program) {
                   fmt::format("paper whose closed forms are evaluated and printed as JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
   command.add_option("input", &options->input, "YAML recipe; with --paper, YAML file with the paper's symbols as keys")
-      .required();
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
   add_include_root(command, options->include_root);  // applies to the recipe, or to the file of symbols

@@ -285,7 +285,7 @@ void add_validate(const Program& program) {
   const Command command =
       program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   const Option world =

@@ -252,7 +252,7 @@ void add_verify(const Program& program) {
   const Command command =
       program.root.add_command("verify", "Check that no parallel layout changes the results of a recipe");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
