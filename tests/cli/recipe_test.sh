@@ -68,7 +68,7 @@ test_unrelated_files_are_refused() {
   expect 2 "$HEXAD" validate nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" validate .
-  expect_text err ".: is a directory; expected a recipe file"
+  expect_text err ".: is a directory; expected a YAML file"
   head -c 300000 /dev/zero | tr '\0' '#' >huge.yaml
   expect 2 "$HEXAD" validate huge.yaml
   expect_text err "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes"
