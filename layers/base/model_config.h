@@ -256,7 +256,7 @@ struct ModelConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
-    v("layers", layers, "number of transformer blocks", at_least(1), at_most(1 << 16));
+    v("layers", layers, "number of transformer blocks", at_least(1), at_most(1 << 14));
     v("hidden", hidden, "width of the residual stream", at_least(1), at_most(1 << 20));
     v("heads", heads, "number of query heads", at_least(1));
     v("kv_heads", kv_heads, "number of key/value heads (grouped queries); auto: same as heads", automatic, at_least(1));

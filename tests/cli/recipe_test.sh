@@ -183,7 +183,7 @@ test_validate_warns_of_windows_that_processes_cannot_have() {
 # Products of larger sizes exceed 64 bits, and token ids have 32 bits.
 test_sizes_of_models_have_upper_limits() {
   local size
-  for size in layers:65536 hidden:1048576 vocab:1073741824 context:1073741824 mlp_hidden:16777216 moe.experts:65536 \
+  for size in layers:16384 hidden:1048576 vocab:1073741824 context:1073741824 mlp_hidden:16777216 moe.experts:65536 \
     moe.expert_hidden:16777216; do
     expect 2 "$HEXAD" validate tiny.yaml "model.${size%:*}=1000000000000"
     expect_text err "model.${size%:*} (1000000000000) must be at most ${size#*:}"
