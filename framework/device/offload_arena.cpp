@@ -23,7 +23,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno),
-               "; set another offload.folder");
+               "; set another folder (offload.folder of a recipe)");
   unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
 }
 

@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
@@ -19,7 +21,9 @@ using Json = nlohmann::ordered_json;
 
 class GzipFile {
  public:
-  explicit GzipFile(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "wb6")) {
+  explicit GzipFile(const std::filesystem::path& path) : path_(path) {
+    errno = 0;
+    file_ = gzopen(path.c_str(), "wb6");
     if (!file_) fail();
   }
   ~GzipFile() {
@@ -29,18 +33,24 @@ class GzipFile {
   GzipFile& operator=(const GzipFile&) = delete;
 
   void write(const std::string& text) {
+    errno = 0;
     if (gzwrite(file_, text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail();
   }
   /// Writes the last block. A full disk may be detected only here.
   void close() {
+    errno = 0;
     if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
   }
 
  private:
-  [[noreturn]] void fail() const { base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string()); }
+  // Names the system's reason. zlib sets no errno if it fails for lack of memory.
+  [[noreturn]] void fail() const {
+    const std::string reason = errno != 0 ? base::cat(": ", std::strerror(errno)) : std::string();
+    base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string(), reason);
+  }
 
   std::filesystem::path path_;
-  gzFile file_;
+  gzFile file_ = nullptr;
 };
 
 Json metadata(const char* what, int process, int row, Json args) {

@@ -256,17 +256,17 @@ struct ModelConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
-    v("layers", layers, "number of transformer blocks", at_least(1));
-    v("hidden", hidden, "width of the residual stream", at_least(1));
+    v("layers", layers, "number of transformer blocks", at_least(1), at_most(1 << 14));
+    v("hidden", hidden, "width of the residual stream", at_least(1), at_most(1 << 20));
     v("heads", heads, "number of query heads", at_least(1));
     v("kv_heads", kv_heads, "number of key/value heads (grouped queries); auto: same as heads", automatic, at_least(1));
     v("head_size", head_size, "width of a head; auto: hidden / heads, or rope_size + nope_size for latent attention",
-      automatic, at_least(1));
+      automatic, at_least(1), at_most(1 << 16));
     v("attention", attention,
       "grouped: groups of query heads share a key/value head; latent: keys and values are computed from a compressed "
       "vector of each token (DeepSeek-V2)");
-    v("context", context, "number of tokens in a training sequence", at_least(1));
-    v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0));
+    v("context", context, "number of tokens in a training sequence", at_least(1), at_most(1 << 30));
+    v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0), at_most(1 << 30));
     v("norm", norm,
       "normalisation before attention, MLP and head; zero_centred_rms_norm: RMSNorm whose gain is one plus the weight, "
       "also for model.qk_norm: head");
@@ -292,7 +292,7 @@ struct ModelConfig {
       "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
       "ln(1 + floor((p + 1) / floor)) (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
-    v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
+    v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1), at_most(1 << 24));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
     v("swiglu_limit", swiglu_limit,
       "bound x of all SwiGLU layers: gate is clamped to at most x, up is clamped to [-x, x], and the result is gate "

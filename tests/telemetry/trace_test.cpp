@@ -166,12 +166,13 @@ TEST(Trace, EmptyTraceIsValid) {
 
 TEST(Trace, UnwritablePathAndAFullDiskAreNamed) {
   const std::vector<TraceEvent> events{{.name = "x", .lane = "compute"}};
-  for (const char* path : {"/nowhere/trace.json.gz", "/dev/full"}) {
+  for (const auto& [path, reason] : {std::pair("/nowhere/trace.json.gz", "No such file or directory"),
+                                     std::pair("/dev/full", "No space left on device")}) {
     try {
       write_trace(path, {events, {}});
       FAIL() << path;
     } catch (const base::Error& e) {
-      EXPECT_EQ(e.what(), std::string("cannot write the trace ") + path);
+      EXPECT_EQ(e.what(), base::cat("cannot write the trace ", path, ": ", reason));
     }
   }
 }

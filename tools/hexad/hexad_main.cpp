@@ -51,7 +51,7 @@ int flush(int code) {
 
 int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   open_standard_descriptors();
-  train::let_writes_fail();
+  train::ignore_signals_of_writes();
   train::install_crash_handlers();
   try {
     return flush(run(argc, argv, extensions));

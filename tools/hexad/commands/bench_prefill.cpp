@@ -146,7 +146,7 @@ void print_table(const Recipe& recipe, const std::vector<NamedSchedule>& schedul
 }
 
 ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::World& world) {
-  const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
+  const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench prefill");
   require_no_stages(recipe, o.recipe);
   if (recipe.model.kind == layers::ModelKind::encoder)
     fail(ExitCode::usage, "bench prefill: model.kind is encoder, expected decoder");
@@ -161,7 +161,7 @@ ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::Wor
            "', expected NAME:key=value,... with a name that no other schedule has");
     std::vector<std::string> overrides = o.overrides;
     std::ranges::copy(settings_of(text), std::back_inserter(overrides));
-    const Recipe scheduled = load_for_ranks(world, o.recipe, overrides, extensions, o.include_root);
+    const Recipe scheduled = load_for_ranks(world, o.recipe, overrides, extensions, o.include_root, "bench prefill");
     schedules.push_back({name, scheduled.schedule.moe.settled()});
   }
   if (schedules.empty()) schedules.push_back({"recipe", recipe.schedule.moe.settled()});

@@ -81,6 +81,7 @@ class Planner {
           base::ExitCode::usage,
           "--stage and --out are given; expected one of them: --out cannot write the keys of a stage, which are in "
           "the recipe's list stages");
+    require_two_files("--out", options_.out, "--svg", options_.svg);
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();

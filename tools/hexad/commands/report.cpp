@@ -27,6 +27,7 @@ base::ExitCode report(const Options& o) {
   if (one) train::require_run_directory(o.runs.front());
   std::string out = o.out;
   if (out.empty()) out = one ? (std::filesystem::path(o.runs.front()) / "report.html").string() : "comparison.html";
+  require_two_files("--out", out, "--csv", o.csv);
   require_replaceable(out, "<!DOCTYPE html>", "report");
   if (!o.csv.empty()) require_replaceable(o.csv, "run,folder,", "table of runs");
   const std::vector<std::string> runs = train::find_runs(o.runs, train::say);

@@ -158,6 +158,7 @@ void print_json(const Options& options, const Simulation& s) {
 }
 
 base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
+  require_two_files("--trace", options.trace, "--report", options.report);
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
   const Simulation s = simulated(options, extensions);

@@ -82,6 +82,7 @@ std::string command_for(const Options& o, const Variant& v) {
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
   if (o.jitter) text += fmt::format(" --jitter {}", *o.jitter);
+  if (o.timeout != ThreadRuns{}.seconds) text += fmt::format(" --timeout {}", o.timeout);
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 

@@ -13,6 +13,7 @@
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -86,7 +87,14 @@ io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup
 
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   std::string text;
-  for (const std::string& line : changes_of_model(saved_recipe(checkpoint), recipe)) text += "\n  " + line;
+  const Recipe saved = saved_recipe(checkpoint);
+  for (const std::string& line : changes_of_model(saved, recipe)) text += "\n  " + line;
+  // changes_of_model() permits another context if the recipe has stages. But steps that a run without stages has done
+  // belong to these stages, too.
+  const int64_t step = std::max<int64_t>(1, checkpoint.step());
+  const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
+  if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
+    text += cat("\n  model.context of step ", step, ": ", saved.model.context, " -> ", context);
   if (!text.empty()) refuse(checkpoint, text);
 }
 

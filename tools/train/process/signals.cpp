@@ -52,7 +52,7 @@ void request_or_end(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-void let_writes_fail() {
+void ignore_signals_of_writes() {
   for (int signal : {SIGPIPE, SIGXFSZ}) set_action(signal, SIG_IGN);
 }
 

@@ -348,10 +348,9 @@ void check_profile(const Recipe& r, Problems& problems) {
   if (r.profile.steps.empty()) return;
   const auto steps = parse_steps(r.profile.steps);
   if (!steps)
-    problems.add("profile.steps",
-                 cat("(", r.profile.steps, ") must be a step such as 5, or a range of steps such as 3..5"));
+    problems.add("profile.steps", "must be a step such as 5, or a range of steps such as 3..5");
   else if (steps->last > r.train.steps)
-    problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
+    problems.add("profile.steps", cat("goes beyond the last step; nearest: ",
                                       to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
 }
 
