@@ -1,7 +1,6 @@
 #include "tools/train/recipe/group_traffic.h"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 #include "framework/device/meta/issue_log.h"
@@ -43,19 +42,18 @@ std::vector<GroupTraffic> traffic_of_groups(const Recipe& recipe, const comm::Pr
   device::IssueLog log(device::IssueLog::Host::computes);
   const comm::ImaginedGroup imagined(world.rank(), world.size(), &log, world.node_of_rank());
   const mesh::Mesh mesh(imagined, recipe.parallel.sizes(), shared);
-  std::set<GroupTraffic> collectives;
+  const std::vector<GroupTraffic> messages = messages_of(recipe, mesh.layout());
+  std::set<GroupTraffic> all(messages.begin(), messages.end());
   for (const device::IssuedGroup& g : log.groups()) {
     if (g.ranks.size() == 1) continue;
     GroupTraffic traffic{.traffic = static_cast<TrafficClass>(g.traffic),
                          .across_nodes = on_several_nodes(g.ranks, world.node_of_rank())};
-    collectives.insert(traffic);
+    all.insert(traffic);
     if (traffic.traffic != TrafficClass::dp || recipe.parallel.zero < 3) continue;
     traffic.urgency = comm::Urgency::urgent;  // gathers of weights
-    collectives.insert(traffic);
+    all.insert(traffic);
   }
-  std::vector<GroupTraffic> all(collectives.begin(), collectives.end());
-  std::ranges::copy(messages_of(recipe, mesh.layout()), std::back_inserter(all));
-  return all;
+  return {all.begin(), all.end()};
 }
 
 }  // namespace hexad::train
