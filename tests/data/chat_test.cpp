@@ -117,7 +117,8 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
-  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\": is string, expected an object");
+  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
+                  "turn 1 of \"messages\": is string, expected an object");
   expect_contains(
       problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
       "turn 1 of \"messages\": calls tools (\"tool_calls\"), which is not supported");
