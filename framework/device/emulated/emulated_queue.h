@@ -22,7 +22,8 @@ class Heap;
 /// for later marks throw its error.
 class Queue {
  public:
-  /// If a seed is given, about a quarter of the launched operations start after a random delay below 300 microseconds.
+  /// Starts the thread of the queue. About a quarter of the launched operations start after a random delay below 300
+  /// microseconds if a seed is given.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
   /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();

@@ -90,8 +90,8 @@ struct Back {
   int64_t parts;
 };
 
-// Runs rows [from, end) of column u of the state S. If `decayed` is not null, it receives the state of each row after
-// its decay.
+// Advances column u of the state S over rows [from, end) of sequence b. Stores the column after the decay of each of
+// these rows in `decayed` if that is not null.
 template <class D>
 __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int64_t b, int64_t h, int64_t from,
                            int64_t end, int64_t u) {

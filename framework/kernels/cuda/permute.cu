@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(threads) dot_kernel(sum_t<D>* out, Rows<D> a, 
   if (lane_id() == 0) out[r] = sum;
 }
 
-/// Calls f with the number of elements per access: 16 bytes if `aligned`, otherwise one element.
+/// Calls f with the number of elements per access: as many as fill 16 bytes if `aligned`, otherwise one.
 template <class D, class F>
 void with_vector(bool aligned, const F& f) {
   if (aligned)

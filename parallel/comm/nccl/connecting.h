@@ -1,4 +1,4 @@
-// Connection of the ranks of a communicator before its first operation.
+// Connection of the ranks of a communicator before its first operation of each kind.
 #pragma once
 
 #include "parallel/comm/nccl/card_rank.h"
