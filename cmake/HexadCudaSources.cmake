@@ -24,4 +24,4 @@ set(nccl ${PROJECT_SOURCE_DIR}/parallel/comm/nccl)
 set(HEXAD_NCCL_SOURCES
   ${PROJECT_SOURCE_DIR}/parallel/comm/card_messages.cpp
   ${nccl}/card_rank.cpp ${nccl}/channels.cpp ${nccl}/check.cpp ${nccl}/communicator.cpp ${nccl}/connecting.cpp
-  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/message_pieces.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)
+  ${nccl}/device_group.cpp ${nccl}/nccl_group.cpp ${nccl}/message_pieces.cpp ${nccl}/nccl_windows.cpp ${nccl}/registered.cpp ${nccl}/timed_events.cpp ${nccl}/watch.cpp)

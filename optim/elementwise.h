@@ -11,10 +11,28 @@
 namespace hexad::optim {
 
 using base::bf16;
+using base::require;
 using base::with_dtype;
 using tensor::copy_to_host;
 using tensor::upload_from;
 namespace detail {
+
+/// Throws Error(usage) if the states or main weights of `s` are in bf16, which elementwise() does not support. Throws
+/// std::logic_error if `s` has fewer than `states` states.
+inline void require_supported(const Slice& s, size_t states) {
+  require(s.states.size() >= states, "[optimizer] elementwise() updates ", states, " states, but a slice has ",
+          s.states.size(), "; expected at least ", states, " (UpdateRule::states_of)");
+  for (const Tensor& state : s.states)
+    if (state.dtype() == base::Dtype::bf16)
+      base::fail(
+          base::ExitCode::usage,
+          "optim.moment_dtype (bf16) must be f32 for a rule that calls elementwise(), which does not read states "
+          "in bf16; remove reads_moment_dtype from the registration of the rule");
+  if (s.main.dtype() == base::Dtype::bf16)
+    base::fail(base::ExitCode::usage,
+               "optim.main_weights (rest) must be f32 for a rule that calls elementwise(), which does not read rests; "
+               "remove marked_state from the registration of the rule");
+}
 
 /// Updates a slice in host memory. Skips the update if the factor of the gradients is negative.
 template <size_t States, class F>
@@ -45,10 +63,12 @@ void update_on_host(const Slice& s, const Tensor& factor_of_gradients, const F& 
 
 /// Calls f(weight, gradient, states, weight_decay) for each element, unless step.factor is negative. `gradient` is
 /// already multiplied by step.factor. The arguments have the types double&, double, std::array<double, States>& and
-/// double. Results are rounded to the dtypes of the slices. Device memory is copied to the host and back, which is
-/// slow. A rule that must be fast on a device should launch its own kernels.
+/// double. Results are rounded to the dtype of Slice::main. Device memory is copied to the host and back, which is
+/// slow. A rule that must be fast on a device should launch its own kernels. Throws Error(usage) if states or main
+/// weights are in bf16.
 template <size_t States, class F>
 void elementwise(Stream& stream, std::span<const Slice> slices, const UpdateStep& step, const F& f) {
+  for (const Slice& s : slices) detail::require_supported(s, States);
   for (const Slice& s : slices) {
     if (stream.on_device()) {
       const auto host = [&](const Tensor& t) { return copy_to_host("optimizer", t, stream); };

@@ -7,8 +7,8 @@ namespace hexad::optim {
 
 /// Returns an approximately orthogonal matrix that has the singular vectors, shape and dtype of `direction` [rows,
 /// columns]. Starts with direction / max(Frobenius norm, 1e-7), and runs Newton-Schulz iterations of degree 5 with the
-/// coefficients of Jordan et al. 2024. The singular values of the result are near 1. Returns zeros if `direction` is
-/// not finite. Only launches kernels.
+/// coefficients of Jordan et al. 2024. The singular values of the result are near 1, except those that are zero or very
+/// small in `direction`. Returns zeros if `direction` is not finite. Only launches kernels.
 Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iterations);
 
 /// The rule of optim.name: muon, with the scale and the weight decay of Moonlight (Liu et al. 2025, arXiv:2502.16982):
@@ -17,7 +17,8 @@ Tensor orthogonalised(Stream& stream, const Tensor& direction, int64_t iteration
 ///
 /// It updates the matrices of hidden layers. The matrices of each expert and of each stacked layer are updated
 /// separately. The rule `others` updates everything else: embeddings, the head, routers, convolutions, parameters
-/// without decay (norms and biases), vectors, matrices of one row or column, and the parameters of optim.muon_except.
+/// without decay (such as norms and biases), vectors, matrices of one row or column, and the parameters of
+/// optim.muon_except.
 class Muon final : public UpdateRule {
  public:
   Muon(const OptimConfig& config, std::unique_ptr<UpdateRule> others);

@@ -90,7 +90,9 @@ struct OptimConfig {
     v("beta1", beta1, "AdamW: decay rate of the first moment", at_least(0), less_than(1));
     v("beta2", beta2, "AdamW: decay rate of the second moment", at_least(0), less_than(1));
     v("eps", eps, "AdamW: constant added to the square root of the second moment", positive());
-    v("weight_decay", weight_decay, "decoupled weight decay; not applied to norms and biases", at_least(0));
+    v("weight_decay", weight_decay,
+      "decoupled weight decay; not applied to norms, biases, attention sinks, and log_rate and shift of delta nets",
+      at_least(0));
     v("clip", clip, "maximum global gradient norm, to which larger gradients are scaled; 0: no clipping", at_least(0));
     v("schedule", schedule,
       "learning rate after the warm-up: constant, cosine, linear, or wsd (constant, then a linear decay)");

@@ -52,7 +52,8 @@ class Optimizer {
     void load(const std::function<void(const Tensor& target)>& read) const;
   };
   std::vector<State> states() const;
-  /// Writes the rounded main weights to the owned weights of the model. Call this function after loading main weights.
+  /// Writes the rounded main weights to the owned weights of the model; State::load() has already done so for main
+  /// weights stored as rests. Call this function after loading main weights.
   void main_changed(Stream& stream);
 
  private:

@@ -29,7 +29,7 @@ struct Slice {
   std::vector<Tensor> states{};  // one tensor for each name in UpdateRule::states_of(), in that order
   Tensor weights;  // weights of the model, to which the rule writes the rounded `main`; may be `main` itself
   Tensor gradient;
-  double weight_decay = 0;  // 0 for norms and biases
+  double weight_decay = 0;  // 0 for parameters without decay, such as norms and biases
   base::GlobalIndex place{};
   uint32_t rounding_key = 0;
 };
@@ -85,7 +85,7 @@ using RuleFactory = std::function<std::unique_ptr<UpdateRule>(const RuleSpec&)>;
 /// rule. A recipe that sets any other option is rejected before a rule is made.
 struct RuleDeclaration {
   config::OptionNames options{};    // names of the options in optim.options
-  bool reads_moment_dtype = false;  // true if the rule can store its states in bf16
+  bool reads_moment_dtype = false;  // true if update() accepts states in bf16; elementwise() does not
   /// If the rule can update main weights stored as rests: the name of a state that is never negative, whose signs store
   /// the marks (framework/base/main_weight.h). Empty: the rule needs f32 main weights.
   std::string marked_state{};
@@ -110,7 +110,7 @@ struct RuleSpec {
   const RuleDeclaration& declared;
 
   /// Returns the option `name` of optim.options, or `fallback` if it is not set. Throws std::logic_error if the rule
-  /// has not declared the option.
+  /// has not declared the option, and Error(usage) if its value is not a finite number.
   double option(const std::string& name, double fallback) const { return options.number(name, fallback); }
 
   config::Options options{rule_options(config), declared.options, config.options};

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Keeps a training run going while nodes are lost and return. Starts COMMAND. If the launcher has lost ranks, starts it
-# again with the remaining ranks. The run then continues from its last checkpoint in the nearest legal layout, with the
-# same global batch, so its losses remain the same up to rounding. When nodes return, the run saves and continues on
-# them, too.
+# Keeps a training run going while nodes are lost and return. Starts COMMAND, and starts COMMAND again with the remaining
+# ranks if the launcher has lost ranks. The run then continues from its last checkpoint in the nearest legal layout, with
+# the same global batch, so its losses remain the same up to rounding. The run saves and continues on more nodes when
+# nodes return.
 #
 #   tools/elastic.sh [OPTION...] MIN MAX COMMAND...
 #
@@ -129,7 +129,8 @@ hosts_for() { # RANKS
 }
 
 # Sets $ranks and $changes to the number of ranks and the keys of the nearest layout of at most RANKS ranks, and $run to
-# the run directory. Sets $ranks to 0 if RANKS is below MIN.
+# the run directory. Sets $ranks to 0 if RANKS is below MIN, or if PROGRAM finds no layout. Returns PROGRAM's exit code
+# in the second case.
 choose() { # RANKS
   local text
   ranks=0 changes=()

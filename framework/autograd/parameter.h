@@ -20,9 +20,9 @@ using base::Placement;
 using base::Shape;
 using device::Device;
 
-/// Rule for the initial values of a parameter. Each value depends only on the rule, the seed, the parameter's name and
-/// the element's global index, not on the parallel layout. For stacked tensors, the name and the index are those of the
-/// single tensor.
+/// Rule for the initial values of a parameter. Each value, before it is rounded to the dtype, depends only on the rule,
+/// the seed, the parameter's name and the element's global index, not on the parallel layout. For stacked tensors, the
+/// name and the index are those of the single tensor.
 struct Init {
   enum class Kind : uint8_t { normal, constant } kind = Kind::normal;
   double value = 0.02;  // normal: the standard deviation (the mean is 0); constant: the value
@@ -155,8 +155,8 @@ class Parameter {
   void bind_owned_gradient(const Tensor& flat) { owned_gradient_ = flat; }
   /// Makes each later hold() and use() ask `storage` for the weights, which may gather them. Does not own `storage`.
   void gather_weights_by(ParameterStorage& storage) { weight_storage_ = &storage; }
-  /// Makes `storage` provide the gradient's memory from now on. If `storage` is null, the parameter uses bound memory
-  /// or allocates memory. Does not own `storage`.
+  /// Makes `storage` provide memory when the gradient has none, and for next_gradient_target(1). If `storage` is null,
+  /// the parameter uses bound memory or allocates memory. Does not own `storage`.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
   /// Release the memory of the weights or of the gradient, which another owner of the memory may then reuse.
   /// release_gradient() also clears the gradient.
@@ -183,7 +183,8 @@ class ParameterSet {
   /// Makes an empty set. add() freezes the parameters whose names match a shell pattern of `frozen`.
   explicit ParameterSet(Device device, std::vector<std::string> frozen = {})
       : device_(device), frozen_(std::move(frozen)) {}
-  /// Adds a parameter. Throws std::logic_error if another parameter has the same name.
+  /// Adds a parameter. Throws std::logic_error if another parameter has the same name, or if the shards or the stack of
+  /// `spec` do not fit its shape.
   Parameter& add(Parameter::Spec spec);
   /// Throws std::logic_error if no parameter has this name.
   Parameter& find(const std::string& name) const;

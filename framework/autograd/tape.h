@@ -187,8 +187,8 @@ class Tape {
 };
 
 /// Names the part of the model whose ops are recorded during its lifetime. The trace (device::SpanLog) gets spans
-/// whose names begin with the scope's name: one for the lifetime, and in backward one for each sequence of ops that
-/// were recorded in the scope.
+/// whose names begin with the scope's name: one for the lifetime, and in backward one for each sequence of ops, or of
+/// delayed weight tasks of ops, that were recorded in the scope.
 class Scope {
  public:
   /// Begins the scope `name`, for example "layers.3.attention". The characters of `name` must outlive the tape. `at` is
@@ -227,8 +227,8 @@ class Replay {
   size_t pending_weights() const { return weight_tasks_.size(); }
   /// Runs all remaining nodes, then all delayed weight tasks.
   void run();
-  /// Sets the initial gradient of a leaf. Does nothing if `gradient` is undefined. Must be called before the first
-  /// step.
+  /// Adds `gradient` to the gradient of a leaf. Does nothing if `gradient` is undefined. Must be called before the
+  /// first step.
   void seed(const Value& leaf, Tensor gradient) {
     if (gradient.defined()) accumulate(leaf.id, std::move(gradient));
   }

@@ -1,4 +1,4 @@
-// Blocking of signals in worker threads. Only the rank's main thread receives signals.
+// Blocking of signals in worker threads, so that the main thread receives them.
 #pragma once
 
 #include <pthread.h>

@@ -9,8 +9,8 @@ namespace hexad::base {
 /// although this thread did not sleep. Not thread-safe.
 class CoreWatch {
  public:
-  /// Returns true if other threads have needed the core since the previous call or, at the first call, since the
-  /// calling thread started. For 50 ms after that, returns true without asking the operating system.
+  /// Returns true if other threads have needed the core since this object last asked the operating system or, at the
+  /// first call, since the calling thread started. After a call that found this, returns true for 50 ms without asking.
   bool is_wanted();
 
  private:
@@ -18,9 +18,9 @@ class CoreWatch {
   long taken_ = 0;
 };
 
-/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. After a
-/// spin during which other threads needed the core, does not spin while they still need it, because the awaited thread
-/// may be one of them. Not thread-safe.
+/// Spins for a short time before a thread sleeps, because waking a sleeping thread takes several microseconds. If other
+/// threads needed the core at the end of the last spin, does not spin while they still need it, because the awaited
+/// thread may be one of them. Not thread-safe.
 class BriefSpin {
  public:
   explicit BriefSpin(std::chrono::microseconds limit) : limit_(limit) {}
@@ -47,7 +47,7 @@ class BriefSpin {
 
   std::chrono::microseconds limit_;
   CoreWatch core_;
-  bool calm_ = false;  // true if other threads needed the core during the last spin that reached the limit
+  bool calm_ = false;  // true if other threads needed the core at the end of the last spin that reached the limit
 };
 
 }  // namespace hexad::base

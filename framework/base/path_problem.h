@@ -18,7 +18,7 @@ std::string file_problem(const std::string& path);
 std::string folder_problem(const std::string& path);
 
 /// Returns the reason for the error `error` (an errno) of a system call on `path`, for messages "PATH: reason". `thing`
-/// is the expected kind, "file" or "folder".
+/// is the expected kind, for example "file" or "folder".
 std::string system_reason(const std::string& path, int error, std::string_view thing);
 
 /// Returns the exit code for a file or folder that cannot be created: usage if the name is too long or leads through

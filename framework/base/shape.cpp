@@ -19,11 +19,10 @@ size_t Shape::index(int dim) const {
 }
 
 int64_t Shape::numel() const {
+  for (int64_t s : *this) require(s >= 0, "[shape] negative size in ", *this);
+  if (std::find(begin(), end(), 0) != end()) return 0;
   int64_t n = 1;
-  for (int64_t s : *this) {
-    require(s >= 0, "[shape] negative size in ", *this);
-    require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 - 1 elements in ", *this);
-  }
+  for (int64_t s : *this) require(!__builtin_mul_overflow(n, s, &n), "[shape] more than 2^63 - 1 elements in ", *this);
   return n;
 }
 
@@ -32,8 +31,9 @@ Shape Shape::row_major_strides() const {
   int64_t step = 1;
   for (int d = rank_ - 1; d >= 0; --d) {
     strides[d] = step;
-    require(!__builtin_mul_overflow(step, std::max<int64_t>(1, (*this)[d]), &step),
-            "[shape] more than 2^63 - 1 elements in ", *this);
+    if (!__builtin_mul_overflow(step, std::max<int64_t>(1, (*this)[d]), &step)) continue;
+    (void)numel();  // throws unless the shape has no elements
+    require(d == 0, "[shape] the stride of dimension ", d - 1, " of ", *this, " exceeds 2^63 - 1");
   }
   return strides;
 }

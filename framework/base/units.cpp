@@ -11,8 +11,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Formats `value` with three significant digits, or with all digits of its integer part if these are more. If `whole`
-/// is true and `value` is an integer, formats it without decimals.
+/// Formats `value` with three significant digits, or with all digits of its integer part if these are more. Below 1,
+/// zeros at the end are omitted. If `whole` is true and `value` is an integer, formats it without decimals.
 std::string three_digits(double value, bool whole) {
   const double size = std::abs(value);
   if (whole && value == std::round(value)) return fmt::format("{:.0f}", value);

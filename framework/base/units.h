@@ -14,7 +14,7 @@ std::string human_count(double value);
 std::string human_quantity(double value, std::string_view unit);
 /// Formats a number of bytes with a binary prefix: "512 B", "1.50 GiB".
 std::string human_bytes(double bytes);
-/// Formats a duration: "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h".
+/// Formats a duration: "850 ms", "12.3 s", "3 min 12 s", "2 h 05 min", "3 d 4 h"; "unknown" if it is not finite.
 std::string human_duration(double seconds);
 /// Formats a duration below a minute with three significant digits: "4.56 ms", "850 ms", "12.3 s". Formats a longer one
 /// like human_duration(). Unlike human_duration(), it distinguishes the durations of short steps.

@@ -47,8 +47,9 @@ struct Constraint {
   /// Returns the text for the column of legal values in the reference, for example ">= 1", "multiple of 8" or "not
   /// empty".
   std::string legal() const;
-  /// Returns the nearest positive legal numbers of divisible_by or power_of_two, for example "56, 64". The result is
-  /// empty for other kinds, and for numbers so large that the next legal number may exceed int64_t.
+  /// Returns the nearest positive legal numbers of divisible_by or power_of_two, for example "56, 64". A multiple that
+  /// exceeds int64_t is omitted. The result is empty for other kinds, for a power of two if the next one may exceed
+  /// int64_t, and for a multiple if `value` itself exceeds int64_t.
   std::string nearest(long double value) const;
 };
 

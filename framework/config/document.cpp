@@ -29,7 +29,7 @@ fs::path real_path(const fs::path& path, std::error_code& failed) {
 
 void require_map(const Node& root, const std::string& name) {
   if (root.kind == Node::Kind::null)
-    fail(ExitCode::usage, name, ": is empty; expected sections such as model: and train:");
+    fail(ExitCode::usage, name, ": is empty; expected YAML keys, such as model: of a recipe");
   if (root.kind != Node::Kind::map)
     fail(ExitCode::usage, root.at.text(), ": expected `key: value` lines at the top level, found a ",
          root.kind == Node::Kind::list ? "list" : "single value");
@@ -65,8 +65,8 @@ class Loader {
   Node load() { return load(recipe_, recipe_.string()); }
 
  private:
-  /// Loads one file. Messages about the file as a whole begin with `mentioned`: the position and text of the include
-  /// that names the file, or the path of the recipe.
+  /// Loads one file. Messages that the file cannot be read or is empty begin with `mentioned`: the position and text of
+  /// the include that names the file, or the path of the recipe.
   Node load(const fs::path& path, const std::string& mentioned) {
     if (budget_.files == 0)
       fail(ExitCode::usage, mentioned, ": too many files; a recipe and its includes may be at most ", Budget{}.files,
@@ -129,8 +129,7 @@ class Loader {
     // Also refuses pipes and devices. They have no size, a read of a pipe may block forever, and a pipe cannot be read
     // a second time.
     if (const std::string problem = base::file_problem(path.string()); !problem.empty())
-      fail(ExitCode::usage, mentioned, ": ", problem,
-           problem == "is a directory" ? "; expected a recipe file (.yaml)" : "");
+      fail(ExitCode::usage, mentioned, ": ", problem, problem == "is a directory" ? "; expected a YAML file" : "");
     std::ifstream file(path, std::ios::binary);
     if (!file) fail(ExitCode::usage, mentioned, ": cannot be read");
     // Reads up to one byte more than the rest of the budget. parse_yaml() then detects a text that is too long.

@@ -18,7 +18,8 @@ struct Position {
   int line = 0;                               // line number from 1; 0: the source as a whole
   int column = 0;                             // column number from 1; 0: unknown
 
-  /// Returns a text like "recipes/a.yaml:14". If `line` is 0, returns the source alone.
+  /// Returns a text like "recipes/a.yaml:14". If `line` is 0, returns the source alone. Without a source, returns
+  /// "recipe".
   std::string text() const;
   bool operator<(const Position& other) const;
 };
@@ -68,7 +69,9 @@ struct Budget {
 /// - several documents, duplicate or empty keys, anchors, aliases, tags, and merge keys
 /// - nesting deeper than 32, or an exceeded budget
 /// - an include that is not a file name, that leads into another folder, or that is part of a cycle
-/// - an override without a key path or `=`, or with an index that is not in the list
+/// - an override without `=`, or with an empty part in its key path
+/// - an override with an index that is not in the list
+/// - an override whose value begins with a bracket but does not end with the closing bracket
 Document load(const std::filesystem::path& recipe, std::span<const std::string> overrides = {});
 /// Like load(recipe, overrides), but relative paths of includes may also lead into the folder `include_root`. An empty
 /// `include_root` has no effect. Throws Error(usage) also if `include_root` is not a folder.

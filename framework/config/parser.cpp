@@ -49,7 +49,7 @@ void check_text(std::string_view text, const Source& source) {
     const bool lone_return = c == '\r' && (i + 1 == text.size() || text[i + 1] != '\n');
     if ((c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f || lone_return)
       fail(ExitCode::usage, source.line(line).text(),
-           fmt::format(": control character 0x{:02x}; a recipe is plain text", c));
+           fmt::format(": control character 0x{:02x}; expected plain text", c));
     if (c == '\n') ++line;
     i += length;
   }
@@ -73,9 +73,7 @@ class TreeBuilder final : public YAML::EventHandler {
     if (expects_key()) refuse(mark, "a key is missing before ':'");
     insert({.kind = Node::Kind::null, .at = source_.at(mark)}, mark);
   }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "aliases (*name) are not allowed in recipes");
-  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark, "aliases (*name) are not allowed"); }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
@@ -112,11 +110,11 @@ class TreeBuilder final : public YAML::EventHandler {
     fail(ExitCode::usage, source_.at(mark).text(), ": ", what);
   }
   void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
-    if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed in recipes");
+    if (anchor != YAML::NullAnchor) refuse(mark, "anchors (&name) are not allowed");
   }
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) const {
     // yaml-cpp marks plain nodes with "?" or nothing, and quoted and block scalars with "!".
-    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed in recipes");
+    if (!tag.empty() && tag != "?" && tag != "!") refuse(mark, "tags (!type) are not allowed");
   }
 
   bool expects_key() const {
@@ -125,8 +123,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void open_key(const YAML::Mark& mark, const std::string& key) {
     if (key.empty()) refuse(mark, "a key is empty");
-    if (key == "<<")
-      refuse(mark, "merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
+    if (key == "<<") refuse(mark, "merge keys (<<) are not allowed; use include: other.yaml at the top level");
     if (!frames_.back().keys.insert(key).second)
       refuse(mark, fmt::format("`{}` is written twice in one section", shown(key)));
     frames_.back().key = Key{key, source_.at(mark)};
@@ -180,7 +177,11 @@ Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>&
                 Budget& budget) {
   const Source source(name, kind);
   if (text.size() > budget.bytes)
-    fail(ExitCode::usage, *name, ": too large; a recipe and its includes may have at most 256 KiB");
+    fail(ExitCode::usage, *name, ": has more than ", budget.bytes,
+         " bytes; a recipe and its includes may have at most ", Budget{}.bytes, " bytes",
+         budget.bytes < Budget{}.bytes
+             ? fmt::format(", of which the files read before have {}", Budget{}.bytes - budget.bytes)
+             : "");
   budget.bytes -= text.size();
   check_text(text, source);
   TreeBuilder builder(source, budget);

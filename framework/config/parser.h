@@ -13,8 +13,8 @@ namespace hexad::config {
 /// one.
 enum class SourceKind : uint8_t { file, command_line };
 
-/// Parses one document of any kind (map, list or scalar; null if `text` is empty). Subtracts its bytes and nodes from
-/// `budget`. Throws Error(usage) with the position, for the errors of a text that load() lists.
+/// Parses one document of any kind (map, list or scalar; null if `text` has no value). Subtracts its bytes and nodes
+/// from `budget`. Throws Error(usage) with the position, for the errors of a text that load() lists.
 Node parse_yaml(std::string_view text, const std::shared_ptr<const std::string>& source, SourceKind kind,
                 Budget& budget);
 

@@ -16,7 +16,7 @@ struct RecipeProblem {
   std::string message;  // text without the position
 };
 
-/// An Error(usage) whose message lists the problems, sorted by position.
+/// An Error(usage) whose message lists up to 50 of the problems, sorted by position.
 class RecipeError : public base::Error {
  public:
   RecipeError(const std::string& text, std::vector<RecipeProblem> problems)

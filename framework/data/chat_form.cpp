@@ -6,6 +6,7 @@
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
+#include "framework/data/conversation.h"
 
 namespace hexad::data {
 namespace {
@@ -73,6 +74,7 @@ const ChatForm& chat_form(std::string_view name) {
   if (found != forms.end()) return *found;
   std::vector<std::string> names;
   for (const ChatForm& form : forms) names.emplace_back(form.name);
+  names.emplace_back(model_form_name);
   base::fail(base::ExitCode::usage, "--chat-form ", config::shown(name),
              " is unknown; known forms: ", config::nearest_first(name, std::move(names)));
 }

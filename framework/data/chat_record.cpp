@@ -1,5 +1,6 @@
 #include "framework/data/chat_record.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -13,13 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Turn {
-  std::string role, text;
-};
-
 // Turns of one object, or its problem.
 struct Turns {
-  std::vector<Turn> turns = {};
+  std::vector<ChatTurn> turns = {};
   std::string problem = {};
   size_t systems = 0;  // number of turns taken from a key "system", 0 or 1; they come first
 };
@@ -57,11 +54,17 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
   return {};
 }
 
-std::string read_turn(const Json& message, const char* role_key, const char* text_key, Turn& turn) {
+bool lists_something(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && !found->empty();  // null counts as empty
+}
+
+std::string read_turn(const Json& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   if (!message.is_object()) return cat("is ", message.type_name(), ", expected an object");
   const auto role = message.find(role_key);
   if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
   turn.role = role_of(role->get<std::string>());
+  if (lists_something(message, "tool_calls")) return "calls tools (\"tool_calls\"), which is not supported";
   return read_text(message, text_key, turn.text);
 }
 
@@ -83,9 +86,9 @@ Turns listed_turns(const Json& object, const char* key, const char* role_key, co
   add_system(object, found);
   if (!found.problem.empty()) return found;
   for (size_t i = 0; i < list.size(); ++i) {
-    Turn turn;
+    ChatTurn turn;
     if (const std::string problem = read_turn(list[i], role_key, text_key, turn); !problem.empty())
-      return {.problem = cat("turn ", i + 1, " of \"", key, "\" ", problem)};
+      return {.problem = cat("turn ", i + 1, " of \"", key, "\": ", problem)};
     found.turns.push_back(std::move(turn));
   }
   return found;
@@ -126,12 +129,6 @@ Turns turns_of(const Json& object) {
               "\"prompt\" with \"completion\""};
 }
 
-void append(Document& out, std::string_view text, bool mark, bool answer) {
-  if (text.empty()) return;
-  out.text += text;
-  out.parts.push_back({.end = out.text.size(), .mark = mark, .answer = answer});
-}
-
 }  // namespace
 
 bool is_conversation(const Json& object) {
@@ -140,26 +137,14 @@ bool is_conversation(const Json& object) {
                                 (object.contains("prompt") && object.contains("completion")));
 }
 
-std::string write_conversation(const Json& object, const ChatForm& form, Document& out) {
-  const auto [turns, problem, systems] = turns_of(object);
+std::string write_conversation(const Json& object, const ConversationForm& form, Document& out) {
+  auto [turns, problem, systems] = turns_of(object);
   if (!problem.empty()) return problem;
-  out = {};
-  append(out, form.begin, true, false);
-  bool answered = false;
-  for (size_t i = 0; i < turns.size(); ++i) {
-    const Turn& turn = turns[i];
-    const ChatRole* role = form.find(turn.role);
-    if (role == nullptr)
-      return cat(i < systems ? std::string("the key \"system\"") : cat("turn ", i + 1 - systems), " has role \"",
-                 config::shown(turn.role), "\", expected ", form.role_names(), " (--chat-form ", form.name, ")");
-    const bool answer = turn.role == "assistant";
-    answered = answered || (answer && !turn.text.empty());
-    append(out, role->before, true, false);
-    append(out, turn.text, false, answer);
-    append(out, role->end, true, answer);
-    append(out, role->after, true, false);
-  }
-  if (!answered) return "has no answer to train on: expected an assistant turn with text";
+  if (lists_something(object, "tools")) return "lists tools (\"tools\"), which are not supported";
+  for (size_t i = 0; i < turns.size(); ++i) turns[i].number = i + 1 - systems;
+  if (problem = form.write(turns, out); !problem.empty()) return problem;
+  const auto is_answer = [](const ChatTurn& turn) { return turn.role == "assistant" && !turn.text.empty(); };
+  if (std::ranges::none_of(turns, is_answer)) return "has no answer to train on: expected an assistant turn with text";
   return {};
 }
 

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/document.h"
 
 namespace hexad::data {
@@ -16,6 +16,6 @@ bool is_conversation(const nlohmann::json& object);
 
 /// Writes the conversation of `object` in `form` to `out`. Returns an empty text on success. Otherwise returns a
 /// problem to print after the location of the object, for example `turn 2 has role "critic", expected ...`.
-std::string write_conversation(const nlohmann::json& object, const ChatForm& form, Document& out);
+std::string write_conversation(const nlohmann::json& object, const ConversationForm& form, Document& out);
 
 }  // namespace hexad::data

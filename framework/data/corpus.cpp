@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/base/counted.h"
+#include "framework/data/conversation.h"
 #include "framework/data/input_problems.h"
 #include "framework/data/text_check.h"
 
@@ -18,8 +19,9 @@ InputRules input_rules(const PrepareOptions& o) {
 }
 
 ReadRules read_rules(const PrepareOptions& o) {
-  const ChatForm* chat = o.chat_form.empty() ? nullptr : &chat_form(o.chat_form);
-  return {.split = o.split, .records = {.text_key = o.text_key, .chat = chat}, .binary = o.binary};
+  RecordRules records{.text_key = o.text_key};
+  if (!o.chat_form.empty()) records.chat = conversation_form(o.chat_form, o.tokenizer);
+  return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
 // Collects the problems of the objects of one file.
@@ -50,9 +52,12 @@ HeldOutRule held_out_rule(const std::vector<uint64_t>& hashes, const PrepareOpti
   const auto [least, most] = std::minmax_element(hashes.begin(), hashes.end());
   if (*least == *most) {
     const std::string what = hashes.size() == 1 ? "is one document" : cat("has ", hashes.size(), " equal documents");
-    fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; cut ",
-         hashes.size() == 1 ? "it" : "them", " into shorter documents (--split-bytes, ", present_limit(options.split),
-         ") or give --heldout 0");
+    const std::string remedy = options.chat_form.empty()
+                                   ? cat("cut ", hashes.size() == 1 ? "it" : "them",
+                                         " into shorter documents (--split-bytes, ", present_limit(options.split), ")")
+                                   : std::string("give more conversations");
+    fail(ExitCode::data, options.inputs.front(), ": ", what, ", so no part can be held out; ", remedy,
+         " or give --heldout 0");
   }
   const auto asked = static_cast<uint64_t>(std::ldexp(options.heldout, 64));
   return {std::clamp(asked, *least + 1, *most)};

@@ -14,8 +14,8 @@
 namespace hexad::data {
 
 /// Rule that selects held-out documents: those whose hash is below `threshold`. The threshold is the requested fraction
-/// of all hashes. If one of the two parts would be empty, as in a small corpus, the threshold changes by as little as
-/// necessary.
+/// of all hashes. If this fraction is not 0 and one of the two parts would be empty, as in a small corpus, the
+/// threshold changes by as little as necessary.
 struct HeldOutRule {
   uint64_t threshold = 0;
 
@@ -24,7 +24,7 @@ struct HeldOutRule {
 
 /// Result of reading all text once.
 struct CorpusScan {
-  Digest inputs;  // digest of all text
+  Digest inputs;  // digest of the contents of all files and, if any of them is JSON, of the text key
   int64_t documents = 0;
   int64_t empty_documents = 0;
   HeldOutRule held_out;
@@ -35,13 +35,13 @@ class Corpus {
  public:
   using Progress = std::function<void(const PrepareProgress&)>;
 
-  /// Selects the files. Throws as find_inputs() does.
+  /// Selects the files. Throws as find_inputs() and conversation_form() do.
   Corpus(const PrepareOptions& options, Progress progress);
 
   const InputFiles& inputs() const { return inputs_; }
   /// Reads all files, checks them, and sets the form of each file. Must be called first. Throws a single Error(data)
-  /// with the problems of all files. Also throws Error(data) if no document has text, or if all documents are equal, so
-  /// that no part can be held out.
+  /// with the problems of all files. Also throws Error(data) if no document has text, or if a part is to be held out
+  /// but all documents are equal.
   CorpusScan scan();
   /// Calls `f` for each document that is not empty, in order. Throws Error(data) if a file has changed since scan(),
   /// because the dataset would not match the scanned text.

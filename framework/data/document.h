@@ -11,8 +11,8 @@ namespace hexad::data {
 /// A part of a conversation. Parts are converted to tokens one by one, so that no token spans two of them.
 struct DocumentPart {
   size_t end = 0;       // the part ends before this byte of the document
-  bool mark = false;    // true if the part is a mark of the chat form, not text of a user
-  bool answer = false;  // true if the tokens of the part are targets of training
+  bool mark = false;    // true if the part is a mark of the chat form, not the text of a turn
+  bool answer = false;  // true if the part belongs to an answer; its tokens are targets (see targets_of_end())
 
   bool operator==(const DocumentPart&) const = default;
 };

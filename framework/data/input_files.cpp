@@ -17,6 +17,7 @@
 #include "framework/data/byte_stream.h"
 #include "framework/data/file.h"
 #include "framework/data/input_problems.h"
+#include "framework/data/prepared_folder.h"
 
 namespace hexad::data {
 using namespace base;
@@ -157,12 +158,17 @@ class Finder {
       return problems_.add(ExitCode::data, cat(folder.path, ": cannot be listed: ", error.message()),
                            {"--exclude PATTERN skips files and folders"});
     std::ranges::sort(names);
-    for (const std::string& name : names)
+    const bool prepared = std::ranges::find(names, train_file_name) != names.end();
+    for (const std::string& name : names) {
+      const bool of_dataset = prepared && std::ranges::find(prepared_file_names, name) != prepared_file_names.end();
       look_at({folder.input, (fs::path(folder.path) / name).string(),
-               folder.below.empty() ? name : folder.below + "/" + name, false, folder.linked});
+               folder.below.empty() ? name : folder.below + "/" + name, false, folder.linked},
+              of_dataset);
+    }
   }
 
-  void look_at(const Entry& entry) {
+  /// `of_dataset` is true for the files of a prepared folder, two of which would otherwise be taken as text.
+  void look_at(const Entry& entry, bool of_dataset) {
     Status status{};
     if (::lstat(entry.path.c_str(), &status) != 0) return unreadable(entry, errno);
     const bool folder = S_ISDIR(status.st_mode);
@@ -170,6 +176,7 @@ class Finder {
     if (fs::path(entry.path).filename().string().starts_with('.')) return leave_out(SkipReason::hidden);
     if (exclude_.match(entry.path, entry.below, folder)) return leave_out(SkipReason::excluded);
     if (folder) return enter(entry, status);
+    if (of_dataset && !rules_.binary) return skip(entry, SkipReason::binary, "prepared dataset");
     if (S_ISLNK(status.st_mode)) return look_at_link(entry);
     take(entry, status);
   }

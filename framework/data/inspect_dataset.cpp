@@ -64,8 +64,10 @@ std::vector<Sample> samples_of(const Part& part) {
   return samples;
 }
 
+// Returns the beginning of the sample's text, with the texts of special tokens, so that readers can check the form of
+// chats.
 std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
-  std::string text = dataset.tokenizer->decode(sample.ids);
+  std::string text = dataset.tokenizer->decode_with_special(sample.ids);
   if (text.size() > sample_bytes) text.resize(sample_bytes);
   return text;
 }
@@ -96,6 +98,22 @@ std::string source_line(const InspectedDataset& dataset) {
   return fmt::format("  made from {}:{}\n", inputs, settings);
 }
 
+// Returns the problem of summary.json; empty if it describes the parts.
+std::string summary_problem(const InspectedDataset& dataset) {
+  const Json summary = Json::parse(dataset.summary, nullptr, false);
+  if (!summary.is_object()) return "damaged: not a JSON object, so the inputs and settings are not known";
+  for (const Part& part : dataset.parts) {
+    const auto found = summary.find(part.name);
+    if (found == summary.end() || !found->is_object()) continue;
+    const Json recorded = found->value("fingerprint", Json());
+    const std::string digest = part.tokens->fingerprint().to_string();
+    if (recorded.is_string() && recorded != digest)
+      return base::cat("describes another ", fs::path(part.tokens->path()).filename().string(), ", with digest ",
+                       recorded.get<std::string>(), ", but the digest of the file is ", digest);
+  }
+  return "";
+}
+
 }  // namespace
 
 bool is_dataset(const std::string& path) {
@@ -123,8 +141,13 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
     open("train", folder / train_file_name);
     open("heldout", folder / heldout_file_name);
   }
-  if (const fs::path file = folder / summary_file_name; !single && is_file(file))
+  if (const fs::path file = folder / summary_file_name; !single && is_file(file)) {
     dataset.summary = read_file(file.string(), largest_summary);
+    if (const std::string problem = summary_problem(dataset); !problem.empty()) {
+      if (check == DatasetCheck::everything) base::fail(base::ExitCode::data, file.string(), ": ", problem);
+      warn(base::cat(file.string(), ": ", problem));
+    }
+  }
   for (const Part& part : dataset.parts)
     if (dataset.tokenizer && part.tokens->has_tokenizer() &&
         part.tokens->tokenizer() != dataset.tokenizer->fingerprint()) {
@@ -144,10 +167,14 @@ std::string describe(const InspectedDataset& dataset) {
   text += source_line(dataset);
   for (const Part& part : dataset.parts) {
     const TokenDataset& t = *part.tokens;
-    text +=
-        fmt::format("  {:<9} {:>14} {:<6} {:>12} {:<9} {:>16} bytes of text, {:.2f} per token\n", part.name,
-                    fmt::group_digits(t.tokens()), base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()),
-                    base::plural(t.documents(), "document"), fmt::group_digits(t.text_bytes()), bytes_per_token(part));
+    const std::string documents = base::plural(t.documents(), "document");
+    text += fmt::format("  {:<9} {:>14} {:<6} {:>12} ", part.name, fmt::group_digits(t.tokens()),
+                        base::plural(t.tokens(), "token"), fmt::group_digits(t.documents()));
+    // An index of Megatron-LM does not record the size of its text.
+    text += t.text_bytes() > 0 || t.tokens() == 0
+                ? fmt::format("{:<9} {:>16} bytes of text, {:.2f} per token\n", documents,
+                              fmt::group_digits(t.text_bytes()), bytes_per_token(part))
+                : documents + "\n";
     text += fmt::format("  {:<9} {}, {}, vocabulary {}{}, digest {}\n", "", t.path(), dtype_of(part),
                         t.has_tokenizer() ? std::to_string(t.vocab_size()) : "not recorded",
                         t.has_loss_mask() ? ", with a loss mask" : "", t.fingerprint().to_string());

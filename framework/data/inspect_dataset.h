@@ -20,7 +20,7 @@ struct InspectedDataset {
   std::string path;
   std::vector<Part> parts;
   std::unique_ptr<Tokenizer> tokenizer;  // null if there is none, or if the tokens were made with another one
-  std::string summary;                   // text of summary.json; empty if there is none
+  std::string summary;                   // text of summary.json; empty for a single dataset, or if there is none
 };
 
 /// True if `path` is a file that begins with the magic bytes of a dataset, a file that is named as an index of
@@ -28,13 +28,14 @@ struct InspectedDataset {
 bool is_dataset(const std::string& path);
 
 /// Opens a dataset for which is_dataset() returns true. Calls `warn` if the tokens were made with a tokenizer other
-/// than the one in the folder. Throws Error(data) if a file is damaged. Damaged contents are detected only if `check`
-/// includes the contents.
+/// than the one in the folder, or if summary.json is damaged or describes other parts. Throws Error(data) if a file is
+/// damaged. Damaged contents are detected only if `check` includes the contents; a wrong summary.json is then an error.
 InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
                               const std::function<void(const std::string&)>& warn);
 
 /// Returns a text for readers: the path, the tokenizer, the inputs and settings of the dataset, two lines for each
-/// part, and the beginnings of up to three documents of each part.
+/// part, and the beginnings of up to three documents of each part. Special tokens appear by their texts, if the
+/// tokenizer has these.
 std::string describe(const InspectedDataset& dataset);
 /// Returns the information of describe() as a JSON object.
 std::string describe_json(const InspectedDataset& dataset);

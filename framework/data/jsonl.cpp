@@ -66,10 +66,15 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   return texts ? TextForm::json : TextForm::text;
 }
 
+// Names the keys with strings of the object and of the objects in it, for messages about `wanted`.
 std::string keys_of(const Json& object, std::string_view wanted) {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items())
+  for (const auto& [key, value] : object.items()) {
     if (value.is_string()) keys.push_back(config::shown(key));
+    if (!value.is_object()) continue;
+    for (const auto& [inner, text] : value.items())
+      if (text.is_string()) keys.push_back(config::shown(cat(key, ".", inner)));
+  }
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
@@ -163,6 +168,7 @@ void RecordReader::add(std::string_view block) {
     const size_t newline = block.find('\n');
     if (newline == block.npos) break;
     const std::string_view line = block.substr(0, newline);
+    require_room(line.size());
     block.remove_prefix(newline + 1);
     if (pending_.empty()) {
       take_line(line);
@@ -172,10 +178,14 @@ void RecordReader::add(std::string_view block) {
       pending_.clear();
     }
   }
-  if (static_cast<int64_t>(pending_.size() + block.size()) > largest_document)
+  require_room(block.size());
+  pending_ += block;
+}
+
+void RecordReader::require_room(size_t bytes) const {
+  if (static_cast<int64_t>(pending_.size() + bytes) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
          largest_document, " bytes, the maximum; expected JSON lines (.jsonl) of shorter objects");
-  pending_ += block;
 }
 
 void RecordReader::finish() {

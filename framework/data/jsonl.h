@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
-#include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/document.h"
 
 namespace hexad::data {
@@ -21,7 +22,7 @@ std::string_view name_of(TextForm form);
 struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
   std::string text_key = "text";
-  const ChatForm* chat = nullptr;  // not null: objects are conversations, which are written in this form
+  std::shared_ptr<const ConversationForm> chat = {};  // not null: objects are conversations in this form
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
@@ -59,6 +60,8 @@ class RecordReader {
   void finish();
 
  private:
+  // Throws Error(data) if so many more bytes make pending_ longer than largest_document.
+  void require_room(size_t bytes) const;
   void take_line(std::string_view line);
 
   TextForm form_;

@@ -8,6 +8,8 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
+#include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/corpus.h"
 #include "framework/data/encoding.h"
 #include "framework/data/prepare_warnings.h"
@@ -42,18 +44,26 @@ void check(const PrepareOptions& o) {
   if (o.split.rule == DocumentRule::separator && o.split.separator.empty()) {
     fail(ExitCode::usage, "prepare: --split separator needs --separator, the line between documents, but it is empty");
   }
-  if (!o.chat_form.empty()) chat_form(o.chat_form);
+  if (o.chat_form == model_form_name && (o.tokenizer == "bpe" || o.tokenizer == "bytes"))
+    fail(ExitCode::usage,
+         "prepare: --chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is ",
+         o.tokenizer, "; give the folder, or choose a named form");
+  if (!o.chat_form.empty() && o.chat_form != model_form_name) chat_form(o.chat_form);
   if (o.workers < 1) fail(ExitCode::usage, "prepare: --workers ", o.workers, ", expected at least 1");
+}
+
+// Throws Error(data) if the tokenizer does not exist or is damaged. Called before the text is read, which takes long.
+void check_tokenizer(const PrepareOptions& o) {
+  if (o.tokenizer == "bpe" || o.tokenizer == "bytes") return;
+  if (base::file_problem(o.tokenizer) == "no such file")
+    fail(ExitCode::data, o.tokenizer,
+         ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
+  load_tokenizer(o.tokenizer, o.choice);
 }
 
 std::unique_ptr<Tokenizer> choose_tokenizer(const PrepareOptions& options, Corpus& corpus, HeldOutRule held_out) {
   if (options.tokenizer == "bytes") return make_byte_tokenizer();
-  if (options.tokenizer != "bpe") {
-    if (base::file_problem(options.tokenizer) == "no such file")
-      fail(ExitCode::data, options.tokenizer,
-           ": there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
-    return load_tokenizer(options.tokenizer, options.choice);
-  }
+  if (options.tokenizer != "bpe") return load_tokenizer(options.tokenizer, options.choice);
   BpeTrainer trainer;
   corpus.for_each_document("training the tokenizer", [&](Document&& document) {
     if (!held_out(document.text)) trainer.add(document.text);
@@ -93,6 +103,7 @@ double PrepareSummary::bytes_per_token() const {
 
 PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) {
   check(options);
+  check_tokenizer(options);
   Corpus corpus(options, progress);
   const CorpusScan scan = corpus.scan();
   const Digest request = request_digest(options, scan.inputs);
@@ -105,10 +116,10 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   }
   if (!options.force) refuse_to_replace(options, request);
 
-  StagedFiles staged(options.output);
   UnfinishedDataset unfinished(options.output, request);
   if (!options.force)
     refuse_to_replace(options, request);  // another process may have finished before this one took the lock
+  StagedFiles staged(options.output);
   PrepareSummary summary;
   summary.resumed_documents = unfinished.documents();
   std::unique_ptr<Tokenizer> tokenizer;

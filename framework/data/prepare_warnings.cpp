@@ -17,11 +17,13 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
   constexpr int64_t few_tokens = 2000;
   const PreparedPart& part = s.heldout;
   if (part.documents == 0) return;
+  const bool chat = !options.chat_form.empty();  // a conversation is not divided
   if (part.documents == 1 || part.tokens < few_tokens)
     warnings.push_back(
         cat("the held-out part is ", counted(part.documents, "document"), " of ", counted(part.tokens, "token"),
-            ", too little for a meaningful held-out loss: give more text, a larger --heldout (", options.heldout,
-            " now) or shorter documents (--split-bytes, ", present_limit(options.split), ")"));
+            ", too little for a meaningful held-out loss: give more ", chat ? "conversations or" : "text,",
+            " a larger --heldout (", options.heldout, " now)",
+            chat ? std::string() : cat(" or shorter documents (--split-bytes, ", present_limit(options.split), ")")));
   const double share = static_cast<double>(part.text_bytes) / static_cast<double>(part.text_bytes + s.train.text_bytes);
   if (share > 2 * options.heldout + 0.05)
     warnings.push_back(cat("the held-out part takes ", percent(share), " of the text, not the ",
@@ -31,8 +33,8 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
     warnings.push_back(
         cat("the held-out part takes ", percent(share), " of the text, not the ", percent(options.heldout),
             " that --heldout asks for: documents are chosen regardless of their length, and the long ones "
-            "are in the training part; --split-bytes (",
-            present_limit(options.split), ") divides them"));
+            "are in the training part",
+            chat ? std::string() : cat("; --split-bytes (", present_limit(options.split), ") divides them")));
 }
 
 }  // namespace

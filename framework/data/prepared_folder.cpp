@@ -10,6 +10,8 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
+#include "framework/data/chat_template.h"
+#include "framework/data/conversation.h"
 #include "framework/data/file.h"
 #include "framework/data/token_dataset.h"
 #include "framework/data/tokenizer.h"
@@ -21,6 +23,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr const char* template_setting = "the chat template";
 constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 std::string in(const std::string& folder, std::string_view name) {
@@ -67,7 +70,8 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
-// Returns the settings by their names on the command line. Settings that have no effect are omitted.
+// Returns the settings by their names on the command line. Most settings that have no effect are omitted. The digest of
+// a model's chat template is added.
 Json settings(const PrepareOptions& o) {
   Json used = {{"--tokenizer", o.tokenizer},
                {"--heldout", o.heldout},
@@ -75,6 +79,7 @@ Json settings(const PrepareOptions& o) {
                {"--split-bytes", o.split.longest_bytes},
                {"--text-key", o.text_key}};
   if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form;
+  if (o.chat_form == model_form_name) used[template_setting] = read_chat_template(o.tokenizer).digest().to_string();
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
   if (!o.choice.end_of_document.empty()) used["--end-of-document"] = o.choice.end_of_document;
   if (!o.choice.pattern.empty()) used["--tokenizer-pattern"] = o.choice.pattern;
@@ -155,6 +160,7 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
                   {"longest_bytes", o.split.longest_bytes},
                   {"heldout", o.heldout}};
   if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
+  if (o.chat_form == model_form_name) request["chat_template"] = read_chat_template(o.tokenizer).digest().to_string();
   return digest_of(text_of(request));
 }
 

@@ -1,5 +1,5 @@
-// Summary of a prepared folder: its inputs and options. With it, prepare() skips a dataset that already exists and does
-// not overwrite a different dataset.
+// Summary of a prepared folder: its inputs and options. With it, prepare() skips a dataset that already exists and
+// overwrites a different dataset only with --force.
 #pragma once
 
 #include <array>

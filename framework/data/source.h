@@ -61,7 +61,8 @@ class Source {
   virtual int64_t context() const = 0;
   /// Returns the number of sequences, or `endless`.
   virtual int64_t size() const = 0;
-  /// Returns the number of complete passes over the data before sequence `index`.
+  /// Returns the number of complete passes over the data before sequence `index`; in a mixture, over the dataset of
+  /// this sequence.
   virtual int64_t epoch(int64_t index) const = 0;
   /// True if all sequences are equal, so that their sizes and documents need to be found only once.
   virtual bool has_equal_sequences() const { return false; }

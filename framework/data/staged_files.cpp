@@ -1,16 +1,13 @@
 #include "framework/data/staged_files.h"
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
-#include "framework/base/path_problem.h"
 
 namespace hexad::data {
 using namespace base;
@@ -19,41 +16,36 @@ namespace fs = std::filesystem;
 StagedFiles::StagedFiles(std::string folder)
     : folder_(std::move(folder)),
       stage_(in(cat("new.", ::getpid(), ".tmp"))),
-      replaced_(in(cat("old.", ::getpid(), ".tmp"))) {
-  std::error_code error;
-  made_ = !fs::exists(folder_, error);
-  fs::create_directories(folder_, error);
-  if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
+      replaced_(in(cat("old.", ::getpid(), ".tmp"))),
+      outdated_(in(cat("done.", ::getpid(), ".tmp"))) {
   remove_leftovers();
-  fs::create_directory(stage_, error);
-  if (error) fail(ExitCode::resource, stage_, ": cannot be created: ", error.message());
+  std::error_code error;
+  if (!fs::create_directory(stage_, error))
+    fail(ExitCode::resource, stage_,
+         ": cannot be created: ", error ? error.message() : "a leftover of this name cannot be removed");
 }
 
 void StagedFiles::remove_leftovers() const {
+  std::vector<fs::path> unneeded;
   std::error_code error;
   for (fs::directory_iterator at(folder_, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    const fs::directory_entry& entry = *at;
-    const std::string name = entry.path().filename().string();
-    const auto pid_of = [&](const char* pattern) {
+    const std::string path = at->path().string(), name = at->path().filename().string();
+    const auto matches = [&](const char* pattern) {
       int pid = 0, end = 0;
-      return std::sscanf(name.c_str(), pattern, &pid, &end) == 1 && end > 0 ? pid : 0;
+      return std::sscanf(name.c_str(), pattern, &pid, &end) == 1 && end == static_cast<int>(name.size());
     };
-    const int unfinished = pid_of("new.%d.tmp%n"), pid = unfinished ? unfinished : pid_of("old.%d.tmp%n");
-    const bool alive = pid != ::getpid() && (::kill(pid, 0) == 0 || errno == EPERM);
-    if (pid == 0 || alive) continue;
-    if (!unfinished)
-      fail(ExitCode::usage, entry.path().string(), ": contains old files that an unfinished replacement moved out of ",
-           folder_, "; move the files back, or remove this folder if ", folder_, " has all new files");
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
+    if (matches("old.%d.tmp%n"))
+      fail(ExitCode::usage, path, ": contains old files that an unfinished replacement moved out of ", folder_,
+           "; move the files back, or remove this folder if ", folder_, " has all new files");
+    if (matches("new.%d.tmp%n") || matches("done.%d.tmp%n")) unneeded.push_back(at->path());
   }
   if (error) fail(ExitCode::resource, folder_, ": cannot be listed: ", error.message());
+  for (const fs::path& path : unneeded) fs::remove_all(path, error);  // a folder that remains is harmless
 }
 
 StagedFiles::~StagedFiles() {
   std::error_code ignored;
   fs::remove_all(stage_, ignored);
-  if (made_) fs::remove(folder_, ignored);  // fails if the folder is not empty
 }
 
 std::string StagedFiles::in(std::string_view name) const { return (fs::path(folder_) / name).string(); }
@@ -72,7 +64,8 @@ void StagedFiles::undo() noexcept {
   for (; !moves_.empty(); moves_.pop_back()) fs::rename(moves_.back().to, moves_.back().from, ignored);
 }
 
-void StagedFiles::commit(std::span<const std::string_view> names) {
+void StagedFiles::commit(std::span<const std::string_view> names,
+                         const std::function<void(std::string_view)>& reached) {
   sync_folder(stage_);
   std::error_code error;
   fs::create_directory(replaced_, error);
@@ -82,13 +75,21 @@ void StagedFiles::commit(std::span<const std::string_view> names) {
       if (fs::exists(fs::symlink_status(in(name)))) move(in(name), (fs::path(replaced_) / name).string());
     for (auto name = names.rbegin(); name != names.rend(); ++name)
       if (fs::exists(path(*name))) move(path(*name), in(*name));
+    move(replaced_, outdated_);  // nobody needs the old files any more
   } catch (...) {
     undo();
     fs::remove(replaced_, error);  // fails, which is ignored, unless all files have been moved back
     throw;
   }
-  sync_folder(folder_);
-  fs::remove_all(replaced_, error);
+  try {
+    if (reached) reached("files moved");
+    sync_folder(folder_);
+  } catch (const Error& problem) {
+    fs::remove(outdated_, error);  // fails, which is ignored, if there are old files
+    fail(problem.code(), folder_, ": has the new files, but they may not survive a power cut: ", problem.what(),
+         fs::exists(outdated_, error) ? cat("; the old files are in ", outdated_, ", which can be removed") : "");
+  }
+  fs::remove_all(outdated_, error);
 }
 
 }  // namespace hexad::data

@@ -1,6 +1,7 @@
 // Files of a folder that are replaced together.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,10 +13,11 @@ namespace hexad::data {
 /// moves them to their final names. Before commit(), the old files do not change.
 class StagedFiles {
  public:
-  /// Creates `folder` if it does not exist, and removes new files that killed processes did not commit. Throws
-  /// Error(resource) if the folder cannot be created or listed, but Error(usage) if the name of the folder is invalid.
-  /// Also throws Error(usage) if an earlier commit() failed or was killed before it removed the old files that it had
-  /// moved away.
+  /// `folder` must exist. No other process may replace files of `folder` during the life of this object; the lock of an
+  /// UnfinishedDataset ensures this. Removes what killed processes left in `folder`: new files that they did not
+  /// commit, and old files that they had replaced. Throws Error(resource) if the folder cannot be listed, or if the
+  /// subfolder for the new files cannot be created. Throws Error(usage) if an earlier commit() was killed, or could not
+  /// restore the old files, before all new files were in place.
   explicit StagedFiles(std::string folder);
   ~StagedFiles();
   StagedFiles(const StagedFiles&) = delete;
@@ -29,9 +31,10 @@ class StagedFiles {
   /// belong to it. An old file without a new file of the same name is removed.
   ///
   /// Throws Error(resource) if a step fails. If a move fails, first moves the files back as far as possible. If the new
-  /// names cannot be flushed to disk, the new files stay in place. In this case, or if the process is killed, the old
-  /// files may remain in the subfolder.
-  void commit(std::span<const std::string_view> names);
+  /// names cannot be flushed to disk, the new files stay in place, as the message of the error says. In this case, or
+  /// if the process is killed, the old files may remain in the subfolder. If `reached` is not empty, calls it with
+  /// "files moved"; a test may throw from it.
+  void commit(std::span<const std::string_view> names, const std::function<void(std::string_view point)>& reached = {});
 
  private:
   void remove_leftovers() const;
@@ -42,8 +45,9 @@ class StagedFiles {
   struct Move {
     std::string from, to;
   };
-  std::string folder_, stage_, replaced_;
-  bool made_;  // true if this object created the folder
+  std::string folder_, stage_;
+  std::string replaced_;  // subfolder with the old files until all new files are in place
+  std::string outdated_;  // name of replaced_ afterwards
   std::vector<Move> moves_;
 };
 

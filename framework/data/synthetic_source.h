@@ -8,7 +8,7 @@
 namespace hexad::data {
 
 /// An endless source of ids drawn uniformly from [0, vocab_size). Every sequence is one document. No model can achieve
-/// a loss below ln(vocab_size).
+/// an expected loss below ln(vocab_size).
 class SyntheticSource final : public Source {
  public:
   SyntheticSource(int64_t vocab_size, int64_t context, uint64_t seed);

@@ -36,7 +36,8 @@ size_t first_bad(std::string_view text) {
   return i;
 }
 
-/// True if further bytes may turn `rest`, which is not UTF-8, into a character.
+/// True if `rest`, which is not UTF-8, is shorter than the character that its first byte announces. Further bytes may
+/// then complete the character.
 bool may_continue(std::string_view rest) {
   const auto lead = static_cast<unsigned char>(rest.front());
   const size_t length = lead < 0xc2 || lead > 0xf4 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

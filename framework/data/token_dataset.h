@@ -44,8 +44,8 @@ class TokenDatasetWriter {
 
 /// Checks that are made in addition to the checks of the header, the exact file size and the offsets.
 enum class DatasetCheck : uint8_t {
-  everything,  // reads the whole file once to check the digest of its contents and the range of all ids (about 1 s per
-               // 4 GB)
+  everything,  // reads the whole file once to check the range of all ids and, unless it is of Megatron-LM, the digest
+               // of its contents (about 1 s per 4 GB)
   structure,   // no further check; each id is checked when it is read
 };
 
@@ -62,7 +62,7 @@ struct DatasetOpenOptions {
 class TokenDataset {
  public:
   /// Opens a dataset: a file of `hexad prepare`, or an index NAME.idx of Megatron-LM, whose ids are read in place from
-  /// NAME.bin. Throws Error(data) that names `path` and the problem.
+  /// NAME.bin. Throws Error(data) that names the file and the problem.
   explicit TokenDataset(std::string path, const DatasetOpenOptions& options = {});
 
   /// Returns the path of the file with the ids.

@@ -1,12 +1,15 @@
 #include "framework/data/tokenizer.h"
 
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "framework/base/error.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/bpe_tokenizer.h"
 #include "framework/data/file.h"
 #include "framework/data/tokenizers/tokenizer_source.h"
+#include "framework/data/unfinished_dataset.h"
 
 namespace hexad::data {
 using namespace base;
@@ -35,9 +38,22 @@ class ByteTokenizer final : public Tokenizer {
 
 }  // namespace
 
+std::string_view Tokenizer::special_text(int32_t id) const {
+  check_id(id);
+  return {};
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
   for (int32_t id : ids) text += bytes_of(id);
+  remove_prefix(text);
+  return text;
+}
+
+std::string Tokenizer::decode_with_special(std::span<const int32_t> ids) const {
+  std::string text;
+  for (int32_t id : ids) text += bytes_of(id), text += special_text(id);
+  remove_prefix(text);
   return text;
 }
 
@@ -51,8 +67,14 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteT
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path, const TokenizerChoice& choice) {
   const std::string problem = file_problem(path);
-  if (problem == "no such file")
-    fail(ExitCode::data, path, ": there is no such file; `hexad prepare` writes a tokenizer into the dataset's folder");
+  if (problem == "no such file") {
+    std::error_code error;  // an error means that there is no such folder
+    const bool unfinished =
+        std::filesystem::is_directory(std::filesystem::path(path).parent_path() / unfinished_folder_name, error);
+    fail(ExitCode::data, path, ": there is no such file; ",
+         unfinished ? "`hexad prepare` is still running or was interrupted; start it again with the same options"
+                    : "`hexad prepare` writes a tokenizer into the dataset's folder");
+  }
   if (problem == "is a directory") return load_tokenizer(tokenizer_file_in(path), choice);
   std::string bytes = read_file(path, largest_tokenizer_file);
   if (!is_tokenizer_file(bytes)) {

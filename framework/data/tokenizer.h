@@ -32,9 +32,15 @@ class Tokenizer {
   virtual std::string_view bytes_of(int32_t id) const = 0;
   virtual TokenizerContents contents() const = 0;
 
-  /// Returns the concatenated bytes of `ids`, which may end inside a UTF-8 sequence. Throws Error(data) if an id is not
-  /// in the vocabulary.
-  virtual std::string decode(std::span<const int32_t> ids) const;
+  /// Returns the text of the special token `id`, such as <|im_end|>. Returns an empty text if the token is not special,
+  /// or if the tokenizer has no text for it. Throws Error(data) if `id` is not in the vocabulary.
+  virtual std::string_view special_text(int32_t id) const;
+
+  /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
+  /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
+  std::string decode(std::span<const int32_t> ids) const;
+  /// Like decode(), but with the texts of special tokens.
+  std::string decode_with_special(std::span<const int32_t> ids) const;
   virtual int32_t end_of_document() const { return vocab_size() - 2; }
   /// Returns the id with which the model's documents begin, or nullopt if they begin with their text.
   virtual std::optional<int32_t> beginning_of_document() const { return std::nullopt; }
@@ -50,6 +56,8 @@ class Tokenizer {
   void save(const std::string& path) const { write_tokenizer_file(path, contents()); }
 
  protected:
+  /// Removes from a decoded text what encode() inserts at the beginning of a text, such as a space.
+  virtual void remove_prefix(std::string&) const {}
   /// Throws Error(data) if `id` is not in the vocabulary.
   void check_id(int32_t id) const;
 };

@@ -114,6 +114,11 @@ TokenizerContents read_tokenizer_file(const std::string& path) {
   const std::string text = read_file(path, largest_tokenizer_file);
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) fail(ExitCode::data, path, ": damaged tokenizer: not JSON, expected a JSON object");
+  if (!json.is_object() || !json.contains("format"))
+    fail(
+        ExitCode::data, path, ": damaged tokenizer: no 'format', ",
+        "expected a JSON object with \"format\" (a tokenizer of `hexad prepare`), \"model\" (tokenizer.json of Hugging "
+        "Face), or \"config\" and \"vocab\" (tekken.json)");
   const Reader reader{path, json};
   if (const std::string format = reader.text("format"); format != format_name) {
     fail(ExitCode::data, path, ": format is '", format, "', expected '", format_name, "'");

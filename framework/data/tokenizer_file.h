@@ -47,9 +47,10 @@ inline constexpr int64_t largest_tokenizer_file = int64_t{384} << 20;
 bool is_tokenizer_file(std::string_view contents);
 
 /// Reads a tokenizer file. Throws Error(data) that names `path` and the problem:
-/// - the text is not JSON, or has another format or version;
+/// - the text is not JSON, or has another format or version, or an unknown kind;
 /// - a key is missing or has a wrong type;
-/// - a merge refers to ids that do not exist yet;
+/// - a merge refers to ids that do not exist yet, or a tokenizer of kind "bytes" has merges;
+/// - the source is not base64, or one of its ids is out of range;
 /// - the digest is wrong.
 /// The contents of the source are not checked.
 TokenizerContents read_tokenizer_file(const std::string& path);

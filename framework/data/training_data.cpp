@@ -84,8 +84,9 @@ class Opener {
     // Reading checks each id against the vocabulary of the file. The check here ensures that all ids are in the
     // vocabulary of the model, because embedding and loss do not check ids on a device.
     if (dataset->vocab_size() > vocab_size()) {
-      fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ", tokenizer_file_name,
-           " next to it has ", vocab_size());
+      fail(ExitCode::data, path, ": has a vocabulary of ", dataset->vocab_size(), " ids, but ",
+           tokenizer_ ? cat(tokenizer_file_name, " next to it has ") : cat("model.vocab is "), vocab_size(),
+           tokenizer_ ? "; put the right tokenizer next to it, or run hexad prepare again" : "");
     }
     if (config_.mlm_probability > 0 && dataset->has_loss_mask()) {
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: ", path,
@@ -117,7 +118,9 @@ class Opener {
   std::shared_ptr<const Source> masked(std::shared_ptr<const Source> text, uint64_t seed) const {
     if (tokenizer_->mask() < 0)
       fail(ExitCode::usage, "data.mlm_probability (", config_.mlm_probability, ") must be 0: the tokenizer in ",
-           first_folder_, " is from another program and has no mask id; `hexad prepare --tokenizer bpe` makes one");
+           first_folder_,
+           " is from another program and has no mask id; `hexad prepare --tokenizer bpe` "
+           "makes a tokenizer with a mask id");
     return std::make_shared<MaskedSource>(std::move(text), MaskingOptions{.probability = config_.mlm_probability,
                                                                           .mask_id = tokenizer_->mask(),
                                                                           .text_ids = tokenizer_->text_ids(),

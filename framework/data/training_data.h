@@ -46,9 +46,10 @@ struct TrainingDataOptions {
 
 /// Opens the data of `config`. `sources` contains the sources that data.source may name. Errors that a source throws
 /// are passed on. Throws Error(data) that names the file if a file is missing, damaged, or changed since the
-/// checkpoint. Throws Error(data) also if a dataset was made with a different tokenizer than its folder or mixture has,
-/// or has more ids than this tokenizer. Throws Error(usage) if the model's vocabulary is smaller than the tokenizer's,
-/// or if the masked-LM objective is used without a mask token or with a dataset that has a loss mask.
+/// checkpoint. Throws Error(data) also if the number of datasets differs from that in the checkpoint, or if a dataset
+/// was made with a different tokenizer than its folder or mixture has, or has more ids than this tokenizer. Throws
+/// Error(usage) if the model's vocabulary is smaller than the tokenizer's, or if the masked-LM objective is used
+/// without a mask token or with a dataset that has a loss mask.
 TrainingData open_training_data(const DataConfig& config, const TrainingDataOptions& options,
                                 const Sources& sources = {});
 

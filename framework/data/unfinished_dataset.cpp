@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr const char* journal_name = "journal.json";
+constexpr const char* lock_name = "lock";
 constexpr int64_t largest_journal = int64_t{1} << 30;
 
 std::vector<std::string_view> part_names(size_t parts) {
@@ -34,8 +35,8 @@ std::vector<std::string_view> part_names(size_t parts) {
   return names;
 }
 
-// Removes the files of a preparation, including unfinished files of killed processes. Keeps all other files, which may
-// belong to the user.
+// Removes the files of a preparation except its lock, including unfinished files of killed processes. Keeps all other
+// files, which may belong to the user.
 void remove_own_files(const std::string& folder) {
   std::vector<fs::path> own;
   std::error_code error;
@@ -60,6 +61,7 @@ void remove_leftover_shards(const std::string& output, Digest request) {
     if (read_journal(folder).at("request") != request.to_string()) return;
     remove_own_files(folder);
     std::error_code ignored;
+    fs::remove(fs::path(folder) / lock_name, ignored);
     fs::remove(folder, ignored);  // fails if it has other files
   } catch (const Error&) {        // there are no shards
   } catch (const Json::exception&) {
@@ -67,10 +69,13 @@ void remove_leftover_shards(const std::string& output, Digest request) {
 }
 
 UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
-    : folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
+    : output_(output), folder_((fs::path(output) / unfinished_folder_name).string()), request_(request) {
   std::error_code error;
+  made_output_ = !fs::exists(output_, error);
+  fs::create_directories(output_, error);
+  if (error) fail(code_of_making(error), output_, ": cannot be created: ", error.message());
   constexpr int most_tries = 10;
-  for (int tries = 0; tries < most_tries && !holds_folder(); ++tries) {
+  for (int tries = 0; tries < most_tries && !holds_lock(); ++tries) {
     fs::create_directories(folder_, error);
     if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
     lock();
@@ -80,27 +85,31 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
 }
 
 UnfinishedDataset::~UnfinishedDataset() {
-  if (finished_ || shards_.empty()) {
-    remove_own_files(folder_);
-    std::error_code ignored;
-    fs::remove(folder_, ignored);  // fails if it has other files
-  }
-  ::close(lock_);
+  const bool unused = finished_ || shards_.empty();
+  if (unused) remove_own_files(folder_);
+  std::error_code ignored;
+  fs::remove(in(lock_name), ignored);
+  ::close(lock_);  // first, because on NFS a removed file remains in its folder until it is closed
+  if (!unused) return;
+  fs::remove(folder_, ignored);                    // fails if it has other files
+  if (made_output_) fs::remove(output_, ignored);  // fails if the folder is not empty
 }
 
-// True if the locked folder still has its name. A process that finishes removes the folder, possibly between open() and
-// flock() of this process.
-bool UnfinishedDataset::holds_folder() const {
+// True if the locked file still has its name. A process that ends removes the file, possibly between open() and flock()
+// of this process.
+bool UnfinishedDataset::holds_lock() const {
   struct stat locked {};
   struct stat named {};
-  return lock_ >= 0 && ::fstat(lock_, &locked) == 0 && ::stat(folder_.c_str(), &named) == 0 &&
+  return lock_ >= 0 && ::fstat(lock_, &locked) == 0 && ::stat(in(lock_name).c_str(), &named) == 0 &&
          locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
 void UnfinishedDataset::lock() {
   if (lock_ >= 0) ::close(lock_);
-  lock_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail(ExitCode::resource, folder_, ": cannot be opened: ", std::strerror(errno));
+  // Locks a file and not the folder, because NFS grants an exclusive lock only to a descriptor that may write.
+  lock_ = ::open(in(lock_name).c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (lock_ < 0 && errno == ENOENT) return;  // a process that ended has removed the folder
+  if (lock_ < 0) fail(ExitCode::resource, in(lock_name), ": cannot be opened: ", std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
   const int problem = errno;
   if (problem != EWOULDBLOCK) return;  // a file system without locks

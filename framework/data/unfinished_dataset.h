@@ -21,13 +21,14 @@ inline constexpr std::string_view unfinished_folder_name = "unfinished";
 /// Shards of a dataset, each with the tokens of consecutive documents, and a journal of the complete shards.
 class UnfinishedDataset {
  public:
-  /// Uses the shards in `output`/unfinished if they belong to the same `request`; otherwise removes them. Verifies the
-  /// shards. A damaged shard and all later shards will be made again. Throws Error(usage) if another process is
-  /// preparing a dataset in `output`, or if the name of the folder is invalid. Throws Error(resource) if the folder
-  /// cannot be created for another reason.
+  /// Creates `output` if it does not exist. Uses the shards in `output`/unfinished if they belong to the same
+  /// `request`; otherwise removes them. Verifies the shards. A damaged shard and all later shards will be made again.
+  /// Throws Error(usage) if another process is preparing a dataset in `output`, or if the name of the folder is
+  /// invalid. Throws Error(resource) if the folder cannot be created for another reason.
   UnfinishedDataset(const std::string& output, Digest request);
   /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
-  /// preparation, and the folder unless it contains other files.
+  /// preparation, and the folder unless it contains other files. Then also removes `output` if this object has created
+  /// it and it is empty.
   ~UnfinishedDataset();
   UnfinishedDataset(const UnfinishedDataset&) = delete;
   UnfinishedDataset& operator=(const UnfinishedDataset&) = delete;
@@ -52,15 +53,16 @@ class UnfinishedDataset {
   };
 
   std::string in(const std::string& name) const;
-  bool holds_folder() const;
+  bool holds_lock() const;
   void lock();
   void load();
   bool is_sound(const Shard& shard, size_t number, Digest tokenizer) const;
 
-  std::string folder_;
+  std::string output_, folder_;
+  bool made_output_ = false;  // true if this object created output_
   Digest request_;
   std::vector<Shard> shards_;
-  int lock_ = -1;  // file descriptor of the folder, on which this process holds a lock
+  int lock_ = -1;  // file descriptor of the file `lock` in the folder, on which this process holds a lock
   bool finished_ = false;
 };
 

@@ -28,7 +28,7 @@ class Allocator {
 
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
   void recategorise(int64_t bytes, Category from, Category to);
-  /// Adds `bytes` bytes of device memory that a library allocated directly to the statistics. A negative number
+  /// Adds to the statistics `bytes` bytes of device memory that a library allocated directly. A negative number
   /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the memory of the
   /// allocator.
   void account(int64_t bytes, Category category);
@@ -81,7 +81,7 @@ class Allocator {
 int64_t block_size(int64_t bytes);
 
 /// Caches freed blocks by size class (eighths of a power of two) and reuses them. Returns the cached blocks to the
-/// system before a new block would exceed `limit`.
+/// system if a new block would otherwise exceed `limit`, or if the system has no more memory.
 class CachingAllocator final : public Allocator {
  public:
   /// `limit` is in bytes; 0 means no limit. `poison` fills every allocated block with NaN bits, which make reads of
@@ -98,7 +98,7 @@ class CachingAllocator final : public Allocator {
   void trim_locked();
   int64_t limit_;
   bool poison_;
-  int64_t held_ = 0;  // bytes allocated from the system, in use or cached
+  int64_t held_ = 0;  // bytes of the size classes of all blocks, in use or cached
   std::map<int64_t, std::vector<void*>> cached_;
 };
 

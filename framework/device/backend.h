@@ -19,7 +19,7 @@ struct ContextOptions {
   int64_t pinned_limit = 0;          // maximum bytes of page-locked host memory, for devices that use it in copies; 0:
                                      // no limit
   int reserved_multiprocessors = 0;  // multiprocessors reserved for communication: matrix products do not use them
-  bool poison = false;               // fills every allocated block with NaN
+  bool poison = false;               // fills every allocated block of device memory with NaN
   bool worker_lanes = false;         // gives every lane except compute a thread; see
                                      // DeviceContext::run_lanes_on_threads
   std::string offload_folder = "/tmp";
@@ -45,17 +45,26 @@ class Backend {
   /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
   /// thread.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
+  /// Returns the address at which kernels access `p`, an address in memory of the device. Only the emulated device has
+  /// different addresses for kernels and for the host.
+  virtual const void* kernel_address(const void* p) const { return p; }
+  /// Returns a number for the memory that kernels access. If the numbers of two ranks that are threads of a process are
+  /// equal, the kernels of each rank can access the device memory of the other rank. The number of a card is made from
+  /// its unique id.
+  virtual int64_t memory_number() const { return 0; }
   /// Defers the release of all host_buffer() and offloaded memory until the backend is destroyed, if freeing such
   /// memory waits for all work of the device. Otherwise does nothing.
   virtual void keep_host_memory() {}
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const ContextOptions& options);
-/// Makes the backend of an NVIDIA card. Throws Error(usage) if the program was built without CUDA, and Error(resource)
-/// if there is no driver or no usable card.
+/// Makes the backend of an NVIDIA card. Throws Error(usage) if the program was built without CUDA, or if
+/// HEXAD_LOCAL_RANK or the number of reserved multiprocessors is invalid. Throws Error(resource) if there is no driver
+/// or no usable card.
 std::unique_ptr<Backend> make_cuda_backend(const ContextOptions& options);
 /// Makes the backend of the emulated device. The environment variable HEXAD_EMULATED_JITTER, if set, is the seed of
-/// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number.
+/// random delays before about a quarter of the launched operations. Throws Error(usage) if it is not a number from 0 to
+/// 2^64 - 1.
 std::unique_ptr<Backend> make_emulated_backend(const ContextOptions& options);
 std::unique_ptr<Backend> make_meta_backend(const ContextOptions& options);
 

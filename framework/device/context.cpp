@@ -19,7 +19,8 @@ std::unique_ptr<Backend> make_backend(const ContextOptions& options) {
     case DeviceKind::meta:
       return make_meta_backend(options);
   }
-  base::fail_invariant("[device] unknown kind of device; expected cpu, cuda, emulated or meta");
+  base::fail_invariant(base::cat("[device] unknown kind of device: ", static_cast<int>(options.kind),
+                                 "; expected cpu, cuda, emulated or meta"));
 }
 
 }  // namespace

@@ -42,14 +42,18 @@ class DeviceContext {
   /// True if run_lanes_on_threads() or Options::worker_lanes has requested a thread for each lane except compute.
   bool lanes_have_threads() const { return by_themselves_; }
   /// Sets whether each lane except compute has its own thread. Devices whose lanes are queues of the device ignore
-  /// this. These lanes must have no pending work.
+  /// this. These lanes must have no pending work. Throws std::logic_error on a meta device if `wanted` is true.
   void run_lanes_on_threads(bool wanted);
 
-  /// Copies memory as Backend::copy describes. All copies between host and device use this function.
+  /// Copies memory as Backend::copy describes. All copies between host and device use this function, except
+  /// those of offloaded tensors (PointwiseKernels::copy).
   void copy(Stream& stream, void* to, const void* from, int64_t bytes) { backend_->copy(stream, to, from, bytes); }
   void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) { backend_->fill(stream, to, byte, bytes); }
 
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) { return backend_->host_buffer(bytes); }
+  /// See Backend::kernel_address() and Backend::memory_number().
+  const void* kernel_address(const void* p) const { return backend_->kernel_address(p); }
+  int64_t memory_number() const { return backend_->memory_number(); }
   /// Defers the release of all host_buffer() and offloaded memory until this context is destroyed. Required if work of
   /// the device waits for other ranks. Otherwise ranks can deadlock: freeing such memory blocks the host until all work
   /// of the device is done. Meanwhile, other ranks may be waiting for this host.

@@ -12,7 +12,8 @@ class DeviceMark {
  public:
   virtual ~DeviceMark() = default;
   virtual bool passed() const = 0;
-  virtual void wait() const = 0;  // blocks the calling thread until the mark is passed
+  /// Blocks the calling thread until the mark is passed. Throws if work before the mark has failed.
+  virtual void wait() const = 0;
   /// Returns the time at which the device passed the mark, in seconds of std::chrono::steady_clock. The mark must come
   /// from Stream::record_timed().
   virtual double passed_at() const = 0;

@@ -8,8 +8,8 @@
 
 namespace hexad::device {
 
-/// Names the waits of the calling thread during its lifetime. Profilers show each wait as a range. Objects of one
-/// thread may be nested; the innermost name applies.
+/// Names the waits of the calling thread during the lifetime of this object. Profilers show this lifetime as a range.
+/// Objects of one thread may be nested; the innermost name applies.
 class HostWait {
  public:
   explicit HostWait(std::string name);

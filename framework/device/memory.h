@@ -27,8 +27,8 @@ std::string_view name_of(Category category);
 
 /// Bytes in use and their peaks. `peak_total` is the peak of the sum, which is at most the sum of the peaks. `total`
 /// does not include the offload category, which is outside device memory. `held` is the memory allocated from the
-/// device's driver, used or unused; 0 if it is not measured. Memory that libraries allocated (Allocator::account) is
-/// part of `total` and of `held`.
+/// device's driver, used or unused (on a meta device, see MetaAllocator); 0 if it is not measured. Memory that
+/// libraries allocated (Allocator::account) is part of `total` and of `held`.
 struct MemoryStats {
   std::array<int64_t, category_count> used{}, peak{};
   int64_t total = 0, peak_total = 0;
@@ -39,7 +39,8 @@ struct MemoryStats {
   /// Returns the fraction of the peak of held memory that exceeds the peak of memory in use: gaps between blocks, and
   /// cached blocks. The result is 0 if `held` is not measured.
   double fragmentation() const;
-  std::string table() const;  // one line per category, and the total, for messages and reports
+  /// Returns one line per category, a line for the total and, if `held` is measured, a line for it.
+  std::string table() const;
 };
 
 }  // namespace hexad::device

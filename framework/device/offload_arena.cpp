@@ -23,7 +23,7 @@ OffloadArena::OffloadArena(const std::string& folder) : folder_(folder) {
   file_ = mkstemp(name.data());
   if (file_ < 0)
     base::fail(base::ExitCode::resource, "cannot create an offload file in '", folder, "': ", std::strerror(errno),
-               "; choose another folder");
+               "; set another folder (offload.folder of a recipe)");
   unlink(name.c_str());  // its space is freed when file_ is closed, even by a crash
 }
 
@@ -76,8 +76,8 @@ void OffloadArena::deallocate(void* block, int64_t bytes, Category category) {
   count(-bytes, category);
   std::lock_guard lock(mutex_);
   const auto it = live_.find(block);
-  base::require(it != live_.end(), "[offload] freed a block that is not in this arena; expected one of its ",
-                live_.size(), " blocks");
+  base::require(it != live_.end(), "[offload] freed the block ", block,
+                ", which is not in this arena; expected one of its ", live_.size(), " blocks");
   munmap(block, it->second.size);
   free_.give(it->second.offset, it->second.size);
   live_.erase(it);

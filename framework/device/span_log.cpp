@@ -71,7 +71,7 @@ Span::~Span() {
   try {
     log_.end(at_);
   } catch (...) {
-    // The device has failed, and the exception that leaves this span reports the cause.
+    // The device has failed. The exception that leaves this span, or the next use of the device, reports the cause.
   }
 }
 

@@ -14,8 +14,8 @@ namespace hexad::device {
 
 class DeviceContext;
 
-/// Log of a rank's time spans. Only the rank's thread may use it. Before start(), nothing is recorded and a span costs
-/// almost nothing.
+/// Log of a rank's time spans. Only the rank's thread may use it. Before start() and after stop(), nothing is recorded
+/// and a span costs almost nothing.
 class SpanLog {
  public:
   /// A span; times are in seconds of base::now(). Spans are sorted by begin, and a span may enclose other spans.
@@ -30,7 +30,7 @@ class SpanLog {
   };
   struct Records {
     std::vector<Recorded> host;
-    /// Spans of the device's compute queue, one for each span of the host; empty if kernels run on the host.
+    /// Spans of the device's compute queue, one for each span of the host; empty on a CPU and on a meta device.
     std::vector<Recorded> device;
     std::vector<Sample> memory;
   };

@@ -10,8 +10,9 @@
 namespace hexad::device {
 
 /// Runs work in the order in which it was appended. On the CPU, the compute stream is inline: it runs work immediately
-/// on the calling thread. The other lanes are also inline, or each has its own thread. On other devices, a stream is a
-/// queue of the device. Kernels are launched into the queue, and the host does not wait for them.
+/// on the calling thread. The other lanes are also inline, or each has its own thread. On a meta device, all lanes run
+/// work immediately. On other devices, a lane is a queue of the device. Kernels are launched into the queue, and the
+/// host does not wait for them.
 class Stream {
  public:
   virtual ~Stream() = default;

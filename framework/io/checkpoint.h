@@ -34,8 +34,8 @@ class Checkpoint {
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
-  /// checked only when it is verified or read. Throws Error(data) if the folder has no manifest, or if `text` is
-  /// damaged or inconsistent.
+  /// checked only when it is verified or read. Throws Error(data) if the folder has no manifest or is being deleted, or
+  /// if `text` is damaged or inconsistent.
   static Checkpoint open_read(const std::string& folder, std::string_view text, FileWork work = {});
   /// Returns the text of the checkpoint's manifest.json. Throws Error(data) if it cannot be read.
   static std::string read_manifest(const std::string& folder);
@@ -56,7 +56,8 @@ class Checkpoint {
 
   /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
   /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
-  /// the tensor, if the region is not inside it, or if a piece is damaged.
+  /// the tensor, if the region is not inside it, or if a piece is damaged. Throws Error(data) that names the file if a
+  /// shard or page is missing or has the wrong length.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.

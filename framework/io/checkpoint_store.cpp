@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/escaped.h"
+#include "framework/base/utf8.h"
 #include "framework/data/file.h"
 #include "framework/io/remove_folder.h"
 
@@ -158,7 +160,10 @@ void CheckpointStore::check_hint(bool any) const {
   }
   if (text.ends_with('\n')) text.pop_back();
   const auto step = step_of(text);
-  if (!step) return options_.warn(cat(hint, ": does not name a checkpoint; scanning for the newest"));
+  if (!step)
+    return options_.warn(cat(hint, ": contains '", escaped(valid_utf8(text)),
+                             "', which does not name a checkpoint, expected a text such as ", folder_name(100),
+                             "; scanning for the newest"));
   std::error_code error;
   if (!fs::exists(path(*step), error)) {
     options_.warn(cat(hint, ": names ", text, ", which does not exist; scanning for the newest"));
@@ -289,10 +294,18 @@ void CheckpointStore::retain() const {
 
 void CheckpointStore::remove(int64_t step) const {
   const std::string folder = path(step), doomed = folder + std::string(unfinished_suffix);
+  const std::string manifest = folder + "/manifest.json";
   std::error_code error;
   std::optional<FileLock> lock;
-  if (fs::is_regular_file(folder + "/manifest.json", error)) {
-    lock = FileLock::take(folder + "/manifest.json", FileLock::Mode::exclusive);
+  const fs::file_type type = fs::symlink_status(manifest, error).type();
+  if (type == fs::file_type::none)  // unknown, so a reader may have the checkpoint open
+    return options_.warn(cat(folder, ": cannot be removed: ", manifest, ": cannot be examined: ", error.message()));
+  if (type == fs::file_type::regular) {  // readers refuse all other types
+    try {
+      lock = FileLock::take(manifest, FileLock::Mode::exclusive);
+    } catch (const Error& problem) {
+      return options_.warn(cat(folder, ": cannot be removed: ", problem.what()));
+    }
     if (!lock) return;  // a reader has the checkpoint open
   }
   // Renames the folder first. If the process is killed during the removal, no folder that looks like a checkpoint

@@ -87,11 +87,11 @@ class CheckpointStore {
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
-    std::vector<std::string> problems;  // one message for each bad checkpoint, which names the file and the tensor
+    std::vector<std::string> problems;  // one message for each bad checkpoint, which names its folder or a file in it
     int64_t newest_bad = -1;            // highest step of a bad checkpoint; -1: no checkpoint is bad
   };
-  /// Opens all checkpoints. A checkpoint that is removed during the call is neither good nor bad. Throws Error(data) if
-  /// the folder cannot be listed.
+  /// Opens all checkpoints. A checkpoint that is removed before it is open is neither good nor bad. Throws Error(data)
+  /// if the folder cannot be listed.
   Scan scan(Check check) const;
 
  private:

@@ -54,7 +54,7 @@ void CheckpointWriter::create() {
   std::error_code error;
   remove_folder(unfinished_, store_.options().work, error);
   if (!error) fs::create_directories(unfinished_, error);
-  if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
+  if (error) fail(ExitCode::resource, unfinished_, ": cannot be removed and created anew: ", error.message());
   // At the first save, the folder of the store is also new, so its parent must be synced.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");
@@ -165,7 +165,7 @@ void CheckpointWriter::discard() const noexcept {
           cat(unfinished_, ": cannot be removed: ", error.message(), "; remove this folder before the next start"));
     if (fs::exists(replaced_) && !fs::exists(folder_)) rename_folder(replaced_, folder_);
   } catch (const std::exception& error) {
-    store_.options().warn(cat(unfinished_, ": cannot be removed: ", error.what()));
+    store_.options().warn(cat(unfinished_, ": cannot be discarded: ", error.what()));
   }
 }
 

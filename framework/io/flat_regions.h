@@ -12,8 +12,8 @@ namespace hexad::io {
 using base::FlatRange;
 
 /// Returns the rectangles that make up elements [range.begin, range.end) of `region`, in order. There are at most
-/// 2 * rank - 1 rectangles, and one for rank 0. The elements of each rectangle, in row-major order, are a contiguous
-/// part of the range. Throws std::logic_error if the range is not inside the region.
+/// 2 * rank - 1 rectangles, and at most one for rank 0. The elements of each rectangle, in row-major order, are a
+/// contiguous part of the range. Throws std::logic_error if the range is not inside the region.
 std::vector<Region> regions_of_flat_range(const Region& region, FlatRange range);
 
 }  // namespace hexad::io

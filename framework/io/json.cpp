@@ -42,7 +42,9 @@ Json parse_json(std::string_view text, const std::string& where) {
   try {
     return Json::parse(text.begin(), text.end(), inspect);
   } catch (const Json::exception& error) {
-    fail(ExitCode::data, where, ": not valid JSON: ", error.what());
+    std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+    if (const size_t tag = what.find("] "); tag != what.npos) what.remove_prefix(tag + 2);
+    fail(ExitCode::data, where, ": not valid JSON: ", what);
   }
 }
 

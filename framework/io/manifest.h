@@ -15,9 +15,9 @@ namespace hexad::io {
 using base::FileWork;
 using base::size_of;
 
-/// Role of a tensor. The pair (name, kind) identifies a tensor in a checkpoint. `main` is the optimizer's f32 copy of a
-/// parameter. `moment1` and `moment2` are the optimizer's state for a parameter. `state` is any other saved state, such
-/// as the balancing bias.
+/// Role of a tensor. The pair (name, kind) identifies a tensor in a checkpoint. `main` is a main weight of the
+/// optimizer, or a frozen weight in the dtype of the model. `moment1` and `moment2` are the optimizer's moments of a
+/// weight. `state` is any other saved state, such as the balancing bias.
 enum class Kind : uint8_t { parameter, main, moment1, moment2, state };
 std::string_view name_of(Kind kind);
 
@@ -49,8 +49,8 @@ struct ShardRecord {
 /// tensor.
 struct ManifestPage {
   ShardRecord file;
-  std::string name;  // of the first tensor
-  Kind kind;         // of the first tensor
+  std::string name;  // name of the first tensor
+  Kind kind;         // kind of the first tensor
 };
 
 /// Position in the run. The JSON texts belong to other modules. A checkpoint preserves their values, but not their

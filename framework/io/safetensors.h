@@ -32,8 +32,8 @@ struct TensorInfo {
 /// kept open, because a checkpoint may have more shards than a process may have open files.
 class SafetensorsFile {
  public:
-  /// Opens a file. Throws Error(data) that names the file, the tensor and the problem. Progress of later reads is
-  /// reported to `work`.
+  /// Opens a file. Throws Error(data) that names the file, the problem and, if it concerns a tensor, the tensor.
+  /// Progress of this and later reads is reported to `work`.
   static SafetensorsFile open(const std::string& path, FileWork work = {});
 
   const std::string& path() const { return path_; }
@@ -76,9 +76,9 @@ struct SafetensorsResult {
   std::vector<std::string> tensors;  // digest of the bytes of each tensor, in the order of the arguments
 };
 
-/// Writes and fsyncs `path`. Throws Error(resource) that names the file, the number of bytes written and the reason of
-/// the system. The caller must then remove the incomplete file. Throws before writing if a reader would reject the
-/// file.
+/// Writes and fsyncs `path`. Throws Error(resource) that names the file and the reason of the system, as OutputFile
+/// does. The caller must then remove the incomplete file. Throws Error(resource) before writing if a reader would
+/// reject the file.
 SafetensorsResult write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                                     const std::map<std::string, std::string>& metadata = {},
                                     const FaultHook& fault = {}, const FileWork& work = {});

@@ -43,9 +43,11 @@ HeaderEntry read_tensor(const std::string& name, const JsonNode& node, int64_t d
   const JsonNode offsets = node["data_offsets"];
   std::vector<int64_t> range;
   offsets.each([&](const JsonNode& offset) { range.push_back(offset.integer(0, data_bytes)); });
-  offsets.check(range.size() == 2 && range[0] <= range[1], "two offsets, begin and end");
+  offsets.check(range.size() == 2, "two offsets, begin and end");
+  if (range[0] > range[1])
+    offsets.check(false, cat("two offsets in ascending order, not ", range[0], " and ", range[1]));
   const auto bytes = checked_bytes(entry.shape, entry.dtype.bytes);
-  node["shape"].check(bytes.has_value(), "sizes whose product fits in 63 bits");
+  node["shape"].check(bytes.has_value(), "sizes whose product fits in 63 bits; a size of 0 counts as 1");
   if (*bytes != range[1] - range[0]) {
     offsets.check(false, cat("a range of ", *bytes, " bytes for ", entry.dtype.name, " ", entry.shape, ", not ",
                              range[1] - range[0]));

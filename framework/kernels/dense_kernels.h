@@ -20,7 +20,8 @@ struct MatmulKernels {
   /// Computes out[T, N] = x[T, D] w[N, D]^T. x and out may have strided rows. If x and w are bf16, out may be acc. If w
   /// is acc (a router's weight), out is acc, and the elements of x count as acc.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& w, Write write)> forward;
-  /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If w is acc and dx is bf16, dy is acc.
+  /// Computes dx[T, D] = dy[T, N] w[N, D]. dx and dy may have strided rows. If dy and w are bf16, dx may be acc. If w
+  /// is acc and dx is bf16, dy is acc.
   Kernel<void(Stream&, Out<Tensor> dx, const Tensor& dy, const Tensor& w, Write write)> input_gradient;
   /// Computes dw[N, D] = dy[T, N]^T x[T, D]. dy and x may have strided rows. dw is acc or has the dtype of x. If x is
   /// bf16, dy may be acc.

@@ -16,7 +16,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
+#include "framework/base/error.h"
 #include "framework/device/stream.h"
 #include "framework/tensor/tensor.h"
 
@@ -48,5 +50,18 @@ struct GroupOffsets {
   /// kernel's call has returned.
   static GroupOffsets on_host(std::span<const int64_t> offsets);
 };
+
+/// Throws std::logic_error unless `offsets` has groups + 1 entries within 0 .. rows, none of them below the previous
+/// one. The message names the first wrong offset and its legal range. It begins with `op` in brackets.
+inline void require_offsets(std::string_view op, std::span<const int64_t> offsets, int64_t groups, int64_t rows) {
+  base::require(static_cast<int64_t>(offsets.size()) == groups + 1, "[", op, "] ", offsets.size(), " offsets for ",
+                groups, " experts; expected ", groups + 1);
+  int64_t least = 0;
+  for (size_t e = 0; e < offsets.size(); ++e) {
+    base::require(least <= offsets[e] && offsets[e] <= rows, "[", op, "] offset ", e, " is ", offsets[e], "; expected ",
+                  least, " .. ", rows);
+    least = offsets[e];
+  }
+}
 
 }  // namespace hexad::kernels

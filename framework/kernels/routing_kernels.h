@@ -230,7 +230,7 @@ struct IndexKernels {
   /// Computes out[i] = i + parts[1, p], the result of shift_parts for x = 0, 1, ... The last part must end at the
   /// number of elements of out, which may be zero.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& parts)> iota_parts;
-  /// Computes out[i] = x[index[i]]. All tensors are i64. out may be index.
+  /// Computes out[i] = x[index[i]]. All tensors are i64. out may be index, but must not be x.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index)> take;
   /// Computes out[x[i]] = i for each x[i] >= 0. These x[i] must be distinct. Both tensors are i64. Other elements of
   /// out do not change. out must not be x.
@@ -254,9 +254,9 @@ struct PermuteKernels {
   /// undefined. A backend may use it to read x only once.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& tokens, const Tensor& rows)> gather;
   /// Computes out[t, :] = sum over k of weights[t, k] y[rows[t, k], :] in acc, in the order of the slots. Then adds the
-  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without addends, this is the adjoint
-  /// of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out may be an
-  /// addend. On CUDA, at most 4 addends are allowed.
+  /// addends [T, D] in their order. If `weights` is undefined, all weights are 1. Without weights and addends, this is
+  /// the adjoint of `gather`. It is the combine of the MoE layer, with shared experts and the residual as addends. out
+  /// may be an addend. On CUDA, at most 4 addends are allowed.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& y, const Tensor& rows, const Tensor& weights,
               std::span<const Tensor> addends)>
       combine;
@@ -275,6 +275,19 @@ struct PermuteKernels {
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& x, const Tensor& index, const Tensor& scale)> gather_weighted;
   /// Computes out[r] (acc) = <a[r, :], b[r, :]>. The order of addition depends only on the width.
   Kernel<void(Stream&, Out<Tensor> out, const Tensor& a, const Tensor& b)> row_dots;
+  /// The next two entries copy rows to and from the windows of several ranks (comm::Windows). `window` (any dtype)
+  /// is this rank's window. distances[P] (i64) are the bytes from it to the window of each rank, multiples of 16.
+  /// runs[3, N] (i64) says where rows lie: the rows from runs[0, n - 1] (0 for n = 0) up to runs[0, n] are in the
+  /// window of rank runs[1, n]. There, row r of R is row r + runs[2, n], counted in rows of D elements from the
+  /// window's begin. The last run ends at R. Places are not checked, as they may be in the memory of other
+  /// ranks. x and out may have strided rows.
+  ///
+  /// Copies x[index[r], :] to the place of each row r. If `index` (i64 [R]) is undefined, copies x[r, :].
+  Kernel<void(Stream&, Out<Tensor> window, const Tensor& distances, const Tensor& runs, const Tensor& x,
+              const Tensor& index)>
+      put;
+  /// Computes out[r, :] = the row at the place of row r.
+  Kernel<void(Stream&, Out<Tensor> out, const Tensor& window, const Tensor& distances, const Tensor& runs)> pull;
 
   static constexpr auto entries() {
     return std::tuple{Named{"gather", &PermuteKernels::gather},
@@ -282,7 +295,9 @@ struct PermuteKernels {
                       Named{"combine_backward", &PermuteKernels::combine_backward},
                       Named{"scatter", &PermuteKernels::scatter},
                       Named{"gather_weighted", &PermuteKernels::gather_weighted},
-                      Named{"row_dots", &PermuteKernels::row_dots}};
+                      Named{"row_dots", &PermuteKernels::row_dots},
+                      Named{"put", &PermuteKernels::put},
+                      Named{"pull", &PermuteKernels::pull}};
   }
   static const PermuteKernels of_reference, of_cpu, of_cuda;
 };

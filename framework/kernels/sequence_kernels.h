@@ -42,7 +42,7 @@ struct AttentionShape {
   int64_t sequences, queries, keys;  // number of sequences B; positions of q, and of k and v, per sequence
   double scale;                      // usually 1 / sqrt(C)
   bool causal = true;
-  int64_t query_offset = 0;    // number of keys before the first query (for generation with a cache)
+  int64_t query_offset = 0;    // position of the first query, counted from the first key
   bool deterministic = false;  // true: backward is bitwise reproducible, which may take longer
   /// Number of documents in all sequences; 0 if the ranges are arbitrary or the documents were not counted. If
   /// `documents` is not 0, `first` and `last` must divide each sequence into documents without gaps, and all rows of a

@@ -47,7 +47,7 @@ struct SplitSoftmaxKernels {
   /// Statistics of each row of a rank's columns, which the rank sends to the other ranks. They are the rows of
   /// statistics [statistics_count, T].
   enum Statistic : int64_t {
-    largest,    // m, the maximum of the logits
+    largest,    // m, the maximum of the logits, but at least the lowest finite number
     total,      // the sum of e^(logit - m)
     at_target,  // logit of the target; 0 on ranks that do not hold its column
     statistics_count,

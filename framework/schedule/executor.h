@@ -21,10 +21,10 @@ struct TaskTime {
 /// block the caller. If `times` is not null, it receives one entry for each task, and the call waits for all tasks on a
 /// device too. If a task fails, waits for the tasks that have been issued and rethrows the error.
 ///
-/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for the first time for a
-/// communication task or for a task of a lane that has its own thread. It yields even if the awaited task is already
-/// done. Graphs of the same structure therefore yield equally often on all ranks. With `fibers`, tasks with issued_late
-/// must not post collectives, because lanes would post them in different orders on different ranks.
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before its first wait for each
+/// communication task and for each task of a lane that has its own thread. It yields even if the awaited task is
+/// already done. Graphs of the same structure therefore yield equally often on all ranks. With `fibers`, tasks with
+/// issued_late must not post collectives, because lanes would post them in different orders on different ranks.
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times = nullptr,
              Fibers* fibers = nullptr);
 

@@ -16,7 +16,7 @@ using boost::context::fiber;
 constexpr size_t stack_bytes = size_t{8} << 20;
 
 // Exception that unwinds the stack of an abandoned piece of work. It is not derived from std::exception, so that
-// handlers of errors do not catch it.
+// handlers of std::exception do not catch it.
 struct GivenUp {};
 
 // Runs `work` and returns the exception that it throws; null if there is none.

@@ -74,6 +74,8 @@ class Run {
   struct Queue {
     std::vector<size_t> jobs;
     size_t at = 0;
+    double idle_since = 0;
+    double rested = std::numeric_limits<double>::infinity();  // seconds of rest that no job has used yet
     const size_t* head() const { return at < jobs.size() ? &jobs[at] : nullptr; }
   };
   struct Node {
@@ -118,7 +120,7 @@ class Run {
     State& s = states_[*job];
     times_.jobs[*job].begin = now_;
     s.working = true;
-    s.left = jobs_[*job].seconds;
+    s.left = jobs_[*job].seconds - saved_by_rest(queues_[queue], jobs_[*job]);
     s.since = now_;
     if (s.left > 0) {
       active_[set_of(queue)] |= bit_of(queue);
@@ -128,8 +130,19 @@ class Run {
     }
   }
 
+  // Returns the seconds that a job saves because its queue has rested. Call this function when the job begins.
+  double saved_by_rest(Queue& queue, const Job& job) const {
+    queue.rested += now_ - std::exchange(queue.idle_since, now_);
+    if (job.burst.full == 0) return 0;
+    queue.rested = std::min(queue.rested, job.burst.full);
+    const double saved = std::clamp(job.seconds - job.burst.least, 0.0, queue.rested);
+    queue.rested -= saved;
+    return saved;
+  }
+
   // Processes the jobs that have done their work at time now_. Ends them or their collectives, begins the jobs that can
-  // begin then, and updates the speeds in sets in which a queue has become active or idle.
+  // begin then, and updates the speeds in sets in which a queue has become active or idle. If the mean need for cores
+  // of a node has changed, also updates the node's other sets.
   void settle() {
     while (!moved_.empty()) {
       const size_t job = moved_.back();
@@ -194,6 +207,7 @@ class Run {
       s.left = 0;
       ++s.version;
       moved_.push_back(e.job);
+      queues_[queue_of_[e.job]].idle_since = now_;
       active_[set_of(queue_of_[e.job])] &= ~bit_of(queue_of_[e.job]);
       changed_.push_back(set_of(queue_of_[e.job]));
     }

@@ -11,6 +11,13 @@
 
 namespace hexad::schedule {
 
+/// Burst of a link. A queue that rests for x seconds can save x seconds of its next jobs. Unused savings are limited to
+/// `full` seconds. They never shorten a job to less than `least` seconds.
+struct Burst {
+  double full = 0;  // 0: rests save nothing
+  double least = 0;
+};
+
 /// One unit of work. It begins when all earlier jobs of its queue and all jobs in `after` are done.
 struct Job {
   static constexpr int alone = -1;
@@ -20,6 +27,7 @@ struct Job {
   double seconds;            // seconds of work at full speed
   std::vector<int> after{};  // indices of jobs
   int collective = alone;    // jobs with the same number end together, when all of them have done their work
+  Burst burst{};             // burst of the link that does the work; all queues have rested before the first job
 };
 
 /// Sharing of the cores of nodes among sets of queues (QueueSets).

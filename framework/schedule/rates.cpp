@@ -136,6 +136,18 @@ double Rates::seconds(const TaskSpec& task) const {
   return sum;
 }
 
+double Rates::burst_of(const TaskSpec& task) const {
+  if (bytes_on_wire(task.cost) == 0) return 0;
+  return task.cost.crosses_nodes ? bursts.between_nodes : bursts.within_node;
+}
+
+double Rates::seconds_in_burst(const TaskSpec& task) const {
+  const double all = seconds(task), bytes = bytes_on_wire(task.cost);
+  if (bytes == 0) return all;
+  const TimeCurve& curve = wire_curve(*this, task);
+  return all - curve.seconds(bytes) + curve.points.front().seconds;
+}
+
 void Rates::check() const {
   for (const auto& [pass, name] : enum_names(GemmPass{}))
     check_curve(compute[base::ordinal(pass)], base::cat(name, " products"));
@@ -151,6 +163,10 @@ void Rates::check() const {
     check_link(other_links->within_node, "other links within a node");
     check_link(other_links->between_nodes, "other links between nodes");
   }
+  for (const double burst : {bursts.between_nodes, bursts.within_node})
+    if (!(burst >= 0) || !std::isfinite(burst))
+      base::fail(base::ExitCode::usage, "rates: the burst of a link is ", burst,
+                 " s; expected a finite time of at least 0 s");
   for (const Slowdown& s : slowdowns)
     if (!(s.alpha > 0 && s.alpha <= 1))
       base::fail(base::ExitCode::usage, "rates: lane ", name_of(s.lane), " runs at ", s.alpha, " of its speed during ",

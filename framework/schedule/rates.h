@@ -21,8 +21,8 @@ struct TimeCurve {
   };
   std::vector<Point> points{};  // points in ascending order of size
 
-  /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs. Sizes below 1 count
-  /// as 1.
+  /// Returns a curve with `latency` seconds plus one second for each `per_second` bytes or FLOPs. Sizes between 0 and 1
+  /// count as 1.
   static TimeCurve linear(double latency, double per_second);
   /// Returns the seconds for `size`. Throws std::logic_error if the curve has no points and `size` is above 0.
   double seconds(double size) const;
@@ -71,6 +71,13 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
+  /// Bursts of links that a traffic shaper limits: a link that has rested for so many seconds sends at once what
+  /// otherwise takes so many seconds. 0: the link has no burst.
+  struct Bursts {
+    double between_nodes, within_node;
+  };
+  Bursts bursts{};
+
   /// Slowdown alpha(y, x) of MPMoE, Fig. 3: the speed of lane y while the lanes x are active, relative to its speed
   /// while no other lane is active.
   struct Slowdown {
@@ -81,8 +88,8 @@ struct Rates {
   };
   std::vector<Slowdown> slowdowns{};
 
-  /// Speed of matrix products on n of the rank's threads, relative to all threads, if no other lane is active: entry n
-  /// - 1, the last of which is 1.
+  /// Speeds of matrix products if no other lane is active. Entry i is the speed on i + 1 of the rank's threads,
+  /// relative to all threads. The last entry is 1.
   std::vector<double> speed_of_threads{1};
   /// Returns the speed of products on the fraction `share` of the threads, relative to all threads.
   double speed_of_share(double share) const;
@@ -105,11 +112,17 @@ struct Rates {
   /// transferred bytes. Throws base::Error(usage) if a measurement is missing, or if a task that is not communication
   /// transfers bytes.
   double seconds(const TaskSpec& task) const;
+  /// Returns the burst of the task's link, in seconds; 0 if the task transfers no bytes.
+  double burst_of(const TaskSpec& task) const;
+  /// Returns the seconds of a task whose transfer fits in the burst of its link. The transfer then takes as long as the
+  /// smallest measured one. Throws like seconds().
+  double seconds_in_burst(const TaskSpec& task) const;
 
   /// Throws base::Error(usage) if a value is out of range:
   /// - the sizes of a curve are not finite, above 0 and ascending;
   /// - a time is negative or not finite;
   /// - the curve of a link has no point;
+  /// - a burst is negative or not finite;
   /// - an alpha is not in (0, 1];
   /// - a speed of threads is not finite and above 0;
   /// - a member of `cores` is out of range.

@@ -76,6 +76,11 @@ CoreNeeds needs_of(std::span<const TaskGraph* const> graphs, const SharedCores& 
           .local = [](int queue) { return queue == compute || queue == copy || queue == capped_queue; }};
 }
 
+Burst burst_of(const TaskSpec& task, const Rates& rates) {
+  const double full = rates.burst_of(task);
+  return {.full = full, .least = full > 0 ? rates.seconds_in_burst(task) : 0};
+}
+
 // Appends a job for each task of a rank.
 void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates, int rank, std::span<const int> parts,
               Drive drive) {
@@ -98,7 +103,7 @@ void add_jobs(std::vector<Job>& jobs, const TaskGraph& graph, const Rates& rates
       after = issued_after;
       if (!is_communication(task.spec.kind)) issued_after = {number};
     }
-    jobs.push_back({queue, rates.seconds(task.spec), std::move(after), parts[i]});
+    jobs.push_back({queue, rates.seconds(task.spec), std::move(after), parts[i], burst_of(task.spec, rates)});
   }
 }
 

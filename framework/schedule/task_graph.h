@@ -39,9 +39,10 @@ using ByGemmPass = std::array<T, enum_names(GemmPass{}).size()>;
 struct Cost {
   double flops = 0;
   // Number of matrix products of each pass. Their weights have the same size, and they share the FLOPs equally. If all
-  // numbers are zero, there is one forward product.
+  // numbers are zero, the FLOPs count as one forward product.
   ByGemmPass<int64_t> products{};
-  bool dense = false;          // true: each product is a kernel call; false: one call computes all products of a pass
+  // true: one kernel call for each expert and projection; false: one grouped call for each projection
+  bool dense = false;
   double share = 1;            // share of the rank's threads that compute (kernels::ComputeShare)
   int64_t wire_bytes = 0;      // bytes sent by this rank to other ranks
   int64_t received_bytes = 0;  // bytes received from other ranks; may be 0 if they are not more than wire_bytes. The

@@ -13,7 +13,7 @@ namespace hexad::telemetry {
 int write_all(int fd, std::string_view bytes, size_t* written = nullptr, int patience_ms = -1);
 
 /// A file to which complete records are appended. If writing a record to a regular file fails midway (full disk), the
-/// written part is removed. The next record therefore follows a complete record.
+/// written part is removed if possible. The next record then follows a complete record.
 class AppendFile {
  public:
   AppendFile() = default;

@@ -51,7 +51,7 @@ std::string head(const std::vector<std::string>& columns) {
 }
 
 /// Returns a table row whose first cell contains the colour and the name of the run. The row is marked if the run is
-/// not finished.
+/// known to be unfinished.
 std::string row(const Sweep& sweep, size_t run, const std::vector<std::string>& cells) {
   std::string out =
       fmt::format("<tr{}><th scope=\"row\"><i class=\"swatch\" data-run=\"{}\"></i>{}</th>",
@@ -113,7 +113,8 @@ std::string speed_table(const Sweep& sweep) {
   return head(columns) + "<tbody>\n" + body + "</tbody>";
 }
 
-/// Returns a notice with the reasons why runs are not finished, for at most eight runs; empty if all runs are finished.
+/// Returns a notice with the reasons why runs are not finished, for at most eight runs; empty if no run has a reason. A
+/// run of unknown state has none; the table of results shows that its state is unknown.
 std::string trouble_notice(const Sweep& sweep) {
   constexpr size_t most = 8;
   std::string lines;

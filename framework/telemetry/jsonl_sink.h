@@ -9,7 +9,7 @@
 
 namespace hexad::telemetry {
 
-/// Appends one line for each record with a single unbuffered write. No complete line is lost if the run is killed.
+/// Appends one line for each record, without buffering. No complete line is lost if the run is killed.
 ///
 /// on_start() truncates the file to the records up to `first_step`, because later steps will be computed again. For a
 /// new run (first_step 0), the file becomes empty. An incomplete last line is also removed. A run that had already

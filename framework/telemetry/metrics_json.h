@@ -29,9 +29,9 @@ struct MetricsHistory {
 };
 
 /// Reads a file whose last line may be incomplete after a crash. Unknown keys are ignored, and missing keys have their
-/// defaults. The MFU of a step is corrected if the program measured a higher peak later, before it was started again.
-/// Loads of experts that an older program wrote get the empty rows of layers without experts if a later step has such
-/// rows. Throws base::Error(data) if the file cannot be opened.
+/// defaults. The MFU of a step is corrected if a higher peak was measured later, before the next start of the program
+/// or of a stage. Loads of experts that an older program wrote get the empty rows of layers without experts if a later
+/// step has such rows. Throws base::Error(data) if `path` is not a regular file that can be opened.
 MetricsHistory read_metrics(const std::filesystem::path& path);
 
 /// Contents of one line; monostate if the line cannot be read.

@@ -15,7 +15,7 @@ namespace hexad::telemetry {
 std::string escaped(std::string_view text);
 
 /// Replaces each {{name}} in `page` by the part of that name, in one pass: inserted text is not searched. Throws
-/// std::logic_error if there is no part of that name.
+/// std::logic_error if there is no part of that name, or if "{{" has no "}}".
 std::string filled(std::string_view page, const std::map<std::string_view, std::string>& parts);
 
 /// Return the median of the finite values, or NaN if there are none. If their number is even, the median is the larger
@@ -24,7 +24,7 @@ double median(std::vector<double> values);
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member);
 
 /// Throws Error(usage) if `charts` is empty, because the program was built without the chart library. The message says
-/// that `output` cannot be written.
+/// that `output` cannot be written. Throws std::logic_error if `charts` contains "</script".
 void require_charts(std::string_view charts, const std::string& output);
 
 }  // namespace hexad::telemetry

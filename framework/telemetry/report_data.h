@@ -18,8 +18,9 @@ std::vector<size_t> thin(const std::vector<StepMetrics>& steps, size_t limit);
 /// step. A `count` of 1 gives the last one.
 std::vector<size_t> expert_load_snapshots(const std::vector<StepMetrics>& steps, size_t count);
 
-/// Returns the columns of the charts, named as in metrics.jsonl. Missing values and values that are not finite become
-/// null. `memory_chart` has the name and colour, a variable of report.css, of each column of `memory` that the chart
+/// Returns the columns of the charts as a JSON object. Columns of numbers that metrics.jsonl has under one key are
+/// named as there. Values that are not finite become null, and missing values become null or, in `memory` and `comm`,
+/// 0. `memory_chart` has the name and colour, a variable of report.css, of each column of `memory` that the chart
 /// shows; a column that is not stacked is no part of the memory in use. The held-out loss has one curve for each text.
 /// '<' is written as \u003c, so the result may be put into a <script> element. The steps of `history` must be in
 /// ascending order.

@@ -16,7 +16,8 @@ struct SweepRun {
   int64_t ranks = 0;                                 // number of ranks; 0: unknown
   std::string layout = {};                           // text like "2 ranks: pp 1 x dp 2 ..."; empty: unknown
   std::string state = {};                            // text like "finished" or "failed"; empty: unknown
-  std::string trouble = {};                          // reason why the run is not finished; empty if it is finished
+  std::string trouble = {};                          // reason why the run is not finished; empty if it is finished or
+                                                     // its state is unknown
   std::map<std::string, std::string> settings = {};  // values by recipe key, for those of Sweep::keys that the run's
                                                      // recipe has
   std::vector<std::string> differences = {};         // differences from the first run's recipe, such as "optim.lr: 0.01
@@ -40,12 +41,13 @@ double efficiency(const Sweep& sweep, size_t run);
 /// Returns the classes of traffic that sent bytes in any run, in the order in which reports show them.
 std::vector<std::string> traffic_classes(const Sweep& sweep);
 
-/// Returns a table with a header and one line for each run. Unknown values are empty. The format follows RFC 4180,
-/// except that lines end in '\n'.
+/// Returns a table with a header and one line for each run. Unknown values are empty, except that an unknown peak of
+/// memory is 0. The format follows RFC 4180, except that lines end in '\n'.
 std::string csv_of(const Sweep& sweep);
 
 /// Returns a JSON object with the values of csv_of(), the title, and the trouble of each run. `page` is the path of the
-/// page that shows the comparison. Unknown values are null, except that an unknown layout is empty.
+/// page that shows the comparison. Unknown values are null, except that an unknown layout is empty and an unknown peak
+/// of memory is 0.
 std::string json_of(const Sweep& sweep, const std::string& page);
 
 }  // namespace hexad::telemetry

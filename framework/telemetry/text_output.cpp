@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 
 #include "framework/base/error.h"
 #include "framework/telemetry/append_file.h"
@@ -73,11 +74,16 @@ int TextOutput::width() const {
 }
 
 void TextOutput::write(std::string_view text) {
-  if (closed_) return;
+  if (error_ != 0) return;
   if (stuck_ == Stuck::drop)
     write_or_drop(text);
   else
-    closed_ = write_all(fd_, text) != 0;
+    error_ = write_all(fd_, text);
+}
+
+void TextOutput::require_written() const {
+  if (error_ == 0 || error_ == EPIPE) return;
+  throw std::system_error(error_, std::generic_category(), fd_ == STDERR_FILENO ? "standard error" : "standard output");
 }
 
 void TextOutput::write_or_drop(std::string_view text) {
@@ -86,7 +92,7 @@ void TextOutput::write_or_drop(std::string_view text) {
   const int patience_ms = refused_ ? 0 : 1000;
   size_t written = 0;
   const int error = write_all(out.fd(), torn_ ? base::cat("\n", text) : std::string(text), &written, patience_ms);
-  closed_ = error != 0 && error != EAGAIN;
+  if (error != EAGAIN) error_ = error;
   refused_ = error == EAGAIN;
   torn_ = refused_ && (torn_ || written > 0);
 }

@@ -26,6 +26,9 @@ class TextOutput {
   /// calls.
   int width() const;
   void write(std::string_view text);
+  /// Throws std::system_error if text was dropped for another reason than the end of its reader, for example a full
+  /// device. For output that is the result of a command.
+  void require_written() const;
 
  private:
   void write_or_drop(std::string_view text);
@@ -33,7 +36,7 @@ class TextOutput {
   int fd_;
   Stuck stuck_;
   bool terminal_;
-  bool closed_ = false;
+  int error_ = 0;         // first error of a write (errno); later output is dropped
   bool refused_ = false;  // true if the previous text was not accepted completely
   bool torn_ = false;     // true if the written output ends in a part of a text whose rest was dropped
 };

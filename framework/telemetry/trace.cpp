@@ -3,6 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <stdexcept>
@@ -19,7 +21,9 @@ using Json = nlohmann::ordered_json;
 
 class GzipFile {
  public:
-  explicit GzipFile(const std::filesystem::path& path) : path_(path), file_(gzopen(path.c_str(), "wb6")) {
+  explicit GzipFile(const std::filesystem::path& path) : path_(path) {
+    errno = 0;
+    file_ = gzopen(path.c_str(), "wb6");
     if (!file_) fail();
   }
   ~GzipFile() {
@@ -29,18 +33,24 @@ class GzipFile {
   GzipFile& operator=(const GzipFile&) = delete;
 
   void write(const std::string& text) {
+    errno = 0;
     if (gzwrite(file_, text.data(), static_cast<unsigned>(text.size())) != static_cast<int>(text.size())) fail();
   }
   /// Writes the last block. A full disk may be detected only here.
   void close() {
+    errno = 0;
     if (gzclose(std::exchange(file_, nullptr)) != Z_OK) fail();
   }
 
  private:
-  [[noreturn]] void fail() const { base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string()); }
+  // Names the system's reason. zlib sets no errno if it fails for lack of memory.
+  [[noreturn]] void fail() const {
+    const std::string reason = errno != 0 ? base::cat(": ", std::strerror(errno)) : std::string();
+    base::fail(base::ExitCode::resource, "cannot write the trace ", path_.string(), reason);
+  }
 
   std::filesystem::path path_;
-  gzFile file_;
+  gzFile file_ = nullptr;
 };
 
 Json metadata(const char* what, int process, int row, Json args) {
@@ -64,14 +74,20 @@ class TraceFile {
   void add(const TraceRecords& records, const std::string& name = "", int source = 0, int sources = 1) {
     std::map<int, std::map<std::string, int>> lanes;  // rank -> lane -> row
     const auto process_of = [&](int rank) { return rank * sources + source; };
-    for (const TraceEvent& e : records.events) {
-      const int process = process_of(e.rank);
-      auto& rows = lanes[e.rank];
-      if (rows.empty()) {
-        const std::string called = base::cat(name, name.empty() ? "" : " ", "rank ", e.rank);
+    // Names the process of a rank at its first event or counter. Returns the rows of the rank.
+    const auto rows_of = [&](int rank) -> std::map<std::string, int>& {
+      const auto [at, is_new] = lanes.try_emplace(rank);
+      if (is_new) {
+        const int process = process_of(rank);
+        const std::string called = base::cat(name, name.empty() ? "" : " ", "rank ", rank);
         put(metadata("process_name", process, 0, {{"name", called}}));
         put(metadata("process_sort_index", process, 0, {{"sort_index", process}}));
       }
+      return at->second;
+    };
+    for (const TraceEvent& e : records.events) {
+      const int process = process_of(e.rank);
+      auto& rows = rows_of(e.rank);
       const auto [row, is_new] = rows.try_emplace(e.lane, static_cast<int>(rows.size()));
       if (is_new) {
         put(metadata("thread_name", process, row->second, {{"name", e.lane}}));
@@ -79,8 +95,10 @@ class TraceFile {
       }
       put(slice(e, process, row->second));
     }
-    for (const TraceCounter& c : records.counters)
+    for (const TraceCounter& c : records.counters) {
+      rows_of(c.rank);
       put({{"name", c.name}, {"ph", "C"}, {"pid", process_of(c.rank)}, {"ts", c.time_us}, {"args", c.values}});
+    }
   }
   void close() {
     file_.write("\n]}\n");

@@ -1,9 +1,10 @@
-// Access to the addresses of tensors and storages on any device. Only kernels and backends may use it; their targets
-// define HEXAD_DEVICE_CODE. All other code uses kernels, copies and named reads (docs/devices.md).
+// Access to the addresses of tensors and storages on any device. Only kernels, the exchange of device memory between
+// ranks, and their tests and benchmarks may use it; this code is compiled with HEXAD_DEVICE_CODE. All other code uses
+// kernels, copies and named reads (docs/devices.md).
 #pragma once
 
 #ifndef HEXAD_DEVICE_CODE
-#error "only kernels and backends may access memory of a device; see docs/architecture.md, Devices"
+#error "only kernels and backends may access memory of a device; see docs/devices.md"
 #endif
 
 #include "framework/tensor/tensor.h"
@@ -14,6 +15,17 @@ class DeviceAccess {
  public:
   static void* raw(const Tensor& t) { return t.device_raw(); }
   static std::byte* begin(const Storage& s) { return s.begin(); }
+  /// Returns a tensor u8 [bytes] on `device` that does not own its memory. A library has allocated this memory, and it
+  /// must outlive the tensor.
+  static Tensor borrowed(std::byte* begin, int64_t bytes, Device device) {
+    Tensor t;
+    t.storage_ = Storage::of_device(begin, bytes);
+    t.shape_ = {bytes};
+    t.strides_ = t.shape_.row_major_strides();
+    t.dtype_ = Dtype::u8;
+    t.device_ = device;
+    return t;
+  }
 };
 
 inline void* device_raw(const Tensor& t) { return DeviceAccess::raw(t); }

@@ -48,8 +48,7 @@ HostRead read_to_host(std::string_view name, const Tensor& tensor, Stream& strea
 
 /// Returns the tensor itself if its device is the host, otherwise a finished copy on `tensor.device().host()`. The copy
 /// is in ordinary memory, because page-locked memory is too scarce for large tensors, and is counted under `name`. A
-/// tensor to be copied must be contiguous.
-/// Call upload_from() to copy changed values back.
+/// tensor to be copied must be contiguous. Call upload_from() to copy changed values back.
 Tensor copy_to_host(std::string_view name, const Tensor& tensor, Stream& stream);
 /// Copies `host`, which copy_to_host(tensor) returned, back to `tensor`. Does nothing if both are the same tensor.
 void upload_from(const Tensor& host, const Tensor& tensor);

@@ -25,7 +25,7 @@ using device::Category;
 using device::Device;
 using device::Stream;
 
-/// A block of memory and its category. All tensors that view the block share its Storage.
+/// A block of memory and its category. Slices and reshapes of a tensor share its Storage.
 class Storage {
  public:
   Storage(std::shared_ptr<device::Allocator> allocator, int64_t bytes, Category category);
@@ -33,6 +33,8 @@ class Storage {
   Storage(std::byte* borrowed, int64_t bytes);
   /// Wraps host memory and shares its ownership through `owner`.
   Storage(std::shared_ptr<std::byte> owner, int64_t bytes);
+  /// Wraps memory of a device without owning it. The memory must outlive this storage.
+  static std::shared_ptr<Storage> of_device(std::byte* borrowed, int64_t bytes);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -116,7 +118,7 @@ class Tensor {
   template <class T, int Rank>
   View<T, Rank> view() const;
   /// Waits for the compute stream and returns a host copy of the elements in row-major order. Use it only for tests and
-  /// small results; read_to_host() names and counts all other reads.
+  /// small results. Other reads need read_to_host() or copy_to_host(), which name and count them.
   template <class T>
   std::vector<T> to_vector() const;
 

@@ -74,9 +74,9 @@ class Builder {
   cp::ContextKind context_kind() const { return options_.context; }
   bool deterministic() const { return options_.deterministic; }
 
-  /// Placement of a parameter that every tp rank holds in full, and that column- and row-parallel products do not use.
-  /// Under sequence parallelism, each rank applies the parameter to its own rows. parameter() uses this placement by
-  /// default.
+  /// Placement of a parameter that every tp rank holds in full and applies to all rows or, under sequence parallelism,
+  /// to its own rows. Examples are the gain of a norm and the bias of a row-parallel layer. parameter() uses this
+  /// placement by default.
   Placement replicated() const { return options_.sequence ? partial() : Placement{}; }
   /// Placement of a parameter that every tp rank holds in full, but uses only for the rank's own tokens or heads. The
   /// gradient is the sum over the tp ranks.

@@ -34,7 +34,7 @@ struct DeltaNetConfig {
     v("conv_size", conv_size,
       "number of tokens, the present one included, that the causal convolutions of queries, keys and values read",
       at_least(2));
-    v("norm_eps", norm_eps, "constant added to the variance in the norm of the result", config::positive());
+    v("norm_eps", norm_eps, "constant added to the mean square in the norm of the result", config::positive());
   }
 };
 

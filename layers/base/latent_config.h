@@ -39,7 +39,7 @@ struct LatentConfig {
       "number of dimensions of a query or key head that rotary positions rotate; all heads share this part of the key",
       at_least(2));
     v("value_size", value_size, "number of dimensions of a value head", at_least(1));
-    v("norm_eps", norm_eps, "constant added to the variance in the norms of compressed vectors", config::positive());
+    v("norm_eps", norm_eps, "constant added to the mean square in the norms of compressed vectors", config::positive());
   }
 };
 

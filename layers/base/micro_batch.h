@@ -30,7 +30,8 @@ struct KeyValueCache {
 /// Micro-batch of `sequences` sequences of `length` tokens each. The index of a token is sequence * length + position.
 /// Each row of a rank belongs to one token. Under context parallelism, a rank has rows for some of the tokens, in the
 /// order of cp::ContextSplit. Otherwise, it has rows for all tokens, in order. Index tensors are i32 [rows()]. Values
-/// in `positions`, `first`, `last`, `chunk_first` and `chunk_last` count from the beginning of the sequence.
+/// in `positions` count from the beginning of the token's document. Values in `first`, `last`, `chunk_first` and
+/// `chunk_last` count from the beginning of the sequence.
 struct MicroBatch {
   int64_t sequences = 0, length = 0;
   int context_ranks = 1, context_rank = 0;

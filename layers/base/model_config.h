@@ -63,7 +63,7 @@ struct YarnConfig {
 
   /// Returns 0.1 m ln(factor) + 1, or 1 if YaRN is off.
   double magnitude(double m) const { return factor == 1 ? 1 : 0.1 * m * std::log(factor) + 1; }
-  /// Returns the factor by which all dimensions of queries and keys are multiplied.
+  /// Returns the factor by which latent attention multiplies all dimensions of queries and keys.
   double score_magnitude() const { return magnitude(mscale_all_dim); }
   /// Returns the factor by which the tables of cos and sin are multiplied.
   double table_magnitude() const { return magnitude(mscale) / score_magnitude(); }
@@ -137,7 +137,7 @@ struct RotaryScalingConfig {
 };
 
 /// Factor of the queries in blocks without rotary positions. It grows with the position p, counted from 0:
-/// 1 + scale ln(1 + floor((p + 1) / floor)) (Nakanishi 2025, arXiv 2501.19399; Llama 4).
+/// 1 + scale ln(1 + n), where n is (p + 1) / floor, rounded down (Nakanishi 2025, arXiv 2501.19399; Llama 4).
 struct TemperatureConfig {
   double scale = 0;  // 0: off
   int64_t floor = 8192;
@@ -220,8 +220,7 @@ struct ModelConfig {
   bool is_delta(int64_t layer) const { return delta_net.used() && layer < layers && !has_full_attention(layer); }
   /// Returns the size of the chunks in block `layer` beyond which tokens do not attend; 0: no chunks.
   int64_t chunk_of(int64_t layer) const { return has_full_attention(layer) ? 0 : attention_chunk.value_or(0); }
-  /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: all earlier
-  /// tokens.
+  /// Returns the largest number of tokens to which a token attends in block `layer`, itself included; 0: no limit.
   int64_t window_of(int64_t layer) const {
     return has_full_attention(layer) ? 0 : window.value_or(attention_chunk.value_or(0));
   }
@@ -257,21 +256,22 @@ struct ModelConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::automatic, config::greater_than, config::positive;
     v("kind", kind, "decoder: causal, predicts the next token; encoder: bidirectional, masked-LM objective");
-    v("layers", layers, "number of transformer blocks", at_least(1));
-    v("hidden", hidden, "width of the residual stream", at_least(1));
+    v("layers", layers, "number of transformer blocks", at_least(1), at_most(1 << 14));
+    v("hidden", hidden, "width of the residual stream", at_least(1), at_most(1 << 20));
     v("heads", heads, "number of query heads", at_least(1));
     v("kv_heads", kv_heads, "number of key/value heads (grouped queries); auto: same as heads", automatic, at_least(1));
     v("head_size", head_size, "width of a head; auto: hidden / heads, or rope_size + nope_size for latent attention",
-      automatic, at_least(1));
+      automatic, at_least(1), at_most(1 << 16));
     v("attention", attention,
       "grouped: groups of query heads share a key/value head; latent: keys and values are computed from a compressed "
       "vector of each token (DeepSeek-V2)");
-    v("context", context, "number of tokens in a training sequence", at_least(1));
-    v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0));
+    v("context", context, "number of tokens in a training sequence", at_least(1), at_most(1 << 30));
+    v("vocab", vocab, "vocabulary size; 0: that of the training data", at_least(0), at_most(1 << 30));
     v("norm", norm,
       "normalisation before attention, MLP and head; zero_centred_rms_norm: RMSNorm whose gain is one plus the weight, "
       "also for model.qk_norm: head");
-    v("norm_eps", norm_eps, "constant added to the variance", positive());
+    v("norm_eps", norm_eps, "constant added to the variance (layer_norm) or to the mean square (other norms)",
+      positive());
     v("position", position, "kind of position encoding");
     v("rotary_theta", rotary_theta, "base of the rotary frequencies", greater_than(1));
     v("rotary_share", rotary_share,
@@ -292,14 +292,16 @@ struct ModelConfig {
       "factor of the queries in blocks without rotary positions, which grows with the position p from 0: 1 + scale "
       "ln(1 + floor((p + 1) / floor)) (Llama 4)");
     v("mlp", mlp, "feed-forward layer of dense blocks: swiglu, gelu, or the name of a registered layer");
-    v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1));
+    v("mlp_hidden", mlp_hidden, "width of the dense MLP; auto: 4 hidden", automatic, at_least(1), at_most(1 << 24));
     v("gelu", gelu, "formula of GELU: exact, or the tanh approximation");
     v("swiglu_limit", swiglu_limit,
       "bound x of all SwiGLU layers: gate is clamped to at most x, up is clamped to [-x, x], and the result is gate "
       "sigmoid(1.702 gate) (up + 1) (gpt-oss); none: the usual SwiGLU without bounds",
       positive());
     v("mlp_options", mlp_options, "options of a registered layer, each with a name and a number");
-    v("bias", bias, "linear layers, experts and LayerNorm have biases");
+    v("bias", bias,
+      "dense MLPs, shared experts and LayerNorm have biases; also the value of qkv_bias, o_bias and moe.expert_bias if "
+      "they are auto");
     v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
@@ -311,8 +313,7 @@ struct ModelConfig {
       "bound x: queries, keys and values are clamped to [-x, x], before qk_norm: head (DBRX) or after qk_norm: "
       "all_heads (OLMoE); none: no clamping",
       positive());
-    v("window", window,
-      "sliding window: number of tokens that a token attends to, itself included; none: all earlier tokens",
+    v("window", window, "sliding window: number of tokens that a token attends to, itself included; none: no window",
       at_least(1));
     v("full_attention_every", full_attention_every,
       "n: every n-th block attends to all earlier tokens and ignores window, attention_chunk and delta_net; 0: no "

@@ -120,17 +120,19 @@ struct MoeConfig {
 
   template <class V>
   void fields(V& v) {
-    using config::at_least, config::automatic, config::positive;
-    v("experts", experts, "number of routed experts of an MoE layer; 0: a dense model", at_least(0));
+    using config::at_least, config::at_most, config::automatic, config::positive;
+    v("experts", experts, "number of routed experts of an MoE layer; 0: a dense model", at_least(0), at_most(1 << 16));
     v("top_k", top_k,
       "number of routed experts that process a token; the largest number for router: expert_choice, where further "
       "experts that choose a token do not process it",
       at_least(1));
-    v("expert_hidden", expert_hidden, "hidden width of an expert's MLP", at_least(1));
+    v("expert_hidden", expert_hidden, "hidden width of an expert's MLP", at_least(1), at_most(1 << 24));
     v("expert", expert, "kind of MLP of an expert");
     v("expert_bias", expert_bias, "the experts' linear layers have biases; auto: model.bias", automatic);
-    v("shared_experts", shared_experts, "number of experts that process every token, fused into one MLP", at_least(0));
-    v("shared_hidden", shared_hidden, "hidden width of one shared expert; auto: expert_hidden", automatic, at_least(1));
+    v("shared_experts", shared_experts, "number of experts that process every token, fused into one MLP", at_least(0),
+      at_most(1 << 16));
+    v("shared_hidden", shared_hidden, "hidden width of one shared expert; auto: expert_hidden", automatic, at_least(1),
+      at_most(1 << 24));
     v("shared_gate", shared_gate,
       "the result of the shared experts is multiplied by the sigmoid of a linear map of the token (Qwen2-MoE)");
     v("dense_residual", dense_residual,

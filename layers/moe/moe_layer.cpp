@@ -34,7 +34,7 @@ Experts::Config experts_config(const ModelConfig& c) {
 // nodes or another number of levels than other groups. All ranks must issue the same number of tasks, so all groups
 // must have the same number of levels.
 void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
-  if (s.all_to_all == ep::AllToAll::direct) return;
+  if (s.all_to_all != ep::AllToAll::hierarchical) return;
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const std::optional<mesh::UnfitGroup>& unfit = direct ? mesh.unfit_experts_group() : mesh.unfit_ep_group();
   if (!unfit) return;
@@ -55,17 +55,32 @@ void check_nodes(const MoeSchedule& s, const mesh::Mesh& mesh) {
              " ranks) has ", counts, " ranks on its ", grid.nodes(), " nodes; legal here: direct");
 }
 
+// Throws Error(usage) if the all-to-all needs windows, and a group of ep ranks cannot have them.
+void check_windows(const MoeSchedule& s, const mesh::Mesh& mesh, Device device) {
+  if (s.all_to_all != ep::AllToAll::window) return;
+  const std::vector<int> ranks = group_across_nodes(mesh.layout(), Axis::ep, mesh.world().node_of_rank());
+  if (!ranks.empty())
+    fail(ExitCode::usage,
+         "schedule.moe.all_to_all is window, which needs all ep ranks of a group on one node, but the ",
+         "group of rank ", *std::min_element(ranks.begin(), ranks.end()), " (", ranks.size(),
+         " ranks) is on several nodes; legal here: direct, hierarchical");
+  if (const std::string& why = mesh.ep_windows().refusal(device); !why.empty())
+    fail(ExitCode::usage, "schedule.moe.all_to_all is window, which needs ranks that can access each other's memory, ",
+         "but ", why, "; legal here: direct");
+}
+
 PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
   const comm::ProcessGroup &tensor = b.mesh()[Axis::tp], &ep = b.mesh()[Axis::ep];
   check_nodes(s.schedule, b.mesh());
-  PassSettings settings{
-      .schedule = s.schedule,
-      .order = s.order,
-      .experts = s.model.moe.experts,
-      .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts(), b.mesh().ep_nodes(), b.mesh().experts_nodes()},
-      .tensor = &tensor,
-      .tensor_ep_ranks = {},
-      .name = b.prefix()};
+  check_windows(s.schedule, b.mesh(), b.device());
+  PassSettings settings{.schedule = s.schedule,
+                        .order = s.order,
+                        .experts = s.model.moe.experts,
+                        .groups = {&ep, &b.mesh()[Axis::etp], &b.mesh().experts(), b.mesh().ep_nodes(),
+                                   b.mesh().experts_nodes(), &b.mesh().ep_windows()},
+                        .tensor = &tensor,
+                        .tensor_ep_ranks = {},
+                        .name = b.prefix()};
   settings.capacity_factor = s.model.moe.capacity_factor.value_or(0);
   for (int rank : b.mesh().layout().members(Axis::tp, b.mesh().world().rank()))
     settings.tensor_ep_ranks.push_back(b.mesh().layout().coordinate(Axis::ep, rank));

@@ -9,7 +9,7 @@ namespace hexad::comm {
 /// Group over a transport that accepts addresses in card memory (Topology::takes_cards). The tensors of operations that
 /// only transfer bytes are copied through separate buffers on the card: tensors are in mapped pages, of which
 /// transports share at most the first page with other processes. All other operations, such as sums that the host
-/// computes, are executed by the group passed to the constructor.
+/// computes, go unchanged to the group passed to the constructor.
 class CardMessageGroup final : public ProcessGroup {
  public:
   using Buffers = std::shared_ptr<device::cuda::ReusedBuffers>;
@@ -17,6 +17,7 @@ class CardMessageGroup final : public ProcessGroup {
   CardMessageGroup(Buffers buffers, const ProcessGroup& other, std::unique_ptr<ProcessGroup> owned = nullptr);
   int rank() const override { return other_.rank(); }
   int size() const override { return other_.size(); }
+  bool in_one_process() const override { return other_.in_one_process(); }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
   std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                          std::string name) const override;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "framework/base/blocked_signals.h"
+#include "framework/base/failure.h"
 
 namespace hexad::comm {
 
@@ -38,19 +39,8 @@ std::exception_ptr error_of(const Event& event) {
   return nullptr;
 }
 
-struct Failure {
-  std::string message;
-  ExitCode code;
-};
-
 Failure failure_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return {e.what(), e.code()};
-  } catch (const std::exception& e) {
-    return {e.what(), ExitCode::communication};
-  }
+  return attempted([&] { std::rethrow_exception(error); });
 }
 
 }  // namespace
@@ -100,7 +90,7 @@ CommEngine::~CommEngine() {
 void CommEngine::take_communicator(int number) {
   if (number > largest_communicator_)
     base::fail(ExitCode::communication, "rank ", topology_.rank, " needs communicator ", number,
-               ", but the largest possible one is ", largest_communicator_);
+               ", but the largest possible one is ", largest_communicator_, "; use an MPI library with larger tags");
   next_communicator_ = number + 1;
 }
 
@@ -185,7 +175,7 @@ void CommEngine::abort_job(int code) {
   if (code == static_cast<int>(base::ExitCode::peer_lost)) std::this_thread::sleep_for(3s);
   command([this, code] { transport_->abort(code); });
   std::this_thread::sleep_for(3s);
-  // The engine's thread does not respond, so this process exits. The launcher then ends the other ranks.
+  // The engine's thread does not respond, so this process exits. Most launchers then end the other ranks.
   std::_Exit(code);
 }
 
@@ -296,7 +286,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
     }
   } catch (...) {
     const Failure failure = failure_of(std::current_exception());
-    base::fail(failure.code, request->what(), " on rank ", topology_.rank, ": ", failure.message);
+    base::fail(failure.code, request->what(), " on rank ", topology_.rank, ": ", failure.text);
   }
   if (running_[token].messages == 0) finish_round(token);
 }
@@ -347,7 +337,7 @@ void CommEngine::end_after_failure() {
   if (!failed_ || Clock::now() < failed_at_ + patience) return;
   failed_at_ = Clock::now();
   const Failure failure = failure_of(failed_);
-  std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.message.c_str());
+  std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.text.c_str());
   std::fflush(nullptr);
   transport_->abort(static_cast<int>(failure.code));
 }

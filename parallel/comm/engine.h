@@ -155,7 +155,7 @@ class CommEngine {
   int urgent_ = 0;   // number of requests for which the rank's own thread waits
   int awaited_ = 0;  // number of requests for which any thread waits
   bool ending_ = false;
-  bool wakes_ = false;  // true if the transport wakes the engine whenever the engine should poll it
+  bool wakes_ = false;  // true if the transport wakes the engine when poll() has something to report
   int idle_polls_ = 0;
   std::vector<Transport::Done> done_;
   double watchdog_seconds_;

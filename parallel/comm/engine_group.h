@@ -13,6 +13,7 @@ class EngineGroup final : public ProcessGroup {
   EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name);
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(members_->size()); }
+  bool in_one_process() const override { return engine_.topology().in_one_process; }
   /// Splits the group. In one small all_gather, the ranks agree on the number of the new communicator. This number is
   /// part of the tags of its messages. If the new group has only one rank, returns a SelfGroup.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;

@@ -102,7 +102,7 @@ Standing CommEngine::standing() const {
     if (missing.empty()) continue;
     const double seconds = Seconds(quiet * between_looks()).count();
     if (waits.text.empty() || seconds > waits.seconds)
-      waits.seconds = seconds, waits.text = cat(describe(*request), " for rank ", list_of(missing));
+      waits.seconds = seconds, waits.text = cat(describe(*request), " for ", list_of(missing));
     waits.missing.insert(waits.missing.end(), missing.begin(), missing.end());
   }
   if (!waits.missing.empty()) return waits;
@@ -126,7 +126,7 @@ std::string CommEngine::describe(const Request& request) const {
 std::string CommEngine::report_missing(const Request& request) const {
   const Missing missing = missing_peers(request);
   if (missing.ranks.empty()) return "the preceding work on this rank is not done";
-  return (missing.taking ? "no message is taken by rank " : "no message arrives from rank ") + list_of(missing.ranks);
+  return (missing.taking ? "no message is taken by " : "no message arrives from ") + list_of(missing.ranks);
 }
 
 std::string CommEngine::report_hang(const Request& request) const {

@@ -28,7 +28,7 @@ class HangWatch {
 
   /// Reason for an inquiry.
   enum class Looks : uint8_t {
-    for_hang,       // finds ranks that do not answer, and ranks that wait for no other rank
+    for_hang,       // finds ranks that do not answer, hang in file work, wait for no other rank, or wait in a circle
     for_lost_ranks  // finds only ranks that do not answer; ranks that answer may take as long as they need
   };
   /// Starts an inquiry about an overdue wait. An inquiry for a hang replaces an inquiry for lost ranks. In all other
@@ -48,7 +48,8 @@ class HangWatch {
   };
   /// Sends and receives notes, and returns what has been found so far. Call it at regular intervals, about ten times a
   /// second. `own` returns this rank's answer to questions of other ranks. A finding of this rank is first announced to
-  /// all other ranks, and returned half a second later. On the other ranks, listen() returns it as FoundByPeer.
+  /// all other ranks, and returned half a second later. On the other ranks, listen() returns it as FoundByPeer, except
+  /// on lower ranks that have a finding of their own.
   News listen(const std::function<Standing()>& own);
 
  private:

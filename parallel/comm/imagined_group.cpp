@@ -216,7 +216,7 @@ Event ImaginedGroup::start(Operation op, Stream& stream) const {
       break;
     case Kind::reduce_scatter:
     case Kind::receive:
-      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op.to_string());
+      require(!on_host, "[imagined group] ", name(), ": the other ranks' values are not known for ", op);
       forget(op.out, stream);
       break;
     case Kind::broadcast:

@@ -23,7 +23,8 @@ struct ImaginedCards {
 ///
 /// Operations never wait. A collective holds its tensors until a thread waits for the collective, which is the longest
 /// time that a real collective may hold them. Bytes are counted as in real groups (Operation::wire_bytes). The device's
-/// allocator also counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h).
+/// allocator also counts the memory that NCCL would need to connect the ranks (nccl/connection_bytes.h). With
+/// DeviceGroupOptions::groups, layouts with many groups may need less.
 class ImaginedGroup final : public ProcessGroup {
  public:
   /// Makes the world of rank `rank` among `size` ranks. Operations of this group and of its subgroups are recorded in
@@ -33,6 +34,8 @@ class ImaginedGroup final : public ProcessGroup {
                 std::shared_ptr<const ImaginedCards> cards = {});
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(ranks_.size()); }
+  /// Assumes that the imagined ranks can access each other's memory, because nothing is known of their processes.
+  bool in_one_process() const override { return true; }
   /// Throws std::logic_error, because the colours of the other ranks are unknown. Use subgroup(), which names the
   /// members.
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;

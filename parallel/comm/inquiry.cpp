@@ -11,8 +11,8 @@ namespace {
 using base::cat;
 using Kind = Standing::Kind;
 
-// Maximum number of ranks that one inquiry asks. This suffices for thousands of ranks, because the chain of waits that
-// leads to the rank to blame is short.
+// Maximum number of ranks in one inquiry, including this rank. This suffices for thousands of ranks, because the chain
+// of waits that leads to the rank to blame is short.
 constexpr size_t most_ranks = 256;
 
 std::string one_decimal(double seconds) { return cat(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
@@ -92,10 +92,13 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
   // that makes progress.
   const auto gone = ranks_where([&](const Node& n) { return silent(n); });
   if (!gone.empty())
-    return {.silence = true,
-            .text = blame(gone, name,
-                          "expected an answer within a few seconds; check the process and the log of the rank, and the "
-                          "network to its host")};
+    return {
+        .silence = true,
+        .text = blame(gone, name,
+                      gone.size() == 1 ? "expected an answer within a few seconds; check the process and the log of "
+                                         "the rank, and the network to its host"
+                                       : "expected answers within a few seconds; check the processes and the logs of "
+                                         "these ranks, and the network to their hosts")};
   const auto stuck = ranks_where(still);
   if (!stuck.empty())
     return {.text = blame(stuck, name,
@@ -112,9 +115,13 @@ Inquiry::Finding Inquiry::finding(const std::function<std::string(int)>& name) c
     // Blames other ranks first, because the program of this rank may be computing while its operations are in flight.
     auto others = working;
     std::erase(others, rank_);
-    return {.text = blame(others.empty() ? working : others, name,
-                          "expected the rank to join the operation; check its log and the stack of its process; if it "
-                          "computes, increase distributed.watchdog_seconds")};
+    const auto& blamed = others.empty() ? working : others;
+    return {.text = blame(blamed, name,
+                          blamed.size() == 1
+                              ? "expected the rank to join the operation; check its log and the stack of its process; "
+                                "if it computes, increase distributed.watchdog_seconds"
+                              : "expected these ranks to join the operation; check their logs and the stacks of their "
+                                "processes; if they compute, increase distributed.watchdog_seconds")};
   }
   std::string circle;
   for (const auto& [rank, node] : nodes_)

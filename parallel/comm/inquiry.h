@@ -38,7 +38,7 @@ class Inquiry {
     // Report of the hang: the wait, the chain of waits, "to blame: ...", what was expected, and what to do.
     std::string text{};
   };
-  /// Returns the result. `name(rank)` must return a rank's name with its host and process.
+  /// Returns the result. `name(rank)` returns the name of a rank for the report.
   Finding finding(const std::function<std::string(int)>& name) const;
 
  private:

@@ -159,12 +159,13 @@ void IssueQueue::finish(const RequestPtr& request, size_t round) {
 }
 
 RequestPtr IssueQueue::overdue(int limit) {
+  RequestPtr late;
   for (auto& [channel, queue] : queues_) {
     const RequestPtr& first = queue.requests.front();
     queue.quiet = (first->ready || first->boosted) && !withheld(queue) ? queue.quiet + 1 : 0;
-    if (queue.quiet > limit) return first;
+    if (!late && queue.quiet > limit) late = first;
   }
-  return nullptr;
+  return late;
 }
 
 std::vector<std::pair<RequestPtr, int>> IssueQueue::waited_for() const {

@@ -24,9 +24,9 @@ struct Limits {
   /// Approximate number of bytes that a rank sends in one round of an operation, to all peers together. Priorities take
   /// effect only between rounds. The value must be the same on all ranks.
   int64_t round_bytes = 128 << 10;
-  /// Maximum bytes in flight, per link and direction, for the classes with the highest priority that this rank uses on
-  /// the link. A channel without a round in flight may start one even if this exceeds the limit. The limit must be
-  /// large enough to keep the link busy until the engine's next poll.
+  /// Maximum bytes in flight, per link and direction, for boosted channels and the classes with the highest priority
+  /// that this rank uses on the link. A channel without a round in flight may start one even if this exceeds the limit.
+  /// The limit must be large enough to keep the link busy until the engine's next poll.
   int64_t window_bytes = 2 << 20;
   /// Maximum bytes in flight, per link and direction, for each class of lower priority. Traffic of higher priority must
   /// wait for these bytes, because they are already in the buffers of sockets and switches.
@@ -88,8 +88,8 @@ struct Request {
 using RequestPtr = std::shared_ptr<Request>;
 
 /// Queues of requests, one per channel. Priorities decide which operation may send data within the limits. A channel
-/// waits while, on the same link, a channel of higher priority has an operation in flight that all its ranks have
-/// called.
+/// that is not boosted (boost()) waits while, on the same link, a channel of higher priority has an operation in flight
+/// that all its ranks have called.
 ///
 /// Deadlocks are impossible. The operations of a channel start in order. The first unfinished round of every channel
 /// may start, unless an operation of higher priority is in flight that all its ranks have called. This operation
@@ -120,15 +120,15 @@ class IssueQueue {
   /// Ends a round and calls its `finish`. If the request is then done(), removes it from the queue.
   void finish(const RequestPtr& request, size_t round);
 
-  /// Returns an operation whose channel has finished no round in the last `limit` calls of overdue(); null if there is
-  /// none. Considers only operations that are ready or for which a thread waits, and that do not wait for an operation
-  /// of higher priority. Call it at regular intervals. The limit counts calls instead of seconds, so that a process
-  /// that was stopped for a while does not blame its peers.
+  /// Returns an operation whose channel has made no progress for more than `limit` calls of overdue(), including this
+  /// call; null if there is none. Considers only operations that are ready or for which a thread waits, and that do not
+  /// wait for an operation of higher priority. Call it at regular intervals. The limit counts calls instead of seconds,
+  /// so that a process that was stopped for a while does not blame its peers.
   RequestPtr overdue(int limit);
 
   /// Returns one entry per channel in which a thread waits for an operation. Without Priorities::by_need, returns one
-  /// entry for every channel if there is such a channel. The entry is the channel's first operation, and the number of
-  /// calls of overdue() since the channel last finished a round.
+  /// entry for every channel if there is such a channel. The entry is the channel's first operation, and the channel's
+  /// number of overdue() calls without progress.
   std::vector<std::pair<RequestPtr, int>> waited_for() const;
   /// Reduces the number of overdue() calls without progress to at most `quiet` in every channel.
   void forgive(int quiet);
@@ -142,7 +142,10 @@ class IssueQueue {
     std::deque<RequestPtr> requests;
     int rounds_in_flight = 0;
     Volume in_flight;
-    int quiet = 0;  // calls of overdue() since this channel last finished a round
+    // Number of overdue() calls without progress. Becomes 0 when the channel finishes a round, when its first operation
+    // becomes ready, and when overdue() finds that it waits for its stream or for a higher priority. forgive() reduces
+    // it.
+    int quiet = 0;
   };
   // Priority of a channel, by class and then by urgency. Smaller values go first.
   using Priority = std::pair<int, Urgency>;
@@ -155,13 +158,14 @@ class IssueQueue {
   Priority priority_of(TrafficClass traffic, Urgency urgency) const;
   Priority priority_of(const Request& r) const { return priority_of(r.traffic, r.channel.urgency); }
   bool boosted(const Queue& queue) const { return queue.requests.front()->boosted && priorities_.by_need; }
-  // True if a round of the first operation of the queue has finished. Its peers have then also begun the operation.
+  // True if a round of the first operation of the queue has finished. Unless the round was empty, at least one peer has
+  // then also begun the operation.
   static bool answered(const Queue& queue) { return queue.requests.front()->ended > 0; }
   // True if the queue is not boosted, and this rank also uses a higher priority on the same link.
   bool low(const Queue& queue) const;
   // True if the queue is not boosted, and all ranks have called an operation of higher priority on the same link.
   bool withheld(const Queue& queue) const;
-  // Returns the next round of a queue, if the order of its rounds and operations allows the round to start.
+  // Returns the next round of a queue, if its operation is ready and the order of the rounds allows it to start.
   Start startable(Queue& queue) const;
   const Candidate* choose(const std::vector<Candidate>& sorted) const;
   // Returns the bytes by which the candidate would exceed the window of its priority on its link; at most 0 if it fits.

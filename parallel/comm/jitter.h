@@ -15,13 +15,13 @@
 
 namespace hexad::comm {
 
-/// Delays of operations or messages. The seed determines each delay. The maximum is `max_delay`; 0 turns delays off.
+/// Delays of operations or messages. The maximum is `max_delay`; 0 turns delays off.
 struct Jitter {
   uint64_t seed = 0;
   std::chrono::microseconds max_delay{0};
 
   explicit operator bool() const { return max_delay.count() > 0; }
-  /// Returns a delay that depends only on the seed and the arguments.
+  /// Returns a delay that depends only on the members and the arguments.
   std::chrono::microseconds delay(std::string_view what, uint64_t rank, uint64_t index) const;
 };
 

@@ -8,9 +8,9 @@
 namespace hexad::comm {
 
 /// Returns the plan of an operation in a group of more than BlockSizes::direct_ranks ranks. Returns nullopt for smaller
-/// groups, and for operations that are planned as in smaller groups. Barriers, all-gathers and all-reductions of small
-/// tensors, and all broadcasts take O(log(size)) steps. Results are bitwise identical to those of the plans of smaller
-/// groups.
+/// groups, and for operations that are planned as in smaller groups. Barriers, broadcasts, all-gathers of small
+/// tensors, and most all-reductions of small tensors have a plan, with O(log(size)) steps. Results are bitwise
+/// identical to those of the plans of smaller groups.
 std::optional<MessagePlan> make_large_group_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 
 }  // namespace hexad::comm

@@ -38,9 +38,9 @@ std::string srun_line();
 
 /// Checks that the launcher belongs to the MPI library. Call it before MPI_Init, which would make each rank a job of
 /// its own, or whose error message would be misleading. Throws Error(usage) that names the launcher and the library if
-/// the launcher is that of another library, or if srun started several tasks without an interface through which Open
-/// MPI can find the other ranks. Rank 0 prints a warning if srun provides only PMI2, with which Open MPI may be unable
-/// to find the other ranks.
+/// the launcher is that of another library, or if srun started the program without an interface through which Open MPI
+/// can find the other ranks. Rank 0 prints a warning if srun provides only PMI2, with which Open MPI may be unable to
+/// find the other ranks.
 void require_interface(const MpiLibrary& library = mpi_library());
 
 }  // namespace hexad::comm

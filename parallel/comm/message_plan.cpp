@@ -20,7 +20,7 @@ struct Span {
   int64_t size() const { return end - begin; }
 };
 
-// Returns part `i` of `all`, which is divided into `parts` nearly equal parts.
+// Returns part `i` of `all`, which is divided into `parts` equal parts. The last parts may be shorter or empty.
 Span part(Span all, int i, int parts) {
   const int64_t step = (all.size() + parts - 1) / parts;
   const auto edge = [&](int64_t k) { return std::min(all.begin + k * step, all.end); };

@@ -1,5 +1,5 @@
-// Conversion of collectives to messages between pairs of ranks. The conversion is a pure function, which tests call
-// without a network.
+// Conversion of collectives to messages between pairs of ranks. The conversion needs no network, so tests can call it
+// directly.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,9 @@ struct Round {
 };
 
 /// Messages of an operation, in rounds that start in order. Therefore the messages between two ranks also start in
-/// order and can be matched without identifiers. Their number and sizes depend only on the sizes of the operation and
-/// the group, and on the bytes of a round, so sender and receiver divide a transfer in the same way.
+/// order and can be matched without identifiers. Their number and sizes depend only on the operation (not on the values
+/// of its tensors), the size of the group and the bytes of a round. Sender and receiver therefore divide a transfer in
+/// the same way.
 struct MessagePlan {
   std::vector<Round> rounds;    // at least one; a round may be empty
   std::vector<Tensor> scratch;  // buffers owned by the plan
@@ -47,10 +48,11 @@ struct MessagePlan {
 /// - In reductions, ranks exchange pieces, and each rank sums the pieces that it receives in the order of the ranks.
 ///   all_reduce then gathers the sums. In an all_reduce, each rank sends 2 (size - 1) / size times the bytes of the
 ///   tensor, which is optimal.
-/// - A broadcast scatters pieces and then gathers them. No rank sends more than in a reduction.
+/// - A broadcast scatters pieces and then gathers them. No rank sends more than in an all_reduce of the tensor.
 /// - An all_reduce or broadcast of a small tensor sends the whole tensor to every rank.
-/// - In large groups, operations on small tensors, barriers and broadcasts have other plans (large_group_plan.h). A
-///   round of an all-to-all or of a large all-gather then has messages to only some of the ranks.
+/// - In large groups, barriers, broadcasts, all-gathers of small tensors, and most all-reductions of small tensors have
+///   other plans (large_group_plan.h). A round of an all-to-all or of a large all-gather then has messages to only some
+///   of the ranks.
 MessagePlan make_message_plan(const Operation& op, int rank, int size, int64_t round_bytes);
 using MakeMessagePlan = MessagePlan (*)(const Operation& op, int rank, int size, int64_t round_bytes);
 

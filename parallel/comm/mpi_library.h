@@ -8,7 +8,7 @@
 namespace hexad::comm {
 
 /// Families of MPI libraries, which differ in their launchers and in the environment variables that these set.
-///   - open_mpi: Open MPI, versions 4 and 5
+///   - open_mpi: Open MPI
 ///   - mpich: MPICH and the libraries derived from it, such as Intel MPI
 ///   - other: all other libraries
 enum class MpiFamily : uint8_t { open_mpi, mpich, other };

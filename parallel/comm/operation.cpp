@@ -127,6 +127,8 @@ std::string Operation::to_string() const {
   return text;
 }
 
+std::ostream& operator<<(std::ostream& out, const Operation& operation) { return out << operation.to_string(); }
+
 std::string Operation::call() const {
   if (where.line() == 0) return to_string();
   std::string_view file = where.file_name();

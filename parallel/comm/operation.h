@@ -46,6 +46,7 @@ struct Operation {
 };
 
 std::string_view name_of(Operation::Kind kind);
+std::ostream& operator<<(std::ostream& out, const Operation& operation);
 /// Returns the bytes of one row of `t`. `t` may have no rows.
 int64_t row_bytes(const Tensor& t);
 

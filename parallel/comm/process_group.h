@@ -20,6 +20,8 @@ using base::ExitCode;
 using device::Device;
 using device::Stream;
 
+class WindowMemory;
+
 /// Collectives on contiguous tensors. A collective starts once `stream` has done the work appended so far, and returns
 /// an Event. `stream` does not wait for the collective: call stream.wait(event) before using a result.
 ///
@@ -31,7 +33,8 @@ using device::Stream;
 /// relative to messages with the same sender and receiver.
 ///
 /// Errors: each rank checks its own sizes. A mismatch between ranks is an error of the caller. Groups of threads always
-/// detect a mismatch; groups of processes detect every mismatch only with Guards::check_collectives.
+/// detect a mismatch between collectives, or between a send and its receive. An EngineGroup detects every such mismatch
+/// only with Guards::check_collectives. An NcclGroup compares no calls.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -46,9 +49,9 @@ class ProcessGroup {
   /// True if `op` connects several nodes: those of its two ranks if it is a message, otherwise those of the group.
   bool crosses_nodes(const Operation& op) const;
 
-  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Values are combined in the order of the
-  /// ranks, so the result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for max and
-  /// min. Groups over NCCL guarantee less (nccl/nccl_group.h).
+  /// Reduces `x` over the ranks in place. Sums of bf16 are accumulated in f32. Floating-point values are summed in the
+  /// order of the ranks. The result is bitwise identical on all ranks. If any value is NaN, the result is NaN, even for
+  /// max and min. Groups over NCCL guarantee less (nccl/nccl_group.h).
   Event all_reduce(const Tensor& x, Reduce op, Stream& stream, Where where = Where::current()) const;
   /// Sums in[size() n] over the ranks, and writes this rank's part of the sums to out[n]. `out` may be this rank's part
   /// of `in`.
@@ -87,8 +90,8 @@ class ProcessGroup {
   virtual std::unique_ptr<ProcessGroup> subgroup(const std::vector<int>& members, TrafficClass traffic,
                                                  std::string name) const;
   /// Makes a second group of the same ranks and class. Its operations have priority over those of this group, even if
-  /// they are called later. In kinds of groups without priorities, the new group has no priority. Collective and
-  /// blocking. This group must outlive the new one.
+  /// they are called later. In kinds of groups without priorities, and without Priorities::by_need, the new group has
+  /// no priority. Collective and blocking. This group must outlive the new one.
   virtual std::unique_ptr<ProcessGroup> urgent(std::string name) const {
     return split(0, rank(), traffic_, std::move(name));
   }
@@ -108,6 +111,12 @@ class ProcessGroup {
   /// be the same on all ranks. Later calls add routes. Collective if any route is new. After the call, a message on any
   /// other route throws std::logic_error, in groups whose device tensors need connections.
   virtual void connect_routes(std::span<const Route>, Device) const {}
+
+  /// Returns memory that the devices of all ranks access; null if groups of this kind have none. This group must
+  /// outlive it.
+  virtual std::unique_ptr<WindowMemory> window_memory() const;
+  /// True if the ranks are threads of this process, so that a rank can access the memory of the other ranks.
+  virtual bool in_one_process() const { return false; }
 
   /// Ends this process and the whole job. May be called on any thread. Print the reason before the call.
   [[noreturn]] void abort_job(ExitCode code) const;

@@ -190,7 +190,8 @@ Rendezvous::Wait Rendezvous::wait_of(const Ticket& ticket, const Pending& pendin
     if (needed) (pending.participants.contains(r) ? wait.here : wait.missing).push_back(world_ranks_[r]);
   }
   wait.text = cat("operation ", ticket.number, " of group ", name_, " (", size(), " ranks), ",
-                  pending.participants.begin()->second.op.call(), ": rank ", list_of(wait.missing), " has not arrived");
+                  pending.participants.begin()->second.op.call(), ": ", list_of(wait.missing),
+                  wait.missing.size() == 1 ? " has not arrived" : " have not arrived");
   return wait;
 }
 

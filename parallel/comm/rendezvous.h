@@ -40,7 +40,7 @@ class Rendezvous {
 
   /// Makes pending and later operations fail with `reason`, also in the groups split from this one.
   void abort(std::exception_ptr reason);
-  /// Declares that rank `rank` has ended. Operations that need this rank fail.
+  /// Declares that rank `rank` has ended. Operations that still need this rank fail.
   void leave(int rank);
 
   /// An operation that only some ranks have reached: the world ranks that have arrived, the missing world ranks, a

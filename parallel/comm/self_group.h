@@ -14,6 +14,7 @@ class SelfGroup final : public ProcessGroup {
       : ProcessGroup(traffic, std::move(name), std::move(meter), {node}) {}
   int rank() const override { return 0; }
   int size() const override { return 1; }
+  bool in_one_process() const override { return true; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
 
  protected:

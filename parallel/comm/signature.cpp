@@ -57,7 +57,7 @@ bool agree(const Operation& op_a, int a, const Operation& op_b, int b, int64_t n
 std::string disagreement(const std::string& group, int64_t number, int a, const std::string& call_a, int b,
                          const std::string& call_b) {
   return cat("[", group, "] ranks disagree about operation ", number, ": rank ", a, " calls ", call_a, ", rank ", b,
-             " calls ", call_b);
+             " calls ", call_b, "; expected matching calls in the same order on all ranks");
 }
 
 void check_first(MessagePlan& plan, const Operation& op, const std::string& group, int64_t number, int rank, int size) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 
 namespace hexad::comm {
@@ -39,9 +40,9 @@ Standing parse_standing(std::string_view note) {
 
 std::string list_of(const std::vector<int>& ranks) {
   constexpr size_t shown = 8;
-  std::string text;
-  for (size_t i = 0; i < std::min(ranks.size(), shown); ++i) text += cat(i ? ", " : "", ranks[i]);
-  return ranks.size() > shown ? cat(text, ", ... (", ranks.size(), " ranks)") : text;
+  std::string text = base::plural(std::ssize(ranks), "rank");
+  for (size_t i = 0; i < std::min(ranks.size(), shown); ++i) text += cat(i ? ", " : " ", ranks[i]);
+  return ranks.size() > shown ? cat(text, ", ... (", ranks.size(), " in all)") : text;
 }
 
 }  // namespace hexad::comm

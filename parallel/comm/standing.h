@@ -17,7 +17,7 @@ struct Standing {
   Kind kind = Kind::works;
   double seconds = 0;          // seconds without progress
   std::vector<int> missing{};  // world ranks for which this rank waits
-  std::string text{};          // one line that describes the operation, the file work, or the last operation
+  std::string text{};          // one line about the operation, the file work, the last operation or the failure
 
   bool operator==(const Standing&) const = default;
 };
@@ -28,7 +28,7 @@ std::string to_note(const Standing& standing);
 /// Reads a standing from a note. Throws Error(communication) if the note does not contain one.
 Standing parse_standing(std::string_view note);
 
-/// Returns a text like "1, 2, 3" or "1, 2, ... (40 ranks)".
+/// Returns a text like "rank 1", "ranks 1, 2" or "ranks 1, 2, ... (40 in all)".
 std::string list_of(const std::vector<int>& ranks);
 
 }  // namespace hexad::comm

@@ -31,6 +31,7 @@ class ThreadGroup final : public ProcessGroup {
               std::string name, std::shared_ptr<TrafficMeter> meter);
   int rank() const override { return rank_; }
   int size() const override;
+  bool in_one_process() const override { return true; }
   std::unique_ptr<ProcessGroup> split(int color, int key, TrafficClass traffic, std::string name) const override;
 
  protected:

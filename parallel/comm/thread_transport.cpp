@@ -31,6 +31,7 @@ class ThreadNetwork::Endpoint final : public Transport {
     for (int node = 0; node <= *std::max_element(nodes.begin(), nodes.end()); ++node)
       topology_.node_names.push_back(cat("node", node));
     topology_.takes_cards = network_->options_.takes_cards;
+    topology_.in_one_process = true;
     topology_.local_rank = static_cast<int>(std::count(nodes.begin(), nodes.begin() + rank, nodes[rank]));
   }
   ~Endpoint() override { network_->leave(topology_.rank); }
@@ -223,8 +224,8 @@ void ThreadNetwork::leave(int rank) {
   at(rank).wake = nullptr;
   for (auto& [key, wire] : wires_) {
     const auto [from, to, tag] = key;
-    // Drops the sends of a rank that leaves, because its memory may be freed. Keeps sends whose data has already been
-    // copied.
+    // Drops the sends of a rank that leaves, because its memory may be freed. Keeps sends that are already done: their
+    // data has been copied.
     if (from == rank) std::erase_if(wire.sends, [](const Send& s) { return !s.done; });
     if (to == rank) wire.receives.clear();
     if (from == rank || to == rank) give_up(key, wire);

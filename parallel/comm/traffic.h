@@ -57,7 +57,7 @@ class TrafficMeter {
   TrafficLog& log() { return log_; }
 
  private:
-  // Time in flight. The time of overlapping operations is counted only once.
+  // Time in flight, or time for which threads were blocked. Overlapping times are counted only once.
   struct Span {
     int open = 0;
     double since = 0, seconds = 0;

@@ -15,7 +15,7 @@ namespace hexad::comm {
 /// One operation of a group. Times are in seconds of base::now().
 struct TrafficRecord {
   TrafficClass traffic = TrafficClass::control;
-  std::string what = {};       // for example "all_reduce of f32 [128]"
+  std::string what = {};       // description, such as "all_reduce of f32 [128]"
   bool crosses_nodes = false;  // true if the ranks are on several nodes
   int64_t bytes = 0;           // bytes sent by this rank to other ranks
   double begin = 0, end = 0;   // begin and end of the operation's time in flight

@@ -16,9 +16,10 @@ struct Topology {
   int rank = 0, size = 1;
   std::vector<int> node_of_rank{0};  // indices into node_names
   std::vector<std::string> node_names{""};
-  int local_rank = 0;  // index of this rank among the ranks of its node, or HEXAD_LOCAL_RANK
+  int local_rank = 0;  // index of this rank among the ranks of its node; with MPI, HEXAD_LOCAL_RANK if it is set
   std::vector<int64_t> pid_of_rank{};
-  bool takes_cards = false;  // true if, on all ranks, messages may be in card memory from cudaMalloc
+  bool in_one_process = false;  // true if the ranks are threads of this process
+  bool takes_cards = false;     // true if, on all ranks, messages may be in card memory from cudaMalloc
 };
 
 /// Returns a text like "rank 2 (host a, pid 3142)"; "rank 2" if the host or the process is unknown.
@@ -45,8 +46,8 @@ class Transport {
   /// Tells the transport if the program of this rank is blocked until a message arrives. Called before each poll().
   /// Only ThreadNetwork uses this information, to deliver messages at the worst moment.
   virtual void program_waits(bool) {}
-  /// Registers `wake`, which the transport calls, on any thread, whenever poll() has work to do. Returns false if the
-  /// transport does not support this and must be polled.
+  /// Registers `wake`, which the transport calls, on any thread, when poll() has a completed message or a failure to
+  /// report. Returns false if the transport does not support this and must be polled.
   virtual bool wake_with(std::function<void()> /*wake*/) { return false; }
   /// Advances the messages. Appends to `done` the messages that have been completed since the previous call.
   virtual void poll(std::vector<Done>& done) = 0;
@@ -66,7 +67,8 @@ class Transport {
   virtual void send_note(int to, const std::string& text) = 0;
   /// Appends the notes that have been received since the previous call.
   virtual void take_notes(std::vector<Note>& notes) = 0;
-  /// Ends all ranks of the job with exit code `code`. May not return.
+  /// Ends all ranks of the job. If they are processes, the exit code is `code`, and the function may not return. If
+  /// they are threads, their messages fail with Error(peer_lost).
   virtual void abort(int code) = 0;
 };
 

@@ -1,4 +1,5 @@
-// Kinds of operations that a group performs on device tensors. Each kind needs its own connections between the ranks.
+// Kinds of operations that a group performs on device tensors. The kinds need different connections between the ranks,
+// some of which they share.
 #pragma once
 
 #include <cstdint>

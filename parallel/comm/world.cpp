@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "framework/base/failure.h"
 #include "framework/device/kernel_loading.h"
 #include "parallel/comm/engine_group.h"
 #include "parallel/comm/launcher.h"
@@ -107,18 +108,13 @@ void World::abort_job(ExitCode code) {
 
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options) {
   World world(options);
-  const auto end = [&](const std::exception& e, ExitCode code) {
-    std::fprintf(stderr, "rank %d: %s\n", world.rank(), e.what());
-    world.abort_job(code);
-  };
   try {
     return body(world);
-  } catch (const Error& e) {
-    end(e, e.code());
   } catch (const std::exception& e) {
-    end(e, ExitCode{1});
+    const Failure failure = failure_of(e);
+    std::fprintf(stderr, "rank %d: %s\n", world.rank(), failure.text.c_str());
+    world.abort_job(failure.code);
   }
-  return 1;
 }
 
 }  // namespace hexad::comm

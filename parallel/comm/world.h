@@ -31,11 +31,11 @@ class World {
   const Topology& topology() const { return topology_; }
   int rank() const { return topology_.rank; }
   int size() const { return topology_.size; }
-  /// Returns the index of this rank among the ranks of its node, or HEXAD_LOCAL_RANK.
+  /// Returns the index of this rank among the ranks of its node; with MPI, HEXAD_LOCAL_RANK if it is set.
   int local_rank() const { return topology_.local_rank; }
   const std::string& node_name() const;
   /// Returns the object through which this rank announces file work. Ranks that wait for announced work do not report a
-  /// hang.
+  /// hang while the work makes progress.
   const base::FileWork& file_work() const { return file_work_; }
 
   /// Set the guards (CommEngine::set_guards()) or the limits (CommEngine::limit()). All ranks must call these functions
@@ -51,14 +51,14 @@ class World {
 
  private:
   int exceptions_;                      // number of exceptions in flight when this world was constructed
-  std::unique_ptr<CommEngine> engine_;  // null if there is only one rank
+  std::unique_ptr<CommEngine> engine_;  // null if there is only one rank, or if the ranks are threads
   base::FileWork file_work_;            // that of the engine, if there is one
   Topology topology_;
   std::unique_ptr<ProcessGroup> group_;
 };
 
 /// Makes the world, runs `body` in it and returns its result. Usually called by main(). If `body` throws an exception,
-/// prints it as "rank 3: message" and ends the whole job with the exception's exit code (1 if it is not an Error).
+/// prints it as "rank 3: message" and ends the whole job with the exit code of base::failure_of().
 int with_world(const std::function<int(World&)>& body, CommEngine::Options options = {});
 
 /// Returns the number of ranks that the launcher announces in the environment; 1 if there is no launcher.

@@ -13,10 +13,10 @@ struct BlockPair {
   int query_half, key_half;
   bool diagonal;
 };
-/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. In causal attention, there are
-/// two pairs for another rank's keys, and three pairs, two of them diagonal, for the rank's own keys. Every rank
-/// therefore has the same amount of work. If `window` is not 0, omits pairs in which every key is at least `window`
-/// positions before every query.
+/// Returns the pairs of halves in which queries of split.rank see keys of rank `owner`. In causal attention of several
+/// ranks without a window, there are two pairs for another rank's keys, and three pairs, two of them diagonal, for the
+/// rank's own keys. Every rank then has the same amount of work. If `window` is not 0, omits pairs in which every key
+/// is at least `window` positions before every query.
 std::vector<BlockPair> visible_pairs(const ContextSplit& split, int owner, bool causal, int64_t window = 0);
 
 /// Computes softmax(scale q k^T) v over all keys that have been added so far, in the accumulator dtype (acc). Partial

@@ -14,9 +14,9 @@ void check(const Value& q, const Value& k, const Value& v, const ContextAttentio
           c.group ? cat("the group has rank ", c.group->rank(), " of ", c.group->size()) : "there is no group",
           "; expected a group of the same ranks");
   require(q.data.rank() == 3 && k.data.rank() == 3 && k.shape() == v.shape() && q.data.dim(2) == k.data.dim(2) &&
-              q.data.dim(1) % k.data.dim(1) == 0,
+              k.data.dim(1) > 0 && q.data.dim(1) % k.data.dim(1) == 0,
           "[cp] q is ", q.shape(), ", k ", k.shape(), ", v ", v.shape(),
-          "; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
+          "; expected q [R, H, C], k and v [R, G, C], H a multiple of G, and G > 0");
   const int64_t rows = c.split.rows();
   require(q.data.dim(0) == rows && k.data.dim(0) == rows, "[cp] ", c.split.sequences, " sequences of ", c.split.length,
           " tokens on ", c.split.ranks, " ranks have ", rows, " rows per rank, but q is ", q.shape(), ", k ", k.shape(),

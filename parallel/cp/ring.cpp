@@ -1,4 +1,5 @@
-// Ring attention (Liu et al. 2023): in every step, keys and values are sent to the next rank while this rank uses them.
+// Ring attention (Liu et al. 2023): in every step but the last, keys and values are sent to the next rank while this
+// rank uses them.
 #include <utility>
 #include <vector>
 
@@ -100,8 +101,8 @@ class TravellingGradient {
   int steps_ = 0;
 };
 
-// Calls step(owner) for the block of each rank, beginning with this rank's own block. During a step, the next block is
-// in flight.
+// Calls step(owner) for the block of each rank, beginning with this rank's own block. During each step but the last,
+// the next block is in flight.
 template <class Step>
 void around(TravellingBlock& block, const ContextSplit& split, const Step& step) {
   for (int i = 0; i < split.ranks; ++i) {

@@ -29,7 +29,8 @@ struct Bucket {
   };
   const comm::ProcessGroup* group;
   Dtype dtype;      // dtype of the weights
-  Zero zero;        // `nothing` if the group has only one rank; `nothing` or `weights` for frozen parameters
+  Zero zero;        // `nothing` if the group has only one rank; `nothing` or `weights` for frozen parameters; not
+                    // `weights` with two_stages
   bool two_stages;  // true if the group has ranks of two pipeline stages, which use the bucket at different times of a
                     // step
   bool trainable;   // false if the parameters are frozen: the bucket then has no gradients and no updates
@@ -56,7 +57,9 @@ class BucketPlan {
  public:
   struct Options {
     Zero zero = Zero::nothing;
-    int64_t unit_bytes = 1 << 22;  // a unit ends once it has at least this many bytes of gradients
+    // A unit ends once it has at least this many bytes of gradients, averaged over the ranks. Frozen parameters count
+    // as if they had gradients.
+    int64_t unit_bytes = 1 << 22;
   };
   /// Assigns the shards of every parameter. If a group has ranks of two stages (for a tied embedding), its weights are
   /// not sharded, because both stages would have to gather them at the same time.

@@ -63,7 +63,9 @@ class GradientBuckets final : public autograd::ParameterStorage {
   struct Given {
     int64_t rounds = 0;
     bool last = false;
-    bool written = false;  // true if the bucket's memory has a contribution of this round; only for rounded sums
+    // True if the bucket's memory has a contribution of this step or, under Zero::gradients and Zero::weights, of this
+    // round. Only for rounded sums.
+    bool written = false;
   };
   struct State {
     const Bucket* bucket;

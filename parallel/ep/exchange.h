@@ -39,7 +39,8 @@ InFlight gather_rows(const std::vector<int64_t>& counts, const Tensor& rows, con
 /// Addends are added in the order of the ranks, and bf16 is added in f32.
 Tensor add_shared_rows(const std::vector<int64_t>& counts, const Tensor& addends, const comm::ProcessGroup& group,
                        Stream& stream);
-/// Replaces the addends on every rank by their sum over the ranks, with the order and rounding of add_shared_rows().
+/// Replaces the addends on every rank by their sum over the ranks. Order and rounding are those of add_shared_rows() in
+/// groups that sum in the order of the ranks (ProcessGroup::all_reduce()).
 InFlight add_replicated_rows(const Tensor& addends, const comm::ProcessGroup& group, Stream& stream);
 
 }  // namespace hexad::ep

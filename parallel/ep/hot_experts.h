@@ -22,7 +22,7 @@ class HotExperts {
  public:
   HotExperts() = default;
   /// `hot` are ids among `experts` experts, which are divided among `ranks` ranks in equal blocks. Throws
-  /// std::logic_error if an id is illegal or listed twice.
+  /// std::logic_error if an id is illegal or listed twice, or if equal blocks are impossible.
   HotExperts(std::vector<int64_t> hot, int64_t experts, int64_t ranks);
 
   bool any() const { return !hot_.empty(); }

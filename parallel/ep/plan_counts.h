@@ -8,6 +8,7 @@
 
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/process_group.h"
+#include "parallel/comm/windows.h"
 #include "parallel/ep/phased_return.h"
 #include "parallel/ep/plan_options.h"
 
@@ -21,6 +22,7 @@ struct ExpertGroups {
   /// Two levels of `ep`, and of `experts`. Null if the group is on one node, or if its nodes have one rank each or
   /// different numbers of its ranks.
   const comm::NodeGroups *ep_nodes = nullptr, *experts_nodes = nullptr;
+  comm::Windows* windows = nullptr;  // windows of the ranks of `ep`; null: the ranks have none
 
   /// Returns the group whose counts a rank needs. With EspExchange::replicated, each etp rank receives the same rows
   /// from its own ep group, so the counts of that group suffice.
@@ -44,7 +46,8 @@ struct ChunkCounts : MovedRows {
   std::vector<int64_t> offsets;
   std::vector<int64_t> shadow_offsets;  // [H + 1]: the shadows' offsets, from the first row of a shadow; empty if H = 0
   int64_t rows_in_chunk = 0;            // C of this chunk, even if `offsets` covers the rows of all chunks
-  bool placed = false;                  // true if rows are reordered (ChunkIndices::place) before they are computed
+  // True if rows are reordered (ChunkIndices::place) or copied (ChunkIndices::source) before they are computed.
+  bool placed = false;
 
   int64_t slots() const { return slots_end - slots_begin; }
   /// Returns the chunk's part of a tensor with one entry for each row to send; undefined if `wire` is undefined.
@@ -79,6 +82,9 @@ struct PlanCounts {
   int64_t slots_per_row = 1;  // M, the maximum number of slots of a row; 1 with RowOf::slot
   HotExperts hot{};           // H experts of which every ep rank has a shadow
   std::vector<ChunkCounts> chunks;
+  /// Windows in which all chunks are exchanged; null: rows are sent. Null also if the windows are too small for the
+  /// rows of any rank. The next call of comm::Windows::grow() then enlarges them.
+  comm::Windows* windows = nullptr;
   /// Phases in which the rows of the only chunk return; empty if they return in one all-to-all.
   PhasedReturn phased;
 
@@ -95,7 +101,7 @@ struct PlanCounts {
   }
   /// Returns the two levels of this group; null if the all-to-all is a single step.
   const comm::NodeGroups* node_groups(const ExpertGroups& g) const {
-    if (all_to_all == AllToAll::direct) return nullptr;
+    if (all_to_all != AllToAll::hierarchical) return nullptr;
     return esp_exchange == EspExchange::direct ? g.experts_nodes : g.ep_nodes;
   }
 };

@@ -30,21 +30,24 @@ constexpr auto enum_names(EspExchange) {
 enum class AllToAll : uint8_t {
   direct,        // directly from rank to rank
   hierarchical,  // first inside the node, to the rank with the place of the destination, then between nodes
+  window,        // straight to grouped places in the memory of the experts' rank, and back from there (comm::Windows)
 };
 
 constexpr auto enum_names(AllToAll) {
   return std::to_array<std::pair<AllToAll, std::string_view>>(
-      {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}});
+      {{AllToAll::direct, "direct"}, {AllToAll::hierarchical, "hierarchical"}, {AllToAll::window, "window"}});
 }
 
 /// Options of make_routing_plan(). With hot experts, the ids of the slots are numbers (HotExperts::number()), and rows
-/// must belong to slots.
+/// must belong to slots. AllToAll::window needs rows of slots, no hot experts, an etp group of one rank, and chunks
+/// that are not merged.
 struct PlanOptions {
   Chunking chunking{};
   EspExchange esp_exchange = EspExchange::gather;
   RowOf row_of = RowOf::slot;
   bool merged = false;
   AllToAll all_to_all = AllToAll::direct;
+  int64_t row_bytes = 0;  // bytes of the largest row that is sent; read only with AllToAll::window
   int return_phases = 1;  // requested number of phases of ReturnOrder; above 1 only with one chunk that is not merged
   HotExperts hot{};
 };

@@ -34,7 +34,7 @@ struct CountsMessage {
 
 /// Checks the experts [rows, width] (i32) that rank `rank` of `group` lists for its token rows, by their index on this
 /// rank. Each row must list at least one expert and is padded with -1. Expert e must be listed slots[e] times in total.
-/// Throws Error(communication), which names the rank, the row and the expert, if the list is wrong.
+/// Throws Error(communication), which names the rank, and the row or the expert, if the list is wrong.
 void check_row_experts(std::span<const int32_t> experts, int64_t width, std::span<const int64_t> slots, int rank,
                        const comm::ProcessGroup& group);
 

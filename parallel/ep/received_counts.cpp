@@ -39,7 +39,7 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
   const std::vector<int64_t> matrix = all.all_gather_values(mine, device);
   for (int q = 0; q < all.size(); ++q)
     message.check(std::span(matrix).subspan(static_cast<size_t>(q) * mine.size(), mine.size()), q, all);
-  ReceivedCounts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}, {}};
+  ReceivedCounts counts{all.size() / ep, ep, options.chunking.chunks, local, g.ep->rank(), {}, {}, {}, {}};
   for (int64_t j = 0; j < counts.etp; ++j)
     for (int64_t p = 0; p < ep; ++p) {
       const auto of_source =
@@ -56,6 +56,8 @@ ReceivedCounts received_counts(const SlotOrder& order, const ExpertGroups& g, co
           const auto of_rank = slots.begin() + to * local;
           if (to == counts.here && sent) counts.slots.insert(counts.slots.end(), of_rank, of_rank + local);
           if (to == counts.here && !sent) counts.slots.insert(counts.slots.end(), local, 0);
+          if (options.all_to_all == AllToAll::window)
+            for (int64_t e = 0; e < local; ++e) counts.everywhere.push_back(sent ? of_rank[e] : 0);
           const int64_t n =
               of_tokens ? rows[of_message * ep + to] : std::accumulate(of_rank, of_rank + local, int64_t{0});
           counts.rows.push_back(sent ? n : 0);

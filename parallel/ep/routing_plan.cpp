@@ -8,6 +8,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "parallel/ep/joined_rows.h"
 #include "parallel/ep/received.h"
+#include "parallel/ep/window_exchange.h"
 
 namespace hexad::ep {
 
@@ -21,9 +22,9 @@ Tensor index_tensor(const std::vector<int64_t>& values, Device device) {
   return Tensor::from<int64_t>(values, {static_cast<int64_t>(values.size())}, device, Category::communication);
 }
 
-// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the rows
-// are already in order. Rows with the same source and expert remain adjacent and form a part. A kernel computes all
-// positions from those of the parts.
+// Returns the grouped row to which each arrived row of the chunk is copied (ChunkIndices::place); undefined if the
+// arrived rows are all grouped rows, in their order. Rows with the same source and expert remain adjacent and form a
+// part. A kernel computes all positions from those of the parts.
 Tensor placement(const ReceivedCounts& n, int64_t chunk, EspExchange esp_exchange, const GroupedOrder& order,
                  Device device, Stream& stream) {
   std::vector<int64_t> ends, shifts;  // for each part: its end, and the shift from its rows to its grouped rows
@@ -262,6 +263,12 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   const Device device = order.rows.device(), host_device = device.host();
   const ReceivedCounts counts = received_counts(order, groups, options, host_device);
   const int64_t fan = options.esp_exchange == EspExchange::direct ? groups.etp->size() : 1;
+  const bool by_window = options.all_to_all == AllToAll::window;
+  require(!by_window || (groups.etp->size() == 1 && options.row_of == RowOf::slot && !options.hot.any() &&
+                         !options.merged && options.return_phases == 1),
+          "[ep] rows are exchanged through windows, but belong to tokens or return in phases, or there are ",
+          groups.etp->size(), " etp ranks, ", options.hot.count(), " hot experts or merged chunks; expected rows of ",
+          "slots that return at once, one etp rank, no hot experts, and no merged chunks");
   require(!(order.joined && options.merged), "[ep] rows of ", chunks,
           " merged chunks are joined; expected either joined rows or merged chunks");
   std::optional<RowExperts> row_experts;
@@ -276,6 +283,11 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
   PlanIndices& device_side = plan.indices;
   host.esp_exchange = options.esp_exchange, host.row_of = options.row_of, host.merged = options.merged;
   host.all_to_all = options.all_to_all, host.joined = order.joined, host.hot = options.hot;
+  if (by_window && groups.windows && ranks > 1 &&
+      groups.windows->hold(most_rows_received(counts) * options.row_bytes, device)) {
+    if (groups.windows->take_fresh()) check_windows(*groups.windows, device, stream);
+    host.windows = groups.windows;
+  }
   device_side.row_slots = row_slots_of(order, stream);
   host.slots_per_row = device_side.row_slots.dim(1);
   const comm::ProcessGroup& all_to_all = host.all_to_all_group(groups);
@@ -309,7 +321,9 @@ RoutingPlan make_routing_plan(const SlotOrder& order, const ExpertGroups& groups
         chunk.shadow_offsets.push_back(chunk.offsets[e] - chunk.offsets[own]);
     chunk.rows_in_chunk = counts.in_chunk(c);
     ChunkIndices indices;
-    if (order.joined)
+    if (host.windows)
+      indices.runs = window_runs(counts, c, device);
+    else if (order.joined)
       indices = std::move(joined[c]);
     else if (row_experts)
       indices = place_copies(counts, *row_experts, c, options.esp_exchange, grouped, options.merged, device);

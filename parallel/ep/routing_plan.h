@@ -11,7 +11,8 @@ namespace hexad::ep {
 /// rows are sorted by expert, then by the etp rank, ep rank and token of their source. Counts and offsets are i64.
 ///
 /// The order of all sums is fixed. First, a rank sums the results of its experts for a token in the order of the
-/// token's slots. Then the rank of the token sums the results of etp ranks in the order of the ranks. Finally, it sums
+/// token's slots. Then the results of etp ranks are summed in the order of the ranks, on the rank that EspExchange
+/// determines. (EspExchange::replicated sums as ProcessGroup::all_reduce() does.) Finally, the rank of the token sums
 /// slot rows in the order of their first slots.
 struct RoutingPlan {
   PlanCounts counts;    // host part

@@ -17,7 +17,7 @@ using device::Stream;
 using tensor::Tensor;
 
 /// Division of rows into chunks, which are sent, computed and returned one after the other. The chunk of a slot depends
-/// only on its token and expert, so that ranks agree on it without communication.
+/// only on the indices of its token and expert, and on the rank of the token.
 struct Chunking {
   /// Criterion of the division:
   ///   tokens   consecutive tokens, in equal numbers as far as possible (MPMoE)
@@ -39,7 +39,7 @@ struct Chunking {
 enum class RowOf : uint8_t {
   slot,   // a row is a copy of a token for one of its experts, and returns the result of that expert
   token,  // a row is a copy of a token for all of its experts on one rank, and returns one weighted sum (EPS-MoE's
-          // LocalReduce); unless chunks are divided by experts, the token has one row for each chunk
+          // LocalReduce); all slots of a row are in one chunk, unless chunks are divided by experts
 };
 constexpr auto enum_names(RowOf) {
   return std::to_array<std::pair<RowOf, std::string_view>>({{RowOf::slot, "slot"}, {RowOf::token, "token"}});
@@ -53,8 +53,8 @@ inline bool joins_rows(const Chunking& chunking, RowOf row_of) {
 
 /// Slots of a rank, without dropped slots, arranged as rows. Rows are sorted by chunk, expert (or rank of the expert,
 /// if rows belong to tokens), token and slot. Therefore results are deterministic, and the rows for one rank in one
-/// chunk are contiguous. Joined rows are sorted by the chunk in which they return. Tensors are on the device of the
-/// ids.
+/// chunk are contiguous. Joined rows are sorted by the chunk in which they return. All tensors except row_experts are
+/// on the device of the ids.
 struct SlotOrder {
   int64_t experts = 0;
   std::vector<int64_t> counts;   // [chunks, experts]: numbers of slots; with padding, numbers of rows

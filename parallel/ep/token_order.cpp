@@ -27,7 +27,7 @@ SlotOrder order_tokens(const Tensor& ids, const Ordering& o, int rank) {
     chunk[i] = o.chunking.chunk(i / top_k, tokens, id[i], local, rank, o.ranks);
     ++order.counts[chunk[i] * o.experts + id[i]];
     int64_t m = i / top_k * top_k;
-    while (m < i && (maker[m] != m || to(m) != to(i) || (!order.joined && chunk[m] != chunk[i]))) ++m;
+    while (m < i && (maker[m] != m || to(m) != to(i))) ++m;
     maker[i] = m;
     if (m == i) sent_in[i] = returns_in[i] = chunk[i];
     sent_in[m] = std::min(sent_in[m], chunk[i]);

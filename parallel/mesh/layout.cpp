@@ -356,4 +356,15 @@ std::string Layout::to_string() const {
              ")");
 }
 
+std::vector<int> group_across_nodes(const Layout& layout, Axis axis, std::span<const int> node_of_rank) {
+  std::vector<int> found;
+  for_each_group(
+      layout.world(), [&](int rank) { return layout.members(axis, rank); },
+      [&](const std::vector<int>& ranks) {
+        const auto elsewhere = [&](int r) { return node_of_rank[r] != node_of_rank[ranks.front()]; };
+        if (found.empty() && std::ranges::any_of(ranks, elsewhere)) found = ranks;
+      });
+  return found;
+}
+
 }  // namespace hexad::mesh

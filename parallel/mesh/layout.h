@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -167,5 +168,9 @@ void for_each_group(int world, const GroupOf& group_of, const F& f) {
     f(ranks);
   }
 }
+
+/// Returns the first group along `axis` whose ranks are on several nodes; empty if there is none. `node_of_rank` names
+/// the node of each rank. Takes time linear in the number of all ranks.
+std::vector<int> group_across_nodes(const Layout& layout, Axis axis, std::span<const int> node_of_rank);
 
 }  // namespace hexad::mesh

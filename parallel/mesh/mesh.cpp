@@ -61,6 +61,7 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
+  ep_windows_ = std::make_unique<comm::Windows>((*this)[Axis::ep]);
   for (const Placement& kind : kinds_of(layout_, world.rank(), shared)) {
     std::string name = kind.view == MeshView::dense ? "dp x cp" : "edp";
     for (Axis axis : kind.partial) name += cat(" x ", name_of(axis));

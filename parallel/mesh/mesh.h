@@ -8,6 +8,7 @@
 
 #include "framework/base/ordinal.h"
 #include "parallel/comm/node_groups.h"
+#include "parallel/comm/windows.h"
 #include "parallel/mesh/layout.h"
 
 namespace hexad::mesh {
@@ -51,6 +52,8 @@ class Mesh {
   const comm::NodeGroups* experts_nodes() const {
     return size(Axis::etp) == 1 ? ep_nodes_.get() : experts_nodes_.get();
   }
+  /// Returns the windows of the ranks of the ep group, which all layers share. They have no memory until they are used.
+  comm::Windows& ep_windows() const { return *ep_windows_; }
   /// Returns the first unfit ep group of the world; nullopt if there is none. The result is the same on all ranks. Only
   /// the first call scans all ranks. Not thread-safe.
   const std::optional<UnfitGroup>& unfit_ep_group() const;
@@ -74,6 +77,7 @@ class Mesh {
   std::array<std::unique_ptr<ProcessGroup>, axis_count> axes_;
   std::unique_ptr<ProcessGroup> tokens_, experts_;
   std::unique_ptr<comm::NodeGroups> ep_nodes_, experts_nodes_;
+  std::unique_ptr<comm::Windows> ep_windows_;
   std::vector<Reducers> reducers_;
   mutable std::optional<std::optional<UnfitGroup>> unfit_ep_, unfit_experts_;  // set by the first call
 };

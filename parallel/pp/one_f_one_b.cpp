@@ -1,6 +1,6 @@
 // 1F1B (Narayanan et al. 2019, "PipeDream"), in its synchronous form (2021, fig. 4 top). First, a rank runs one forward
-// for each later rank. Then it alternates between a forward and a backward. Rank r keeps the activations of ranks - r
-// micro-batches.
+// for each later rank. Then it alternates between a forward and a backward. Rank r keeps the activations of at most
+// ranks - r micro-batches.
 #include <algorithm>
 
 #include "parallel/pp/program.h"

@@ -104,7 +104,7 @@ class Jobs {
     std::vector<int>& after = jobs_[piece.job].after;
     const auto wait = [&](const auto& jobs, const auto& key) {
       const auto it = jobs.find(key);
-      require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", to_string(action));
+      require(it != jobs.end(), "[pp] the schedule never ends: rank ", piece.rank, " waits at ", action);
       after.push_back(it->second);  // may be the same job, which then never starts
     };
     if (const auto message = needed(schedule_.stages, piece.rank, action)) wait(arrivals_, *message);

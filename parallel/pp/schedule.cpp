@@ -56,6 +56,8 @@ Schedule forwards_of(Schedule schedule) {
 
 std::string to_string(const Action& a) { return base::cat("FBIW"[base::ordinal(a.kind)], a.chunk, '.', a.micro); }
 
+std::ostream& operator<<(std::ostream& out, const Action& action) { return out << to_string(action); }
+
 std::string to_string(std::span<const Action> actions) {
   std::string text;
   for (size_t i = 0; i < actions.size(); ++i) {

@@ -45,7 +45,7 @@ struct Schedule {
 /// Makes a schedule for any number of micro-batches. Some papers require a minimum number (dualpipe_v: 2 x ranks; zb_v:
 /// 2 x ranks - 1) or a multiple of the number of ranks (interleaved). For other numbers, makes the paper's schedule and
 /// removes the surplus micro-batches. The remaining micro-batches keep their order, and there is more idle time. The
-/// lists of dualpipe_v always contain merged pairs, those of 1f1b only with Overlap::micro_batches. With
+/// lists of dualpipe_v can contain merged pairs with any Overlap, those of 1f1b only with Overlap::micro_batches. With
 /// Overlap::micro_batches, the pairs should run as one action. Throws Error(usage) for sizes below one, and for
 /// Overlap::micro_batches if the kind has no pairs.
 Schedule make_schedule(const PipelineConfig& config, int ranks, int micro_batches);
@@ -55,6 +55,7 @@ Schedule forwards_of(Schedule schedule);
 
 /// Returns a text like "F0.3": kind, chunk and micro-batch. A '+' joins a merged forward to its backward.
 std::string to_string(const Action& action);
+std::ostream& operator<<(std::ostream& out, const Action& action);
 std::string to_string(std::span<const Action> actions);
 /// Returns a text with one line for each rank.
 std::string to_string(const Schedule& schedule);

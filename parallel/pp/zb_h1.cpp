@@ -1,7 +1,7 @@
 // ZB-H1 (Qi et al. 2023, "Zero bubble pipeline parallelism", fig. 3): 1F1B whose backward is divided into input
 // gradients and weight gradients. Rank r delays weight gradients by r micro-batches, so that the first input gradients
 // are sent back early. The delayed weight gradients fill the idle time at the end. Every rank keeps the activations of
-// `ranks` micro-batches, which is the peak of 1F1B.
+// at most `ranks` micro-batches, which is the peak of 1F1B.
 #include <algorithm>
 
 #include "parallel/pp/program.h"

@@ -1,4 +1,4 @@
-// Options of all ops in this folder: the ranks among which features are divided, and the division of rows.
+// Options of ops in this folder: the ranks among which features are divided, and the division of rows.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"

@@ -72,7 +72,20 @@ TEST(Linear, ErrorNamesTheParameterAndBothShapes) {
     linear(tape, tape.leaf(lab.randn({4, 2})), w);
     FAIL() << "no error was thrown";
   } catch (const std::logic_error& e) {
-    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [..., N, D]");
+    EXPECT_STREQ(e.what(), "[linear] x is [4, 2] but p0 is [5, 3]; expected [T, D] and [..., N, D] with D > 0");
+  }
+}
+
+TEST(Linear, RefusesRowsWithoutElements) {
+  Lab lab;
+  Parameter& w = lab.parameter({5, 0});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  try {
+    linear(tape, tape.leaf(lab.randn({4, 0})), w);
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[linear] x is [4, 0] but p0 is [5, 0]; expected [T, D] and [..., N, D] with D > 0");
   }
 }
 

@@ -162,15 +162,36 @@ TEST(Norms, ErrorsNameTheParameterAndBothShapes) {
     return "no error";
   };
   EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }),
-            "[rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
+            "[rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D] with D > 0");
   EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }),
-            "[layer_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
+            "[layer_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D] with D > 0");
   EXPECT_EQ(message([&] { add_rms_norm(tape, x, x, gain, eps); }),
-            "[add_rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D]");
+            "[add_rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D] with D > 0");
   EXPECT_EQ(message([&] {
               add_rms_norm(tape, x, tape.leaf(lab.randn({3, 5})), gain, eps);
             }),
             "[add_rms_norm] x is [3, 7] f64 but addend is [3, 5] f64; expected the same shape and dtype");
+}
+
+TEST(Norms, RefuseRowsWithoutElements) {
+  Lab lab;
+  Parameter& gain = lab.parameter({0});
+  const auto policy = keep_policy();
+  Tape tape(lab.stream(), *policy);
+  const Value x = tape.leaf(lab.randn({3, 0}));
+  const auto message = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const std::string rest = " x is [3, 0] but p0 is [0]; expected [..., D] and [D] with D > 0";
+  EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }), base::cat("[rms_norm]", rest));
+  EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }), base::cat("[layer_norm]", rest));
+  EXPECT_EQ(message([&] { add_rms_norm(tape, x, x, gain, eps); }), base::cat("[add_rms_norm]", rest));
+  EXPECT_EQ(message([&] { unit_rms_norm(tape, x, eps); }), "[unit_rms_norm] x is [3, 0]; expected [..., D] with D > 0");
 }
 
 }  // namespace

@@ -216,5 +216,63 @@ TEST(ZLoss, NamesATokenBelowEveryScope) {
   }
 }
 
+class RouterLossErrors : public testing::Test {
+ protected:
+  // Returns the message of the error that call(tape) throws.
+  template <class Call>
+  std::string message(const Call& call) {
+    const auto policy = keep_policy();
+    Tape tape(lab.stream(), *policy);
+    try {
+      call(tape);
+    } catch (const std::logic_error& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  Lab lab;
+};
+
+TEST_F(RouterLossErrors, BalancingNeedsAScope) {
+  const auto of = [&](const Tensor& segment) {
+    return message([&](Tape& t) { load_balancing_loss(t, t.leaf(lab.randn({2, 3})), segment, lab.randn({0, 3})); });
+  };
+  EXPECT_EQ(of({}),
+            "[load_balancing_loss] scores [2, 3], segment [], fractions [0, 3]; expected [T, E], [T] and [S, E] with S "
+            "> 0");
+  EXPECT_EQ(of(lab.values<int32_t>({-1, -1})),
+            "[load_balancing_loss] scores [2, 3], segment [2], fractions [0, 3]; expected [T, E], [T] and [S, E] with "
+            "S > 0");
+}
+
+TEST_F(RouterLossErrors, BalancingNeedsAScopeForEachToken) {
+  for (const Shape& segment : {Shape{3}, Shape{1}, Shape{2, 0}}) {
+    const Tensor scopes = lab.values(std::vector<int32_t>(segment.numel(), 0), segment);
+    EXPECT_EQ(message([&](Tape& t) {
+                load_balancing_loss(t, t.leaf(lab.randn({2, 3})), scopes, lab.randn({1, 3}));
+              }),
+              cat("[load_balancing_loss] scores [2, 3], segment ", segment,
+                  ", fractions [1, 3]; expected [T, E], [T] and [S, E] with S > 0"));
+  }
+}
+
+TEST_F(RouterLossErrors, ZLossNeedsAScopeForEachToken) {
+  for (const Shape& segment : {Shape{3}, Shape{1}, Shape{2, 0}}) {
+    const Tensor scopes = lab.values(std::vector<int32_t>(segment.numel(), 0), segment);
+    for (const std::optional<int64_t> valid : {std::optional<int64_t>(), std::optional<int64_t>(2)})
+      EXPECT_EQ(message([&](Tape& t) {
+                  router_z_loss(t, t.leaf(lab.randn({2, 3})), scopes, valid);
+                }),
+                cat("[router_z_loss] logits [2, 3], segment ", segment, "; expected [T, E] with E > 0, and [T]"));
+  }
+}
+
+TEST_F(RouterLossErrors, ZLossNeedsAnExpert) {
+  EXPECT_EQ(message([&](Tape& t) {
+              router_z_loss(t, t.leaf(lab.randn({2, 0})), {});
+            }),
+            "[router_z_loss] logits [2, 0], segment []; expected [T, E] with E > 0, and [T]");
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -127,7 +127,7 @@ TEST_F(TapeTest, TakingTheGradientOfAConstantThrows) {
             "[tape] take_gradient() was called for a value that needs no gradient");
 }
 
-TEST_F(TapeTest, ConstantInputGetsNoGradient) {
+TEST_F(TapeTest, ConstantInputDoesNotStopOtherGradients) {
   Parameter& w = lab.parameter({3, 3});
   const Value constant{lab.randn({2, 3}), -1}, wanted = tape.leaf(lab.randn({2, 3}));
   const Value y = add(tape, linear(tape, constant, w), wanted);

@@ -65,6 +65,18 @@ TEST(Shape, OverflowOfTheElementCountIsAnError) {
   EXPECT_EQ((Shape{half, half / 4}).numel(), int64_t{1} << 62);
 }
 
+TEST(Shape, WithoutElementsMayHaveSizesWhoseProductOverflows) {
+  constexpr int64_t large = int64_t{1} << 40;
+  for (const Shape& shape : {Shape{large, large, 0}, Shape{0, large, large}, Shape{large, 0, large}})
+    EXPECT_EQ(shape.numel(), 0) << shape;
+  EXPECT_EQ(message_of([] { (void)(Shape{0, -3}).numel(); }), "[shape] negative size in [0, -3]");
+  EXPECT_EQ((Shape{large, large, 0}).row_major_strides(), (Shape{large, 1, 1}));
+  EXPECT_EQ(message_of([&] {
+              (void)(Shape{0, large, large}).row_major_strides();
+            }),
+            "[shape] the stride of dimension 0 of [0, 1099511627776, 1099511627776] exceeds 2^63 - 1");
+}
+
 TEST(Placement, RegionIsTheRectangleHeldHere) {
   const Placement replicated;
   const auto whole = replicated.region({8, 6});

@@ -77,7 +77,8 @@ TEST(MeasureCluster, UnequalNodesAndSingleRanksAreMeasured) {
   EXPECT_EQ(reports[1].links.size(), 1u);
   EXPECT_EQ(reports[2].links.size(), 1u);
   EXPECT_FALSE(reports[0].folder);
-  EXPECT_EQ(reports[2].collectives.size(), 4u);  // only the group of all ranks, because the node has no other rank
+  // The node of rank 2 has no other rank, and unequal nodes have no inter groups. Only the group of all ranks is left.
+  EXPECT_EQ(reports[2].collectives.size(), 4u);
   const auto alone = checked({0}, "");
   ASSERT_EQ(alone.size(), 1u);
   EXPECT_TRUE(alone[0].links.empty());

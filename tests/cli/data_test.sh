@@ -243,7 +243,7 @@ test_options_that_would_do_nothing_are_refused() {
   expect 2 prepare 0.1 bytes --vocab 5000
   expect_text err "--vocab is for --tokenizer bpe"
   expect 2 prepare 0.1 bytes --separator %
-  expect_text err "--separator is for --split separator; with --split file it has no meaning"
+  expect_text err "--separator has no meaning with --split file: remove it, or use --split separator"
   expect 2 prepare 0.1 bytes --split separator
   expect_text err "--split separator needs --separator, the line between documents, but it is empty"
   expect 2 prepare 0.1 bytes --split-bytes 1

@@ -24,7 +24,7 @@ test_run_that_loses_ranks_twice_and_regains_them_once_is_the_same_run() {
   local job=(train.steps=40 parallel.ep=4)
   expect 0 "$HEXAD" train tiny.yaml train.steps=40 run.dir=whole
   write_launcher
-  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when both ranks are back.
+  # Start 1 loses a rank in step 5. Start 2 has slow steps, so that it is still running when four ranks are back.
   # Start 3 loses a rank in step 36.
   printf '%s\n' "kill@3,5 3" "slow@0,1,500 4" "kill@1,36 2" "- 2" >faults
   echo 4 >left
@@ -60,7 +60,7 @@ test_stale_job_that_returns_writes_nothing() {
   cmp -s before after || failed "the stale job changed files: $(diff before after)"
   expect 0 "$HEXAD" inspect run --verify
 }
-# Prints the digests of the files of the run, except those of its logs.
+# Prints the digests of the files of the run, except its logs and TensorBoard files.
 files_of_run() { find run -type f ! -path 'run/log/*' ! -path 'run/tensorboard/*' -exec sha256sum {} + | sort; }
 
 test_stale_job_that_is_asked_to_save_leaves_the_newer_jobs_checkpoints() {

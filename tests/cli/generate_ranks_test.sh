@@ -113,7 +113,7 @@ test_prompts_of_a_file_are_continued_in_order() {
   expect_equal "$(cat out)" "$first"
   printf '{"prompt": "x"}\n{"text": "y"}\n' >prompts.jsonl
   expect 3 "$HEXAD" generate run --prompt-file prompts.jsonl
-  expect_text err 'prompts.jsonl:2: expected an object with a text under "prompt"'
+  expect_text err 'prompts.jsonl:2: has no key "prompt", expected an object with a text under "prompt"'
   printf 'x\n%s\n' "$(seq -s ' ' 100)" >prompts.txt
   expect 3 "$HEXAD" generate run --prompt-file prompts.txt
   expect_text err "prompts.txt:2: the prompt has " " tokens; expected at most 63, because the model's context"
@@ -177,6 +177,19 @@ Q
   expect_text out '"items": 3' '"acc": ' '"acc_norm": '
 }
 
+test_dataset_with_a_larger_vocabulary_than_the_models_is_refused() {
+  local refusal="model.vocab (258) must be at least the vocabulary of wide's tokenizer: 300"
+  trained
+  expect 0 "$HEXAD" prepare --input texts --output wide --vocab 300 --heldout 0.2
+  expect 2 "$HEXAD" generate run --prompt "the quick" data.dataset=wide
+  expect_text err "$refusal" "name a dataset with the tokenizer on which 'run' was trained"
+  printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n' >q.jsonl
+  expect 2 "$HEXAD" eval run --choices q.jsonl data.dataset=wide
+  expect_text err "$refusal"
+  expect 2 "$HEXAD" eval run data.dataset=wide
+  expect_text err "$refusal"
+}
+
 test_mistakes_in_questions_name_file_and_line() {
   trained
   printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n{"context": "a", "choices": ["b", "c"], "gold": 5}\n' >q.jsonl
@@ -191,6 +204,15 @@ test_mistakes_in_questions_name_file_and_line() {
   expect_text err "gone.jsonl"
   expect 2 "$HEXAD" eval run --items items.jsonl
   expect_text err "--choices"
+  printf '{"context": "a", "choices": ["b", "c"], "gold": 0}\n' >q.jsonl
+  cp q.jsonl questions.jsonl
+  expect 2 "$HEXAD" eval run --choices q.jsonl --items ./q.jsonl
+  expect_text err "--items (./q.jsonl) is the file of questions (--choices), which it would replace; name another file"
+  cmp questions.jsonl q.jsonl || failed "--items replaced the file of questions"
+  expect 2 "$HEXAD" eval run --choices q.jsonl --items none/items.jsonl
+  expect_text err "--items (none/items.jsonl) cannot be created: none: no such folder"
+  expect 2 "$HEXAD" eval run --choices q.jsonl --items run
+  expect_text err "--items (run) is a folder; name a file"
   expect 2 "$HEXAD" eval run --choices q.jsonl --sequences 3
   expect_text err "--sequences selects held-out text"
 }

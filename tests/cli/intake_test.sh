@@ -211,6 +211,8 @@ test_conversations_are_learned_by_their_answers() {
   expect 3 "$HEXAD" prepare --input texts --output data --tokenizer bytes
   expect_text err 'texts/chat.jsonl:1: has no key "text"' "it is a conversation: pass --chat-form NAME"
   expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
+  expect_text err "too little for a meaningful held-out loss: give more conversations or a larger --heldout (0.2 now)"
+  expect_no_text err "--split-bytes"
   expect 0 "$HEXAD" inspect data
   expect_text out "with a loss mask" '<|im_start|>user\nWhat is '
   expect 0 "$HEXAD" train tiny.yaml data.synthetic=false data.dataset=data model.vocab=0 model.context=64 train.steps=2
@@ -218,6 +220,13 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "chatlm" "chatml"
   expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml --text-key body
   expect_text err "--text-key body names one text, but --chat-form chatml takes whole conversations"
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml --split-bytes 100
+  expect_text err "--split-bytes divides texts, but each conversation (--chat-form) is one document: give only one of them"
+  expect 2 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml --split file
+  expect_text err "--split divides texts"
+  head -n 1 texts/chat.jsonl >one.jsonl
+  expect 3 "$HEXAD" prepare --input one.jsonl --output other --tokenizer bytes --chat-form chatml
+  expect_text err "one.jsonl: is one document, so no part can be held out; give more conversations or give --heldout 0"
   echo '{"messages": [{"role": "user", "content": "Hi"}]}' >>texts/chat.jsonl
   expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
   expect_text err "texts/chat.jsonl:61: has no answer to train on"
@@ -250,6 +259,9 @@ test_indexes_of_megatron_are_read() {
   expect_text err "x.heldout.idx: no such file, so this dataset has no held-out loss"
   expect 0 "$HEXAD" inspect x.idx
   expect_text out "x.bin, u16, vocabulary not recorded" "40 documents"
+  expect_no_text out "bytes of text"
+  expect 3 "$HEXAD" generate run --prompt x
+  expect_text err "x.idx has no tokenizer (tokenizer.json), so 'run' cannot generate text; put the tokenizer of its ids there"
   expect 2 "$HEXAD" "${run[@]}" model.vocab=0 run.dir=other
   expect_text err "model.vocab (0) must be set: x.idx has no tokenizer next to it"
   expect 3 "$HEXAD" "${run[@]}" model.vocab=90 run.dir=other

@@ -94,6 +94,8 @@ test_targets_that_are_not_empty_are_refused() {
   expect 2 "$HEXAD" export imported imported
   expect 2 "$HEXAD" export nowhere exported
   expect_text err "'nowhere' is not a run directory: no such folder"
+  expect 2 "$HEXAD" export "$model" exported
+  expect_text err "nor a checkpoint (no manifest.json); \`hexad import\` converts a Hugging Face model to a checkpoint"
   expect_nothing_at exported
 }
 

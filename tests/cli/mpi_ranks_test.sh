@@ -40,6 +40,12 @@ test_an_error_of_all_ranks_ends_the_job_with_its_code() {
   expect_text err "parallel.ep"
 }
 
+test_windows_between_processes_are_refused() {
+  expect 2 ranks 2 train tiny.yaml parallel.ep=2 schedule.moe.all_to_all=window
+  expect_text err "schedule.moe.all_to_all is window, which needs ranks that can access each other's memory" \
+    "the ranks of group ep are neither cards that NCCL connects nor threads of one process"
+}
+
 # The variables are those that the launcher sets. In a program of the other library, each rank would be a job of its own.
 test_the_launcher_of_another_library_is_refused_by_name() {
   case $library in

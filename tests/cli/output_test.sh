@@ -37,6 +37,27 @@ test_full_disk_for_printed_output_is_reported() {
   expect_text err "No space left on device"
 }
 
+test_full_disk_for_generated_text_and_tokens_is_reported() {
+  seq 200 >a.txt
+  expect 0 "$HEXAD" prepare --input a.txt --output data --tokenizer bytes --heldout 0
+  for option in --ids --decode; do
+    "$HEXAD" tokenize a.txt --tokenizer data $option >/dev/full 2>err
+    expect_equal $? 4
+    expect_text err "standard output: No space left on device"
+  done
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 data.synthetic=false data.dataset=data
+  "$HEXAD" generate run --prompt x --max-tokens 2 >/dev/full 2>err
+  expect_equal $? 4
+  expect_text err "standard output: No space left on device"
+}
+
+test_limit_of_file_sizes_is_an_error_of_the_file() {
+  seq 20000 >a.txt
+  (ulimit -f 40 && exec "$HEXAD" prepare --input a.txt --output data --tokenizer bytes --heldout 0) >out 2>err
+  expect_equal $? 4
+  expect_text err "data/unfinished/shard-0-train.hxd: cannot be written: File too large"
+}
+
 test_files_get_no_control_codes() {
   expect 0 "$HEXAD" train tiny.yaml
   expect_plain out

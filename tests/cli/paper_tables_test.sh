@@ -79,7 +79,8 @@ test_layers_of_table_iii_are_all_different() {
 test_parm_measures_only_missing_layers() {
   mkdir -p copy/tools/testbed
   cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
-  printf '%s\n' '#!/bin/bash' 'shift 8; exec "$@"' >copy/tools/testbed/rank_nodes.sh
+  printf '%s\n' '#!/bin/bash' 'shift 8; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
+    >copy/tools/testbed/rank_nodes.sh
   cat >hexad <<'STAND_IN'
 #!/bin/bash
 [ "$1" = simulate ] && echo '  "better": "S1"' && exit
@@ -111,6 +112,7 @@ STAND_IN
   parm() { HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/parm.sh --layers 60 --output "$PWD/kept" "$@"; }
   expect 9 parm
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 46
+  expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
   expect 0 parm
   expect_text out "measured:  45 layers before" "Fig. 7"
   expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 60
@@ -120,6 +122,100 @@ STAND_IN
   expect_text out "measured:  60 layers before"
   expect 2 parm --seed 2
   expect_text err "has rows of other settings: layers 60, seed 1"
+}
+
+# Makes a copy of the scripts, with fake versions of the testbeds and the programs. The measuring program fails at its
+# fourth start, which is the second one that measures, in the middle of its second layer. O1 takes half of the baseline's
+# time, chunks take a quarter more or less than that.
+test_monta_measures_only_missing_layers() {
+  mkdir -p copy/tools/testbed
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
+  printf '%s\n' '#!/bin/bash' 'shift 8; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
+    >copy/tools/testbed/rank_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+while [ "$1" != --out ]; do shift; done
+printf '%s\n' 'links:' '  - operation: all_to_all' '    group: inter' '    ranks: 2' '    points: [[65536, 0.03]]' >"$2"
+echo profiled >>"$STARTS"
+STAND_IN
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+number=$(grep -c started "$STARTS") layers=() schedules=() rounds=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --layer) layers+=("$2") ;;
+  --schedule) schedules+=("${2%%:*}") ;;
+  --rounds) rounds=$2 ;;
+  esac
+  shift
+done
+for layer in "${layers[@]}"; do
+  [ "$layer" != "${layers[1]}" ] || [ "$number" -ne 4 ] || { printf '%s\t1\tbaseline\tforward\t0.' "$layer" && exit 9; }
+  for schedule in "${schedules[@]}"; do
+    case $schedule in
+    baseline) seconds=0.80 foreseen=1.00 ;;
+    o1) seconds=0.40 foreseen=0.50 ;;
+    o2*) seconds=0.30 foreseen=0.45 ;;
+    o3*) seconds=0.50 foreseen=0.40 ;;
+    esac
+    for pass in forward dispatch combine; do
+      [ "$rounds" -gt 0 ] || printf 'predicted\t%s\t%s\t%s\t%s\t0\n' "$layer" "$schedule" $pass $foreseen
+      for ((round = 1; round <= rounds; round++)); do
+        printf '%s\t%d\t%s\t%s\t%s\t%s\t0.1\t0.1\t9\t9\t1\t1\t0\n' "$layer" $round "$schedule" $pass $seconds $seconds
+      done
+    done
+  done
+done
+STAND_IN
+  chmod +x copy/tools/testbed/rank_nodes.sh hexad bench
+  export STARTS=$PWD/starts
+  monta() {
+    HEXAD=$PWD/hexad BENCH=$PWD/bench copy/tools/bench/papers/monta.sh --ranks '2 8' --links 25mbit:200mbit --shared '' \
+      --bytes 524288,1048576 --large '' --chunks 4 --output "$PWD/kept" "$@"
+  }
+  expect 9 monta
+  expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 2 profiled 4 started "
+  sed -n 's/.*sha256 //p' out >sealed
+  expect 0 monta
+  expect_equal "$(sort starts | uniq -c | tr -s ' \n' ' ')" " 2 profiled 5 started "
+  expect_text out "measured:  5 layers before" "predicted: 8 layers; sha256 $(cat sealed)"
+  # Row 1 has whole experts across nodes, and only its combine gathers. Row 2 gathers in both parts.
+  grep -qF 'tp=8,ep=2,etp=1,parallel.order=tp-cp-dp-ep-pp' kept/rows || failed "kept/rows has no layer of row 1"
+  table() {
+    awk -v part="$1" -v row="$2" '$1 == "25mbit:200mbit" && $2 == row && $3 == part && $4 == 8 && $5 == 1048576 &&
+      NF == 16 { print $8, $9, $10, $11, $12, $13, $14, $15 }' out
+  }
+  expect_equal "$(table dispatch 1)" "0.500 0.125 0.375 0.125 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table combine 1)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table dispatch 2)" "0.500 0.344 0.375 0.219 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table combine 2)" "0.500 0.391 0.375 0.304 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table forward 1)" "0.500 0.234 0.375 0.172 o2x4 o3x4 0.4000 s"
+  expect_equal "$(table forward 2)" "0.500 0.372 0.375 0.269 o2x4 o3x4 0.4000 s"
+  grep -qE 'row 1, combine, t = 8, 1048576 bytes: best +0\.253 +0\.219 +0\.375 +0\.400 +\+7%$' out ||
+    failed "the limit of row 1, combine, is missing or wrong"
+  expect_text out "error of the simulator, forward: median 25.0%, 95th percentile 50.0% over 32 medians" \
+    "all layers (8 layers): the simulator's choice loses 66.7% on average, the best fixed schedule (o2x4) 0.0%"
+  cp out before
+  expect 0 monta
+  expect_equal "$(grep -c started starts)" 5
+  cmp <(sed 1,/sha256/d before) <(sed 1,/sha256/d out) || failed "stored rows give other tables"
+  expect 2 monta --rounds 3
+  expect_text err "has rows of other settings"
+  expect 2 monta --ranks '1 8'
+  expect_text err "--ranks has '1', expected divisors of 64, the width of an expert, from 2 up"
+  # Rows of other links whose name ends in the same way do not count.
+  sed -i 's/^25mbit/125mbit/' kept/rows
+  expect 0 monta
+  expect_text out "measured:  8 layers before"
+  expect_equal "$(cut -f 1,2 kept/rows | sort -u | wc -l)" 16
+}
+
+test_testbeds_print_the_bursts_of_their_links() {
+  expect 0 "$root/tools/testbed/rank_nodes.sh" --nodes 2 --ranks 8 --inter 20mbit --intra 1.6gbit --bursts
+  expect_equal "$(cat out)" "[{group: inter, seconds: 0.039014}, {group: intra, seconds: 0.001328}]"
+  expect 0 "$root/tools/testbed/two_nodes.sh" --rate 200mbit --bursts
+  expect_equal "$(cat out)" "[{group: inter, seconds: 0.005243}]"
 }
 
 test_cost_of_cutting_compares_with_one_chunk() {
@@ -233,6 +329,18 @@ test_exposed_prints_its_stored_rows() {
   printf '1\tnow\t2.1\tdp\t0.4\t2.0\t6.0\n' >>rows
   expect 1 "$root/tools/bench/exposed.sh" --rows "$PWD/rows"
   expect_text err "ZeRO 1, now, step 2.1: loss 6.0, expected 5.1"
+}
+
+test_import_speed_prints_its_stored_rows() {
+  printf '%s\t%s\t2000000000\t%s\t0.5\n' 1 copy 2 1 import 2.5 1 export 4 2 copy 4 2 import 4 2 export 5 3 copy 2 3 import 1 \
+    3 export 4 >rows
+  expect 0 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
+  expect_equal "$(awk 'NR > 1 { print $1, $2, $4 }' out)" "$(printf '%s\n' 'copy 1000 1.00' 'import 800 1.00' 'export 500 0.50')"
+  expect 2 "$root/tools/bench/import_speed.sh" --bytes 1e9
+  expect_text err "a number is '1e9', expected a whole number"
+  echo 'commit: abc' >rows
+  expect 1 "$root/tools/bench/import_speed.sh" --rows "$PWD/rows"
+  expect_text err "no rows"
 }
 
 run_tests "$@"

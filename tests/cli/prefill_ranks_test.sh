@@ -29,7 +29,7 @@ test_impossible_prompts_and_layouts_are_refused() {
   expect 2 "$HEXAD" bench prefill tiny.yaml --prompts 1x17
   expect_text err "--prompts (1x17) has prompts of 17 tokens, expected at most 16 (model.context)"
   expect 2 prefill parallel.cp=2
-  expect_text err "parallel.cp (2) must be 1"
+  expect_text err "parallel.cp (2) must be 1 to measure prefill, because"
   expect 2 "$HEXAD" bench prefill tiny.yaml --schedule pn5:chunk_by=experts,chunks=5
   expect_text err schedule.moe.chunks
   expect 2 "$HEXAD" bench prefill tiny.yaml --schedule pn2:chunk_by=expert

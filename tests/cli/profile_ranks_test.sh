@@ -61,6 +61,9 @@ test_unequal_nodes_are_refused() {
 test_missing_folder_is_reported() {
   expect 4 "$HEXAD" profile --out nowhere/c.yaml
   expect_text err nowhere/c.yaml
+  expect 2 "$HEXAD" "${profile[@]}" --offload-folder nowhere
+  expect_text err "--offload-folder (nowhere): cannot create an offload file in 'nowhere': No such file or directory"
+  expect_no_text out "kernels in"
 }
 
 test_wrong_options_are_explained() {

@@ -12,7 +12,7 @@ in_both_logs() {
 test_every_log_covers_the_run_from_its_start() {
   expect 0 ranks 2 "${job[@]}" train.steps=4
   in_both_logs "info: hexad $("$HEXAD" --version) (" " of 2, host $(hostname), pid " "of pp 1 x dp 2 x cp 1 x tp 1 | pp 1" \
-    "info: a new run: there is no checkpoint to resume from" "info: saved step 2 in " "info: saved step 4 in " " by this rank" \
+    "info: a new run, which resumes from no checkpoint" "info: saved step 2 in " "info: saved step 4 in " " by this rank" \
     "info: done after step 4"
   expect_text run/log/rank-0000.log "rank 0 of 2" "at pp 0, dp 0, cp 0, tp 0, edp 0, ep 0, etp 0 of"
   expect_text run/log/rank-0001.log "rank 1 of 2" "at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of"

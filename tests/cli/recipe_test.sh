@@ -68,10 +68,10 @@ test_unrelated_files_are_refused() {
   expect 2 "$HEXAD" validate nowhere.yaml
   expect_text err "nowhere.yaml: no such file"
   expect 2 "$HEXAD" validate .
-  expect_text err ".: is a directory; expected a recipe file"
+  expect_text err ".: is a directory; expected a YAML file"
   head -c 300000 /dev/zero | tr '\0' '#' >huge.yaml
   expect 2 "$HEXAD" validate huge.yaml
-  expect_text err "huge.yaml: too large; a recipe and its includes may have at most 256 KiB"
+  expect_text err "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes"
   expect 2 "$HEXAD" validate /dev/zero
   head -c 1000 /dev/urandom >noise.yaml
   expect 2 "$HEXAD" validate noise.yaml
@@ -155,10 +155,39 @@ test_outputs_replace_only_files_of_their_kind() {
   expect 2 "$HEXAD" profile --quick --seconds 1 --out recipe.yaml
   expect_text err "recipe.yaml: exists but is not a profile"
   expect 2 "$HEXAD" bench predict tiny.yaml --out recipe.yaml
-  expect_text err "recipe.yaml: exists but is not a list of predictions"
+  expect_text err "recipe.yaml: exists but is not a list of predictions; choose another file, or remove it"
+  expect 2 "$HEXAD" simulate tiny.yaml --cluster nowhere.yaml --trace recipe.yaml
+  expect_text err "recipe.yaml: exists but is not a trace; choose another file, or remove it"
   cmp -s tiny.yaml recipe.yaml || failed "recipe.yaml has changed"
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg
   expect 0 "$HEXAD" validate tiny.yaml --mesh --svg mesh.svg model.layers=1
+}
+
+test_two_outputs_in_one_file_are_refused() {
+  local cluster=$CLI_TESTS/../../recipes/clusters/h100-dgx.yaml
+  expect 2 "$HEXAD" plan tiny.yaml train.precision=bf16 --cluster "$cluster" --ranks 1 --out a.yaml --svg ./a.yaml
+  expect_text err "--out and --svg name the same file, a.yaml; choose another file for one of them"
+  expect 2 "$HEXAD" simulate tiny.yaml --cluster "$cluster" --beside run --trace a.html --report a.html
+  expect_text err "--trace and --report name the same file, a.html; choose another file for one of them"
+  expect_nothing_at a.yaml
+  expect_nothing_at a.html
+}
+
+test_validate_warns_of_windows_that_processes_cannot_have() {
+  expect 0 "$HEXAD" validate tiny.yaml --world 2 parallel.ep=2 schedule.moe.all_to_all=window
+  expect_text out "schedule.moe.all_to_all is window, which \`hexad train\` refuses with device: cpu and parallel.ep (2) above 1"
+  expect 0 "$HEXAD" validate tiny.yaml --world 2 schedule.moe.all_to_all=window
+  expect_no_text out "is window"
+}
+
+# Products of larger sizes exceed 64 bits, and token ids have 32 bits.
+test_sizes_of_models_have_upper_limits() {
+  local size
+  for size in layers:16384 hidden:1048576 vocab:1073741824 context:1073741824 mlp_hidden:16777216 moe.experts:65536 \
+    moe.expert_hidden:16777216; do
+    expect 2 "$HEXAD" validate tiny.yaml "model.${size%:*}=1000000000000"
+    expect_text err "model.${size%:*} (1000000000000) must be at most ${size#*:}"
+  done
 }
 
 test_warmup_longer_than_the_run_is_refused() {
@@ -171,8 +200,9 @@ test_warmup_longer_than_the_run_is_refused() {
   expect_no_text out "warning"
 }
 
-# Short test runs are common, so a long warm-up causes a warning instead of an error. `hexad eval` does not refuse the
-# warm-up either: it fails only because the run has no held-out data.
+# Short trial runs of long recipes are common. So if train.steps, but not optim.warmup, is given on the command line, a
+# long warm-up causes a warning instead of an error. `hexad eval` does not refuse the warm-up either: it fails only
+# because the run has no held-out data.
 test_short_trial_with_a_long_warmup_causes_a_warning() {
   local text="optim.warmup (6) is above train.steps (3): the learning rate only rises, to 0.5 of optim.lr at the last step"
   sed 's/lr: 0.01/lr: 0.01\n  warmup: 6/' tiny.yaml >slow.yaml
@@ -224,6 +254,12 @@ test_single_process_of_a_parallel_layout_prints_the_start_command() {
   expect_text err "which must divide the number of ranks (1)" "the layout needs 2 ranks or more: mpirun -np 2" \
     "--mca odls_base_sigkill_timeout 5" \
     "hexad train tiny.yaml ..."
+  local kind
+  for kind in predict prefill; do
+    expect 2 "$HEXAD" bench $kind tiny.yaml parallel.tp=2
+    expect_text err "the layout needs 2 ranks or more: mpirun -np 2" "hexad bench $kind tiny.yaml ..."
+    expect_no_text err "odls_base_sigkill_timeout"
+  done
   expect 2 "$HEXAD" train tiny.yaml parallel.tp=2 model.heads=3
   expect_no_text err "ranks or more"
 }

@@ -240,7 +240,7 @@ set_slurmd_timeout() {
   scontrol reconfigure
 }
 
-# Slurm removes the lost node from the job. The run continues in the layout of the other node.
+# Slurm removes the lost node from the job. The run continues on the other node, in a layout of two ranks.
 test_elastic_script_continues_without_a_lost_node() {
   all=($(nodes))  # not local: the trap runs after the function
   trap 'set_slurmd_timeout 60; bring_back "${all[1]}"' EXIT

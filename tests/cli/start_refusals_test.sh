@@ -48,7 +48,7 @@ test_unusable_initial_weights_are_refused() {
   expect 0 "$HEXAD" train with_data.yaml run.dir=other
   both 3 "it is a run directory, whose newest checkpoint is other/checkpoints/step-00000006" train.init_from=other
   both 2 "but the recipe's model has" train.init_from=other/checkpoints/step-00000006 model.hidden=32
-  both 3 "contains no main" train.init_from=other/checkpoints/step-00000006 model.layers=3
+  both 3 "contains no tensor 'main:" train.init_from=other/checkpoints/step-00000006 model.layers=3
   both 2 ", which the recipe's model does not have" train.init_from=other/checkpoints/step-00000006 model.layers=1
   expect 0 "$HEXAD" validate with_data.yaml train.init_from=other/checkpoints/step-00000006
 }

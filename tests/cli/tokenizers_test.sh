@@ -86,6 +86,84 @@ test_end_of_documents_can_be_named() {
   expect_text err "--end-of-document and --tokenizer-pattern are for tokenizers of other programs"
 }
 
+# `make_chat_model FOLDER`: makes a folder with a tokenizer and a chat template.
+make_chat_model() {
+  make_tokenizer "$1"
+  cat >"$1/tokenizer_config.json" <<'E'
+{"bos_token": "<s>", "eos_token": {"content": "</s>", "special": true}}
+E
+  cat >"$1/chat_template.jinja" <<'E'
+{{- bos_token }}
+{%- for m in messages %}
+  {%- if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}
+  {{- m.role + ': ' + m.content | trim + eos_token }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}
+E
+}
+chats() {
+  local line
+  mkdir -p chats
+  for line in $(seq 60); do
+    echo '{"messages": [{"role": "user", "content": " the '"$line"' </s>"}, {"role": "assistant", "content": "'"$line"'"}]}'
+  done >chats/a.jsonl
+}
+prepare_chats() { "$HEXAD" prepare --input chats --output data --heldout 0.2 --chat-form model "$@"; }
+
+test_chat_template_of_a_model_writes_conversations() {
+  chats
+  make_chat_model model
+  expect 0 prepare_chats --tokenizer model
+  expect 0 "$HEXAD" inspect data
+  expect_text out "with a loss mask" "user: the "
+  expect_text data/summary.json '"--chat-form": "model"'
+  expect 0 prepare_chats --tokenizer model
+  expect_text out "already prepared"
+  sed -i 's/: /:/' model/chat_template.jinja
+  expect 2 prepare_chats --tokenizer model
+  expect_text err "data: contains a different dataset" "Differences: the chat template"
+  expect 2 prepare_chats --tokenizer bytes
+  expect_text err "--chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is bytes"
+}
+
+test_chat_templates_are_refused_by_line() {
+  chats
+  make_chat_model model
+  echo '{"messages": [{"role": "tool", "content": "1"}, {"role": "assistant", "content": "2"}]}' >>chats/a.jsonl
+  expect 3 prepare_chats --tokenizer model
+  expect_text err "chats/a.jsonl:61: model/chat_template.jinja:3: the template refuses the conversation: no tools"
+  chats
+  printf '{{ messages }}\n{%% include "/etc/passwd" %%}' >model/chat_template.jinja
+  expect 3 prepare_chats --tokenizer model
+  expect_text err 'model/chat_template.jinja:2: the tag {% include %} is not supported; supported tags: if, elif, else, for,'
+  printf '{%% for m in messages %%}{{ m.content ~ loop.last }}{%% endfor %%}' >model/chat_template.jinja
+  expect 3 prepare_chats --tokenizer model
+  expect_text err "chats/a.jsonl:1: turn 2: model/chat_template.jinja: the text with the answer does not begin with the text" \
+    "choose a named --chat-form" "chats/a.jsonl: 50 more objects have problems"
+  rm model/chat_template.jinja
+  expect 3 prepare_chats --tokenizer model
+  expect_text err "model: has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)"
+  expect_nothing_at data/train.hxd
+}
+
+test_imported_model_is_asked_with_its_chat_template() {
+  chats
+  cp -r "$CLI_TESTS/../golden/hf/mixtral" model
+  make_chat_model model
+  expect 0 prepare_chats --tokenizer model
+  expect 0 "$HEXAD" import model imported
+  expect_text out "chat_template.jinja"
+  expect 0 "$HEXAD" train imported/recipe.yaml train.init_vocabulary=grow model.vocab=263 data.dataset=data run.dir=run \
+    batch.global=4 batch.micro=1 train.steps=2 train.threads=1 train.peak_flops=1000000000 optim.lr=0.01 \
+    optim.schedule=constant checkpoint.every=2
+  expect 0 "$HEXAD" generate run --chat-form model --prompt "the 3" --max-tokens 3 --json
+  expect_text out '"prompt": "the 3"'
+  expect_no_text out "assistant: "
+  rm -r imported
+  expect 2 "$HEXAD" generate run --chat-form model --prompt "the 3"
+  expect_text err "its run did not start from an imported model, or the import has been removed" "choose a named form"
+}
+
 test_damaged_tokenizers_are_data_errors() {
   texts
   make_tokenizer model

@@ -19,6 +19,18 @@ test_commands_have_help() {
   expect 0 "$HEXAD" --version
 }
 
+test_empty_path_is_refused_by_the_name_of_its_argument() {
+  local command
+  for command in validate train eval generate inspect; do
+    expect 2 "$HEXAD" $command ""
+    expect_text err ": '' given, expected the path of a file or folder"
+  done
+  expect 2 "$HEXAD" import model ""
+  expect_text err "output: '' given, expected the path of a file or folder"
+  expect 2 "$HEXAD" prepare --input "" --output data
+  expect_text err "--input: '' given, expected the path of a file or folder"
+}
+
 test_option_given_twice_is_refused() {
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --world 4
   expect_text err "--world: given 2 times, expected once"
@@ -51,7 +63,7 @@ test_help_is_a_command_too() {
 
 test_help_shows_defaults_and_fits_a_terminal() {
   expect 0 "$HEXAD" generate --help
-  expect_text out "tokens to generate [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
+  expect_text out "to generate for each prompt [default: 200]" "0: always the most probable token [default: 0.8]" "[default: auto]"
   expect_no_text out "several times ["  # a list has no default
   expect 0 "$HEXAD" prepare --help
   expect_text out "vocabulary of a bpe tokenizer [default: 4096]" "[default: file]"

@@ -36,4 +36,9 @@ test_processes_without_mpi_are_refused() {
   expect_text err "--world 4 --mpi needs 4 processes, but there are 2; start them with: mpirun -np 4 " "hexad verify ..."
 }
 
+test_windows_of_processes_without_gpus_are_refused() {
+  expect 2 ranks 2 verify tiny.yaml --mpi --layouts ep=2,window=yes
+  expect_text err "window=yes' is illegal for this recipe: window: must be no with --mpi"
+}
+
 run_tests "$@"

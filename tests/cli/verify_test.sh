@@ -136,7 +136,7 @@ test_no_scratch_folder_is_left_behind() {
   mkdir scratch
   export TMPDIR=$PWD/scratch
   expect 5 "$HEXAD" verify tiny.yaml --world 2 --layouts ep=2 --timeout 0.001
-  expect_text out "no result after 0.001 s"
+  expect_text out "no result after 0.001 s" " --steps 2 --timeout 0.001"
   is_empty scratch || failed "scratch folders were left behind, expected none: $(ls scratch)"
   for signal in INT TERM KILL SEGV; do
     env --default-signal=INT "$HEXAD" verify tiny.yaml --world 4 --steps 100 >out 2>err &

@@ -118,7 +118,7 @@ test_checkpoints_folder_is_read_as_its_run() {
   expect_equal "$(cat out)" "$text"
   expect 2 "$HEXAD" eval $checkpoint --step 10
   expect_text err "'$checkpoint' is the checkpoint of step 20, not of step 10; name its run directory to choose a step"
-  # Simulates a moved run of a program that writes no recipe.yaml.
+  # A checkpoint may be outside of its run directory, and a run directory may lack recipe.yaml.
   cp -r $checkpoint elsewhere
   expect 0 "$HEXAD" eval elsewhere
   expect_text out "step 20: held-out loss $heldout"

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <string>
 
 #include "parallel/comm/world.h"
@@ -34,6 +35,7 @@ int main(int, char** argv) {
       if (way == "lost") sleep(1);
       if (way == "abort" || way == "lost") world.abort_job(base::ExitCode::resource);
       if (way == "throw") base::fail(base::ExitCode::numeric, "out of luck");
+      if (way == "memory") throw std::bad_alloc();
       if (way == "kill") kill(getpid(), SIGKILL);
       if (way == "stop") kill(getpid(), SIGSTOP);
       while (way == "hang") pause();

@@ -226,6 +226,24 @@ TEST(CommEngine, LateStreamWorkIsDroppedAfterAFailedEngineEnds) {
   for (auto& lane : lanes) lane->synchronize();
 }
 
+TEST(CommEngine, LackOfMemoryInATransportIsNoFailureOfTheNetwork) {
+  LoopbackTransport::aborted = 0;
+  with_engines(2, [](const ProcessGroup& world) {
+    DeviceContext context;
+    InlineStream stream;
+    const Tensor x = Tensor::zeros({LoopbackTransport::costly_size}, Dtype::u8, context);
+    try {
+      world.receive(x, 1 - world.rank(), stream).wait();
+      FAIL();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource);
+      EXPECT_NE(std::string(e.what()).find(cat(" on rank ", world.rank(), ": out of memory")), std::string::npos)
+          << e.what();
+    }
+  });
+  EXPECT_EQ(LoopbackTransport::aborted, static_cast<int>(ExitCode::resource));
+}
+
 TEST(CommEngine, FailedTransportFailsPendingAndLaterOperationsAndEndsTheJob) {
   LoopbackTransport::aborted = 0;
   with_engines(2, [](const ProcessGroup& world) {

@@ -86,6 +86,20 @@ TEST(Inquiry, BlamesNoSingleRankOfACycle) {
       "expected the same order of operations on all ranks; compare the operations that are named here");
 }
 
+TEST(Inquiry, BlamesAllWorkingRanksInThePlural) {
+  const auto finding = find(0, {1, 2}, {{0, waits_for({1, 2})}, {1, works}, {2, works}});
+  EXPECT_TRUE(
+      finding.text.ends_with("; expected these ranks to join the operation; check their logs and the stacks of "
+                             "their processes; if they compute, increase distributed.watchdog_seconds"))
+      << finding.text;
+}
+
+TEST(Standing, ListsRanksWithTheirNoun) {
+  EXPECT_EQ(list_of({3}), "rank 3");
+  EXPECT_EQ(list_of({1, 2}), "ranks 1, 2");
+  EXPECT_EQ(list_of({0, 1, 2, 3, 4, 5, 6, 7, 8}), "ranks 0, 1, 2, 3, 4, 5, 6, 7, ... (9 in all)");
+}
+
 TEST(Standing, IsReadBackFromItsText) {
   for (const Standing& s : {waits_for({1, 2, 3}), files(2.5), works}) EXPECT_EQ(parse_standing(to_note(s)), s);
   EXPECT_THROW(parse_standing("what?"), base::Error);

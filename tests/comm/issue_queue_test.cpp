@@ -293,6 +293,15 @@ TEST_F(Queue, ChannelWithoutProgressIsOverdue) {
   EXPECT_EQ(queue.overdue(4), r);
 }
 
+TEST_F(Queue, OverdueChannelDoesNotEndTheCountsOfLaterChannels) {
+  const RequestPtr first = post(TrafficClass::ep, 1, 1), second = post(TrafficClass::ep, 2, 1);
+  queue.boost_all();
+  starts();
+  for (int i = 0; i < 4; ++i) queue.overdue(4);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(queue.overdue(4), first);
+  EXPECT_EQ(queue.waited_for(), (std::vector<std::pair<RequestPtr, int>>{{first, 7}, {second, 7}}));
+}
+
 TEST_F(Queue, UnreadyRequestsAreOverdueOnlyIfAwaited) {
   const RequestPtr r = post(TrafficClass::ep, 1, 1, false);
   for (int i = 0; i < 9; ++i) EXPECT_EQ(queue.overdue(4), nullptr);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -55,6 +56,7 @@ class LoopbackTransport final : public Transport {
   }
   void receive(int from, int tag, std::byte* data, int64_t bytes, uint64_t token) override {
     if (bytes == broken_size) base::fail(ExitCode::communication, "the wire is cut");
+    if (bytes == costly_size) throw std::bad_alloc();
     waiting_[{from, topology_.rank, tag}].push_back({token, data, bytes});
   }
   void poll(std::vector<Done>& done) override {
@@ -96,6 +98,7 @@ class LoopbackTransport final : public Transport {
   void abort(int code) override { aborted = code; }
 
   static constexpr int64_t broken_size = 13;
+  static constexpr int64_t costly_size = 23;  // bytes of a receive that lacks memory
   static inline std::atomic<int> aborted = 0;
   static inline std::atomic<int> deaf = -1;  // rank whose engine does not answer, as if it were stopped
 

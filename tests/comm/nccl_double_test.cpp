@@ -1,4 +1,5 @@
-// Behaviour of NCCL that groups rely on, and that the double of NCCL must therefore have.
+// Behaviour of NCCL that groups rely on, and that the double of NCCL must therefore have. Also tests mistakes that only
+// the double reports.
 #include "tests/support/cuda_double/nccl.h"
 
 #include <gtest/gtest.h>

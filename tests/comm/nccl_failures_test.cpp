@@ -100,9 +100,10 @@ TEST(NcclFailures, SplitInAnotherOrderIsReported) {
       FAIL();
     } catch (const Error& e) {
       EXPECT_EQ(e.code(), ExitCode::communication);
-      EXPECT_EQ(std::string(e.what()), w.world.rank()
-                                           ? "[world] rank 1 splits off group dp where rank 0 splits off tp"
-                                           : "[world] rank 0 splits off group tp where rank 1 splits off dp");
+      EXPECT_EQ(std::string(e.what()),
+                cat(w.world.rank() ? "[world] rank 1 splits off group dp where rank 0 splits off group tp"
+                                   : "[world] rank 0 splits off group tp where rank 1 splits off group dp",
+                    "; expected the same group on all ranks, in the same order"));
       ++found;
     }
   });

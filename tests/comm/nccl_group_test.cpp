@@ -207,6 +207,23 @@ TEST(NcclGroup, HasASeparateCommunicatorForEachSplitAndUrgency) {
              {.network_class = {std::nullopt, 3}});
 }
 
+TEST(NcclGroup, HasFewerThreadBlocksIfItsLayoutHasManyGroups) {
+  using enum TrafficClass;
+  std::vector<GroupTraffic> groups;
+  for (const TrafficClass traffic : {control, tp, ep, pp, cp, dp})
+    for (const bool across_nodes : {false, true}) groups.push_back({.traffic = traffic, .across_nodes = across_nodes});
+  groups.push_back({.traffic = pp, .channels = 4});
+  with_cards(2,
+             [](const CardWorld& w) {
+               const auto group = w.world.split(0, w.world.rank(), tp, "tp");
+               for (const auto& c : cuda_double::nccl_communicators())
+                 if (c.rank == w.world.rank()) {
+                   EXPECT_EQ(c.config.maxCTAs, 8) << c.name;
+                 }
+             },
+             {.groups = groups});
+}
+
 // Each rank waits until its message is received, so neither rank may wait for its card before it receives.
 TEST(NcclGroup, UploadsAndFirstLaunchesDoNotWaitForMessagesInFlight) {
   with_cards(2,

@@ -65,18 +65,54 @@ TEST(StreamPriorities, FollowThePrioritiesOfTheClasses) {
   EXPECT_EQ(stream_priority({.traffic = TrafficClass::tp}, {}, 0, -1), -1) << "cards may have only two priorities";
 }
 
-// Tests a pipeline stage that spans several nodes. Its experts are placed inside nodes and across nodes, under ZeRO-3.
-TEST(ThreadBlocks, FitOnACardForALayoutsOperationsInFlight) {
+// Returns the traffic of a pipeline stage that spans several nodes, under ZeRO-3. Its experts are placed inside nodes
+// and across nodes.
+std::vector<GroupTraffic> traffic_of_a_stage() {
   using enum TrafficClass;
-  int sum = config_of({.traffic = control, .across_nodes = true}).max_ctas + config_of({.traffic = tp}).max_ctas +
-            config_of({.traffic = ep}).max_ctas + config_of({.traffic = ep, .across_nodes = true}).max_ctas +
-            config_of({.traffic = cp}).max_ctas + config_of({.traffic = pp, .across_nodes = true}).max_ctas;
+  return {{.traffic = control, .across_nodes = true},
+          {.traffic = tp},
+          {.traffic = ep},
+          {.traffic = ep, .across_nodes = true},
+          {.traffic = cp},
+          {.traffic = pp, .across_nodes = true},
+          {.traffic = dp, .across_nodes = true},
+          {.traffic = dp, .urgency = Urgency::urgent, .across_nodes = true},
+          {.traffic = pp, .channels = 4},
+          {.traffic = cp, .channels = 2}};
+}
+
+TEST(ThreadBlocks, AreNotReducedForAStageOnSeveralNodes) {
+  const auto groups = traffic_of_a_stage();
+  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 128);
+  EXPECT_EQ(most_ctas_of(groups), most_ctas);
+}
+
+TEST(ThreadBlocks, AreReducedIfGradientsAreSummedInsideAndAcrossNodes) {
+  auto groups = traffic_of_a_stage();
   for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
-    sum += config_of({.traffic = dp, .urgency = urgency, .across_nodes = true}).max_ctas;
-  constexpr int neighbours = 4,
-                ring = 2;  // channels of a rank: in a pipeline with both neighbours, and in a ring
-  sum += neighbours * message_config(false, neighbours).max_ctas + ring * message_config(false, ring).max_ctas;
-  EXPECT_LE(sum, 132) << "an H100 has 132 multiprocessors";
+    groups.push_back({.traffic = TrafficClass::dp, .urgency = urgency});
+  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 160);
+  EXPECT_EQ(most_ctas_of(groups), 8);
+  EXPECT_LE(blocks_in_flight(groups, 8), most_blocks_in_flight);
+}
+
+TEST(ThreadBlocks, FitOnACardForTheGroupsOfAnyLayout) {
+  using enum TrafficClass;
+  std::vector<GroupTraffic> groups;
+  for (const TrafficClass traffic : {control, tp, ep, pp, cp, dp})
+    for (const Urgency urgency : {Urgency::urgent, Urgency::ordinary})
+      for (const bool across_nodes : {false, true})
+        groups.push_back({.traffic = traffic, .urgency = urgency, .across_nodes = across_nodes});
+  constexpr int all_of_a_node = 14;  // channels of a rank that exchanges messages with seven others
+  for (const auto& [traffic, channels] : {std::pair(tp, all_of_a_node), {ep, all_of_a_node}, {pp, 4}, {cp, 4}}) {
+    groups.push_back({.traffic = traffic, .channels = channels});
+    EXPECT_LE(blocks_in_flight(groups, most_ctas_of(groups)), most_blocks_in_flight);
+  }
+}
+
+TEST(ThreadBlocks, CountOnceForGroupsThatShareAStream) {
+  const std::vector<GroupTraffic> groups(20, {.traffic = TrafficClass::dp});
+  EXPECT_EQ(blocks_in_flight(groups, most_ctas), 16);
 }
 
 TEST(ThreadBlocks, AreFewerForMessagesWithManyChannels) {

@@ -125,20 +125,20 @@ TEST(ThreadGroup, DisagreeingRanksAreNamedWithTheirCalls) {
   });
   EXPECT_EQ(without_places(both),
             "[world] ranks disagree about operation 0: rank 0 calls all_reduce of f32 [4], rank 1 calls broadcast of "
-            "f32 [4] from 0");
+            "f32 [4] from 0; expected matching calls in the same order on all ranks");
   EXPECT_NE(without_places(both), both) << "both calls have a place";
   EXPECT_EQ(without_places(disagreement([](auto& world, auto d, auto& s) {
               return world.all_reduce(Tensor::zeros({4 + world.rank()}, Dtype::f32, d), Reduce::sum, s);
             })),
             "[world] ranks disagree about operation 0: rank 0 calls all_reduce of f32 [4], rank 1 calls all_reduce of "
-            "f32 [5]");
+            "f32 [5]; expected matching calls in the same order on all ranks");
   EXPECT_EQ(without_places(disagreement([](auto& world, auto d, auto& s) {
               const Tensor in = Tensor::zeros({2, 3}, Dtype::bf16, d), out = Tensor::zeros({3, 3}, Dtype::bf16, d);
               return world.rank() ? world.all_to_all(out, in, {{1, 1}, {2, 1}}, s)
                                   : world.all_to_all(out, in, {{1, 1}, {1, 2}}, s);
             })),
             "[world] ranks disagree about operation 0: rank 0 calls all_to_all of bf16 [2, 3], rank 1 calls all_to_all "
-            "of bf16 [2, 3]");
+            "of bf16 [2, 3]; expected matching calls in the same order on all ranks");
 }
 
 TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
@@ -165,6 +165,30 @@ TEST(ThreadGroup, WatchdogNamesTheOperationAndTheMissingRank) {
               "blame: rank 3 waits for no other rank: it computes, or hangs in its own code; expected the rank to join "
               "the operation; check its log and the stack of its process; if it computes, increase "
               "distributed.watchdog_seconds");
+  }
+}
+
+TEST(ThreadGroup, WatchdogNamesAllMissingRanks) {
+  std::atomic<bool> over = false;
+  const auto body = [&](const ProcessGroup& world) {
+    if (world.rank() > 0) return over.wait(false);  // these ranks never call the collective
+    DeviceContext context;
+    try {
+      world.any(false, context);
+    } catch (...) {
+      over = true;
+      over.notify_all();
+      throw;
+    }
+  };
+  try {
+    with_ranks(3, body, {.watchdog_seconds = 0.1});
+    FAIL();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find(": ranks 1, 2 have not arrived; to blame: rank 1 waits for no other rank"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("; expected these ranks to join the operation; check their logs"), std::string::npos) << text;
   }
 }
 

@@ -96,6 +96,7 @@ struct Death {
 class DyingRank : public testing::TestWithParam<Death> {};
 INSTANTIATE_TEST_SUITE_P(By, DyingRank,
                          testing::Values(Death{"abort", static_cast<int>(ExitCode::resource), "Exit code:    4"},
+                                         Death{"memory", static_cast<int>(ExitCode::resource), "Exit code:    4"},
                                          Death{"throw", static_cast<int>(ExitCode::numeric), "Exit code:    5"},
                                          Death{"lost", static_cast<int>(ExitCode::resource), "Exit code:    4"},
                                          Death{"kill", 137, "on signal 9"}),

@@ -101,7 +101,7 @@ TEST(ByteSize, RefusesOtherTextsAndIllegalSizes) {
   EXPECT_EQ(refusal([] { memory_of("buffers: 0KiB\n"); }), "r.yaml:1: buffers (0) must be at least 1");
 }
 
-TEST(ByteSize, SuggestionsKeepTheDecimalCommaAndTheUnit) {
+TEST(ByteSize, SuggestionsReadDecimalCommasAndKeepTheUnit) {
   const auto suggested = [](const std::string& text) {
     const std::string message = refusal_of_limit(text);
     const size_t at = message.find("; write ");

@@ -70,11 +70,11 @@ TEST(Fault31, NonUtf8BytesAndControlCharactersAreRefused) {
   EXPECT_EQ(refused_text("a: \xed\xa0\x80"), "r.yaml:1: not UTF-8: byte 0xed");  // surrogate
   EXPECT_EQ(refused_text("a: \xf4\x90\x80\x80"), "r.yaml:1: not UTF-8: byte 0xf4");
   EXPECT_EQ(refused_text("a: \xe2\x82"), "r.yaml:1: not UTF-8: byte 0xe2");  // truncated
-  EXPECT_EQ(refused_text(std::string_view("a\0:\0 \0", 6)), "r.yaml:1: control character 0x00; a recipe is plain text");
+  EXPECT_EQ(refused_text(std::string_view("a\0:\0 \0", 6)), "r.yaml:1: control character 0x00; expected plain text");
   EXPECT_EQ(refused_text("a: 1\n\x04"
                          "b: 2"),
-            "r.yaml:2: control character 0x04; a recipe is plain text");
-  EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; a recipe is plain text");
+            "r.yaml:2: control character 0x04; expected plain text");
+  EXPECT_EQ(refused_text("a: 1\rb: 2"), "r.yaml:1: control character 0x0d; expected plain text");
 }
 
 TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
@@ -83,13 +83,13 @@ TEST(Fault31, Utf8AndWindowsLineEndingsAreAccepted) {
 }
 
 TEST(Fault31, AnchorsTagsAndMergeKeysAreRefused) {
-  EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed in recipes");
-  EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed in recipes");
-  EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed in recipes");
-  EXPECT_EQ(refused_text("a: 1\nb: !!int 1"), "r.yaml:2: tags (!type) are not allowed in recipes");
-  EXPECT_EQ(refused_text("a: !x {}"), "r.yaml:1: tags (!type) are not allowed in recipes");
+  EXPECT_EQ(refused_text("a: &x [*x]"), "r.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(refused_text("a: &x 1\nb: *x"), "r.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(refused_text("&x a: 1"), "r.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(refused_text("a: 1\nb: !!int 1"), "r.yaml:2: tags (!type) are not allowed");
+  EXPECT_EQ(refused_text("a: !x {}"), "r.yaml:1: tags (!type) are not allowed");
   EXPECT_EQ(refused_text("a: 1\n<<: {b: 1}"),
-            "r.yaml:2: merge keys (<<) are not allowed in recipes; use include: other.yaml at the top level");
+            "r.yaml:2: merge keys (<<) are not allowed; use include: other.yaml at the top level");
 }
 
 TEST(Fault31, AliasBombIsRefused) {
@@ -99,7 +99,7 @@ TEST(Fault31, AliasBombIsRefused) {
     for (int j = 0; j < 8; ++j) bomb += hexad::base::cat(", *a", i - 1);
     bomb += "]\n";
   }
-  EXPECT_EQ(refused_text(bomb), "r.yaml:1: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refused_text(bomb), "r.yaml:1: anchors (&name) are not allowed");
 }
 
 TEST(Fault31, TwentyThousandBracketsAreRefused) {
@@ -135,14 +135,20 @@ TEST_F(Fault32, FilesThatAreNotRecipesAreRefused) {
   put("list.yaml", "- a\n");
   put("word.yaml", "train\n");
   put("huge.yaml", "a: " + std::string(256 << 10, 'x'));
-  EXPECT_EQ(refused("empty.yaml"), "empty.yaml: is empty; expected sections such as model: and train:");
-  EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected sections such as model: and train:");
+  EXPECT_EQ(refused("empty.yaml"), "empty.yaml: is empty; expected YAML keys, such as model: of a recipe");
+  EXPECT_EQ(refused("comment.yaml"), "comment.yaml: is empty; expected YAML keys, such as model: of a recipe");
   EXPECT_EQ(refused("list.yaml"), "list.yaml:1: expected `key: value` lines at the top level, found a list");
   EXPECT_EQ(refused("word.yaml"), "word.yaml:1: expected `key: value` lines at the top level, found a single value");
-  EXPECT_EQ(refused("huge.yaml"), "huge.yaml: too large; a recipe and its includes may have at most 256 KiB");
+  EXPECT_EQ(refused("huge.yaml"),
+            "huge.yaml: has more than 262144 bytes; a recipe and its includes may have at most 262144 bytes");
+  put("rest.yaml", "b: " + std::string(200, 'x') + "\n");
+  put("long.yaml", "include: rest.yaml\n#" + std::string((256 << 10) - 120, 'x'));
+  EXPECT_EQ(refused("long.yaml"),
+            "rest.yaml: has more than 100 bytes; a recipe and its includes may have at most 262144 bytes, of which the "
+            "files read before have 262044");
   EXPECT_EQ(refused("missing.yaml"), "missing.yaml: no such file");
   EXPECT_EQ(refused("no/such/folder.yaml"), "no/such/folder.yaml: no such file");
-  EXPECT_EQ(refused("in"), "in: is a directory; expected a recipe file (.yaml)");
+  EXPECT_EQ(refused("in"), "in: is a directory; expected a YAML file");
   EXPECT_EQ(refused(""), ": no such file");
   ASSERT_EQ(mkfifo("pipe", 0600), 0);
   EXPECT_EQ(refused("pipe"), "pipe: is not a regular file but a pipe");
@@ -203,7 +209,7 @@ TEST_F(Fault33, MissingAndMalformedIncludesAreRefused) {
   put("a.yaml", "include: gone.yaml\n");
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include gone.yaml: no such file");
   put("a.yaml", "include: in\n");
-  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include in: is a directory; expected a recipe file (.yaml)");
+  EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include in: is a directory; expected a YAML file");
   put("a.yaml", "include: {x: y}\n");
   EXPECT_EQ(refused("a.yaml"), "a.yaml:1: include expects a file name or a list of file names");
   put("a.yaml", "include:\n");
@@ -334,8 +340,7 @@ TEST(Override, IsRefusedIfMalformed) {
             "command line: sources.1.weight=2: `1` must be an index into a list of size 1");
   EXPECT_EQ(refusal_of(minimal, {"betas=[*x]"}),
             "command line: betas=[*x]: not valid YAML: the referenced anchor is not defined");
-  EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}),
-            "command line: betas=[&x a]: anchors (&name) are not allowed in recipes");
+  EXPECT_EQ(refusal_of(minimal, {"betas=[&x a]"}), "command line: betas=[&x a]: anchors (&name) are not allowed");
   EXPECT_EQ(refusal_of(minimal, {"betas=[1"}),
             "command line: betas=[1: a key must be a word, not a list or map; is a bracket left open?");
 }

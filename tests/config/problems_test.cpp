@@ -1,5 +1,5 @@
-// Messages about wrong keys and values (Fault30). They contain file:line, the key, the value, and what was expected.
-// Some also contain the likely meaning or the nearest legal values.
+// Messages about wrong keys and values (Fault30). They contain the place (file:line or the override), the key, the
+// value of a legal key, and what was expected. Some also contain the likely meaning or the nearest legal values.
 #include "framework/config/problems.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Fault30, NumbersInOtherNotationsAreRefusedWithTheLegalNotation) {
             "r.yaml:3: model.dropout (00.5) must not start with 0, which YAML reads as octal; write 0.5");
 }
 
-TEST(Fault30, SuggestedNumbersKeepTheSignAndTheDecimalComma) {
+TEST(Fault30, SuggestedNumbersKeepTheSignAndReadDecimalCommas) {
   const auto integer = [](const std::string& text) {
     const std::string begin = "r.yaml:3: model.layers (" + text + ") must be an integer";
     const std::string message = in_model("layers: " + text);

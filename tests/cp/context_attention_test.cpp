@@ -349,9 +349,13 @@ TEST(ContextAttentionErrors, NameMismatchedArguments) {
             "[cp] the split is for rank 1 of 2, but there is no group; expected a group of the same ranks");
   EXPECT_EQ(message([](auto& c) { c.split.rank = 0, c.split.ranks = 1; }, {4, 2, 4}, {4, 1, 4}),
             "[cp] the split is for rank 0 of 1, but the group has rank 1 of 2; expected a group of the same ranks");
-  EXPECT_EQ(
-      message(nothing, {4, 2, 4}, {4, 1, 3}),
-      "[cp] q is [4, 2, 4], k [4, 1, 3], v [4, 1, 3]; expected q [R, H, C], k and v [R, G, C], and H a multiple of G");
+  EXPECT_EQ(message(nothing, {4, 2, 4}, {4, 1, 3}),
+            "[cp] q is [4, 2, 4], k [4, 1, 3], v [4, 1, 3]; expected q [R, H, C], k and v [R, G, C], H a multiple of "
+            "G, and G > "
+            "0");
+  EXPECT_EQ(message(nothing, {4, 2, 4}, {4, 0, 4}),
+            "[cp] q is [4, 2, 4], k [4, 0, 4], v [4, 0, 4]; expected q [R, H, C], k and v [R, G, C], H a multiple of "
+            "G, and G > 0");
   EXPECT_EQ(message(nothing, {8, 2, 4}, {8, 2, 4}),
             "[cp] 1 sequences of 8 tokens on 2 ranks have 4 rows per rank, but q is [8, 2, 4], k [8, 2, 4]; expected "
             "this number of rows in both");

@@ -177,7 +177,13 @@ TEST_F(CudaBlocks, IgnoresTouchesOutsideOfBlocks) {
   blocks_.end_use(memory_, first);
   blocks_.end_use(memory_ + 512, first);
   EXPECT_TRUE(blocks_.remove(memory_).empty());
-  EXPECT_THROW(blocks_.remove(memory_), std::logic_error);
+  try {
+    blocks_.remove(memory_);
+    FAIL();
+  } catch (const std::logic_error& e) {
+    EXPECT_EQ(std::string(e.what()), base::cat("[cuda] the unknown block ", static_cast<void*>(memory_),
+                                               " was freed; expected the first address of a block in use"));
+  }
 }
 
 }  // namespace

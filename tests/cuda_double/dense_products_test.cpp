@@ -1,7 +1,10 @@
-// Requests of dense products to cuBLASLt: the number of multiprocessors, and choices of kernels.
+// Requests of dense products to cuBLASLt: the number of multiprocessors, and choices of kernels. Offsets of grouped
+// products.
 #include <gtest/gtest.h>
 
 #include <set>
+#include <stdexcept>
+#include <vector>
 
 #include "framework/base/error.h"
 #include "framework/kernels/cuda/products/multiprocessors.h"
@@ -67,7 +70,7 @@ TEST(DenseProducts, StayWithinTheSmallerOfReserveAndComputeShare) {
     multiply(context);
     EXPECT_EQ(cuda_double::last_multiprocessors(), 66);
   }
-  const ComputeShare share(0.9);  // 118 of 132 multiprocessors, which is rounded down to an even number
+  const ComputeShare share(0.9);  // 118.8 of 132 multiprocessors, rounded down to the even number 118
   multiply(context);
   EXPECT_EQ(cuda_double::last_multiprocessors(), 108);
 }
@@ -146,6 +149,19 @@ TEST(DenseProducts, ChooseAgainIfTheCheckedKernelOfSimilarRowsDoesNotRun) {
   EXPECT_EQ(choices_in([&] { add_product(288); }), 1);
   EXPECT_EQ(choices_in([&] { add_product(281); }), 1);
   EXPECT_EQ(choices_in([&] { add_product(281); }), 0);
+}
+
+TEST(GroupedProducts, NameAWrongOffsetAndItsRange) {
+  device::DeviceContext context({.kind = device::DeviceKind::cuda});
+  const Tensor x = Tensor::zeros({3, 4}, Dtype::f32, context), w = Tensor::zeros({3, 5, 4}, Dtype::f32, context);
+  const Tensor y = Tensor::zeros({3, 5}, Dtype::f32, context);
+  const std::vector<int64_t> wrong{0, 2, 1, 3};
+  try {
+    kernels(context).grouped_matmul.forward(context.compute(), y, x, w, GroupOffsets::on_host(wrong), Write::replace);
+    FAIL() << "nothing thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(), "[grouped matmul] offset 2 is 1; expected 2 .. 3");
+  }
 }
 
 }  // namespace

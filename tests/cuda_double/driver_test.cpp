@@ -1,11 +1,14 @@
-// Cards and drivers that lack a property of mapped pages.
+// Cards and drivers that lack a property of mapped pages, and drivers that fail to map pages.
 #include "framework/device/cuda/driver.h"
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "framework/base/error.h"
 #include "framework/device/context.h"
 #include "framework/device/cuda/whole_blocks.h"
+#include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/virtual_memory.h"
 
 namespace hexad::device::cuda {
@@ -54,6 +57,44 @@ TEST(CudaDriver, MakesPlainPagesIfHandlesCannotBeExported) {
 TEST(CudaDriver, MakesPagesIfNetworkCardsCannotReachThem) {
   const Without missing(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   expect_pages();
+}
+
+std::string message_of_failing_map(const Driver& driver, CUdeviceptr where, const std::string& function) {
+  cuda_double::fail_next(function);
+  Driver::Page page{};
+  try {
+    driver.map(where, driver.page(), page);
+    return "no error";
+  } catch (const base::Error& e) {
+    return e.what();
+  }
+}
+
+TEST(CudaDriver, FailingMapLeavesNeitherPagesNorMappings) {
+  const Driver driver(0);
+  const CUdeviceptr where = driver.reserve(driver.page());
+  const int64_t before = cuda_double::in_use(0);
+  EXPECT_EQ(message_of_failing_map(driver, where, "cuMemMap"),
+            "[cuda] mapping pages: driver error 999 (a CUresult of cuda.h)");
+  EXPECT_EQ(cuda_double::in_use(0), before);
+  EXPECT_EQ(message_of_failing_map(driver, where, "cuMemSetAccess"),
+            "[cuda] setting the access rights of pages: driver error 999 (a CUresult of cuda.h)");
+  EXPECT_EQ(cuda_double::in_use(0), before);
+  EXPECT_FALSE(cuda_double::is_one_piece(reinterpret_cast<const void*>(where), driver.page()));
+  Driver::Page page{};
+  EXPECT_TRUE(driver.map(where, driver.page(), page));
+  driver.unmap(where, driver.page(), page);
+  driver.give_back_addresses(where, driver.page());
+}
+
+TEST(CudaDriver, FailingMapOfAWholeBlockGivesItsAddressesBack) {
+  const Driver driver(0);
+  WholeBlocks blocks(driver);
+  const int64_t before = cuda_double::reservations();
+  cuda_double::fail_next("cuMemMap");
+  EXPECT_THROW(static_cast<void>(blocks.take(int64_t{2} << 20)), base::Error);
+  EXPECT_EQ(cuda_double::reservations(), before);
+  EXPECT_EQ(blocks.held(), 0);
 }
 
 }  // namespace

@@ -242,6 +242,15 @@ TEST_F(Launches, MoreSharedMemoryThanTheDefaultMustBeRequested) {
   EXPECT_EQ(kernels::cuda::allow_shared(kernel, 228 << 10), cudaErrorInvalidValue);
 }
 
+TEST_F(Launches, SharedMemoryIsLimitedByTheCard) {
+  void (*const kernel)(int) = [](int) {};
+  EXPECT_EQ(kernels::cuda::allow_shared(kernel, 128 << 10), cudaSuccess);
+  const SharedMemoryLimit limit(99 << 10);
+  EXPECT_EQ(kernels::cuda::allow_shared(kernel, (99 << 10) + 1), cudaErrorInvalidValue);
+  kernels::cuda::start_kernel("a kernel", kernel, dim3(1), dim3(32), 128 << 10, stream, 0);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
+}
+
 TEST_F(Launches, AreRefusedInStreamsOfOtherDevices) {
   EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
   EXPECT_EQ(error_of_launch(dim3(1), dim3(1)), cudaErrorInvalidResourceHandle);

@@ -9,6 +9,7 @@
 #include "framework/base/error.h"
 #include "framework/device/cuda/pinned_allocator.h"
 #include "tests/support/cuda_double/append.h"
+#include "tests/support/cuda_double/memory.h"
 
 namespace hexad::device::cuda {
 namespace {
@@ -55,6 +56,30 @@ TEST_F(CudaPinned, CachedBuffersAreFreedAtTheLimit) {
                  "allows 12288 bytes, of which 12288 are taken");
     EXPECT_EQ(e.code(), base::ExitCode::resource);
   }
+}
+
+template <class F>
+std::string message_of(const F& call) {
+  try {
+    call();
+    return "no error";
+  } catch (const base::Error& e) {
+    return e.what();
+  }
+}
+
+TEST_F(CudaPinned, LimitIsNotNamedIfTheSystemRefusesMemoryBelowIt) {
+  const cuda_double::PinnedCapacity capacity(4096);
+  const auto held = buffers->take(100);
+  EXPECT_EQ(message_of([&] { buffers->take(5000); }),
+            "out of page-locked host memory: a buffer of 8192 bytes is needed for copies, and the system page-locks no "
+            "more than the 4096 bytes that are taken");
+  PinnedAllocator allocator(blocks, memory);
+  const std::string message = message_of([&] { static_cast<void>(allocator.allocate(5000, Category::offload)); });
+  EXPECT_NE(message.find("is needed, but the system page-locks no more than the 4096 bytes that are taken; in use:"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(memory->held(), 4096);
 }
 
 TEST_F(CudaPinned, StockedBuffersNeedNoAllocation) {

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "framework/data/conversation.h"
 #include "framework/data/jsonl.h"
 #include "tests/data/data_folder.h"
 
@@ -29,7 +30,7 @@ Read read(const std::string& lines, const RecordRules& rules) {
 }
 
 Document one(const std::string& line, std::string_view form) {
-  const Read result = read(line, {.text_key = "text", .chat = &chat_form(form)});
+  const Read result = read(line, {.text_key = "text", .chat = conversation_form(form, "")});
   EXPECT_EQ(result.problems, std::vector<std::string>{});
   return result.documents.empty() ? Document{} : result.documents.front();
 }
@@ -93,7 +94,7 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
 
 TEST(ChatForm, ProblemsAreNamedByLine) {
   const auto problem = [](const std::string& line, std::string_view form) {
-    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = &chat_form(form)});
+    const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = conversation_form(form, "")});
     EXPECT_TRUE(result.documents.empty());
     return result.problems.empty() ? std::string() : result.problems.front();
   };
@@ -110,13 +111,19 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"messages": [{"role": "user", "content": "Hi"}]})", "chatml"),
                   "a.jsonl:2: has no answer to train on");
   expect_contains(problem(R"({"messages": [{"role": "user"}]})", "chatml"),
-                  "turn 1 of \"messages\" has no key \"content\"");
+                  "turn 1 of \"messages\": has no key \"content\"");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": null}]})", "chatml"),
                   "\"content\" is null, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
-  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
+  expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
+                  "turn 1 of \"messages\": is string, expected an object");
+  expect_contains(
+      problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
+      "turn 1 of \"messages\": calls tools (\"tool_calls\"), which is not supported");
+  expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
+                  "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
@@ -149,6 +156,7 @@ TEST(TextKey, MayBeAPathOfKeys) {
   const Read lacking = read("{\"a\": {\"b\": \"x\"}}\n{\"a\": {\"c\": \"y\"}}\n{\"a\": \"z\"}\n", {.text_key = "a.b"});
   ASSERT_EQ(lacking.problems.size(), 2u);
   expect_contains(lacking.problems[0], "a.jsonl:2: has no key \"a.b\" (--text-key)");
+  expect_contains(lacking.problems[0], "keys with strings: a.c");
   expect_contains(lacking.problems[1], "a.jsonl:3: has no key \"a.b\" (--text-key)");
 }
 

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "framework/data/byte_stream.h"
 #include "framework/data/document_reader.h"
 #include "framework/data/text_check.h"
 #include "tests/data/corpus.h"
@@ -90,6 +91,20 @@ TEST(RecordReader, TooLongLineIsNamed) {
   lines.add("{\"text\": \"one\"}\n{");
   expect_contains(message_of(ExitCode::data, [&] { lines.add(zeros.view()); }),
                   "large.jsonl:2: is longer than 268435456 bytes, the maximum; expected JSON lines");
+}
+
+TEST(RecordReader, TooLongLineIsNamedEvenIfItEndsInsideABlock) {
+  const Zeros zeros;
+  ASSERT_NE(zeros.bytes, MAP_FAILED);
+  std::vector<std::string> problems;
+  RecordReader lines(
+      TextForm::json_lines, "large.jsonl", {}, [](Document&&, int64_t) {},
+      [&](const std::string& problem) { problems.push_back(problem); });
+  lines.add(zeros.view().substr(0, largest_document));
+  expect_contains(message_of(ExitCode::data, [&] { lines.add("{\n"); }),
+                  "large.jsonl:1: is longer than 268435456 bytes, the maximum; expected JSON lines");
+  lines.add("\n");
+  EXPECT_EQ(problems.size(), 1u) << "a line of exactly the maximum is read, although it is not JSON";
 }
 
 TEST(TextCheck, FindsTheSameProblemInSmallAndLargeBlocks) {

@@ -207,6 +207,19 @@ TEST_F(Inputs, OutputIsNotRead) {
   EXPECT_EQ(taken(r), Texts{"in/a.txt"});
 }
 
+TEST_F(Inputs, FilesOfAnotherPreparedFolderAreNotText) {
+  for (const char* name : {"in/a.txt", "in/old/train.hxd", "in/old/tokenizer.json", "in/old/summary.json",
+                           "in/old/b.json", "in/summary.json"})
+    folder_.write(name, "{}");
+  EXPECT_EQ(taken(rules()), (Texts{"in/a.txt", "in/old/b.json", "in/summary.json"}));
+  EXPECT_EQ(skipped(rules()),
+            (Texts{"in/old/summary.json: binary, prepared dataset", "in/old/tokenizer.json: binary, prepared dataset",
+                   "in/old/train.hxd: binary, prepared dataset"}));
+  InputRules bytes = rules();
+  bytes.binary = true;
+  EXPECT_EQ(taken(bytes).size(), 6u);
+}
+
 TEST_F(Inputs, UnreadableInputsAreReportedWithTheReason) {
   const auto reason = [&](ExitCode code, const std::string& input) {
     InputRules r = rules();

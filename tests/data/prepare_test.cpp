@@ -472,8 +472,15 @@ TEST(Prepare, BadOptionsAndInputsAreNamed) {
                   "2 problems of the input:\n  /no/such: no such file or folder\n  /nor/this: no such file or folder");
   expect_contains(message(usage, [](auto& o) { o.vocab_size = 100; }), "tokenizer vocabulary of 100 ids");
   expect_contains(message(usage, [](auto& o) { o.inputs = {"/no/such"}; }), "/no/such: no such file");
-  expect_contains(message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
-                  "/no/tokenizer.json: there is no such file");
+  expect_contains(
+      message(data, [](auto& o) { o.tokenizer = "/no/tokenizer.json"; }),
+      "/no/tokenizer.json: there is no such file; --tokenizer: expected bpe, bytes or the path of a tokenizer");
+  expect_contains(message(data,
+                          [&](auto& o) {
+                            o.tokenizer = f.folder.write("config.json", "{}");
+                            o.inputs = {f.folder.write("bad.jsonl", "not read")};
+                          }),
+                  "config.json: damaged tokenizer: no 'format'");
   const std::string blank = f.folder.write("blank", " \n");
   expect_contains(message(data, [&](auto& o) { o.inputs = {blank}; }), "without any text (1 empty document)");
   const std::string single = f.folder.write("single", "one line");

@@ -181,11 +181,12 @@ TEST(Prepare, ConversationsGetALossMask) {
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }), "--chat-form unknown is unknown");
 }
 
+// The lock is on a file, because NFS grants no exclusive lock on a folder.
 TEST(Prepare, RefusesAFolderToWhichAnotherProcessWrites) {
   Corpus f;
   const std::string folder = f.folder / "out/unfinished";
   std::filesystem::create_directories(folder);
-  const int other = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  const int other = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT, 0666);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
                   "out/unfinished: another `hexad prepare` writes to this --output");

@@ -1,8 +1,10 @@
 #include "framework/data/staged_files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
+#include <string>
 
 #include "tests/data/data_folder.h"
 
@@ -49,8 +51,6 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   }
   EXPECT_EQ(contents(folder, "first"), "old");
   EXPECT_EQ(entries(folder), 1u);
-  { const StagedFiles staged(folder / "made"); }
-  EXPECT_FALSE(std::filesystem::exists(folder / "made"));
 }
 
 // A name in a missing folder makes a move fail: the move of an old file in the first case, and of a new file in the
@@ -71,6 +71,46 @@ TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
     EXPECT_EQ(contents(folder, "first"), "old");
     EXPECT_EQ(entries(folder), order[1] == "sub/old" ? 2u : 1u);
   }
+}
+
+// The process of the leftovers seems to run, as another process may have its number now.
+TEST(StagedFiles, LeftoversAreRecognisedWhileAnotherProcessHasTheirNumber) {
+  const ScratchFolder folder;
+  for (const int pid : {::getppid(), ::getpid()}) {
+    const std::string number = std::to_string(pid);
+    folder.write("new." + number + ".tmp/first", "new"), folder.write("done." + number + ".tmp/first", "old");
+    folder.write("new." + number + ".tmp.txt", "of the user");
+    { const StagedFiles staged(folder.path()); }
+    EXPECT_EQ(entries(folder), 1u) << "only the file of the user must remain";
+    std::filesystem::remove(folder / ("new." + number + ".tmp.txt"));
+    folder.write("old." + number + ".tmp/first", "old"), folder.write("new." + number + ".tmp/first", "new");
+    expect_contains(message_of(ExitCode::usage, [&] { const StagedFiles staged(folder.path()); }),
+                    "old." + number + ".tmp: contains old files");
+    EXPECT_EQ(entries(folder), 2u) << "the new files may be needed to complete the replacement";
+    std::filesystem::remove_all(folder / ("old." + number + ".tmp"));
+  }
+}
+
+TEST(StagedFiles, FailedFlushKeepsTheNewFilesAndDoesNotBlockTheFolder) {
+  const ScratchFolder folder;
+  folder.write("first", "old");
+  const auto commit = [&] {
+    StagedFiles staged(folder.path());
+    write(staged, "first");
+    const auto broken = [](std::string_view) { base::fail(ExitCode::resource, "the disk is broken"); };
+    return message_of(ExitCode::resource, [&] { staged.commit(names, broken); });
+  };
+  const std::string message = commit();
+  expect_contains(message,
+                  "has the new files, but they may not survive a power cut: the disk is broken; the old files ");
+  EXPECT_EQ(contents(folder, "first"), "new");
+  EXPECT_EQ(entries(folder), 2u) << "the old files must remain, as the new names may be lost";
+  { const StagedFiles next(folder.path()); }
+  EXPECT_EQ(entries(folder), 1u);
+
+  std::filesystem::remove(folder / "first");
+  EXPECT_EQ(commit().find("old files"), std::string::npos) << "there were no old files";
+  EXPECT_EQ(entries(folder), 1u);
 }
 
 }  // namespace

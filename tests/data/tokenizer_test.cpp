@@ -211,6 +211,10 @@ std::string damaged(F&& damage) {
 
 TEST(TokenizerFile, DamageIsNamed) {
   expect_contains(damaged([](auto& j) { j = "text"; }), "no 'format'");
+  expect_contains(damaged([](auto& j) {
+                    j = {{"hidden_size", 64}};
+                  }),
+                  "no 'format', expected a JSON object with \"format\" (a tokenizer of `hexad prepare`), \"model\" ");
   expect_contains(damaged([](auto& j) { j["format"] = "other"; }), "format is 'other', expected 'hexad-tokenizer'");
   expect_contains(damaged([](auto& j) { j["format"] = 7; }), "'format' is number, expected a string");
   expect_contains(damaged([](auto& j) { j["version"] = 2; }), "version is 2, expected 1");
@@ -231,7 +235,9 @@ TEST(TokenizerFile, TruncatedEmptyMissingAndOtherFilesAreNamed) {
   const ScratchFolder folder;
   const std::string path = folder / "tokenizer.json";
   const auto load = [&] { load_tokenizer(path); };
-  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file");
+  expect_contains(message_of(ExitCode::data, load), path + ": there is no such file; `hexad prepare` writes");
+  std::filesystem::create_directory(folder / "unfinished");
+  expect_contains(message_of(ExitCode::data, load), "; `hexad prepare` is still running or was interrupted; start it");
   trained(300)->save(path);
   folder.write("tokenizer.json", read_file(path).substr(0, 200));
   expect_contains(message_of(ExitCode::data, load), path + ": damaged tokenizer: not JSON");

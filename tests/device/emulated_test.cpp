@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "framework/base/error.h"
@@ -69,8 +71,56 @@ TEST_F(EmulatedDevice, LanesDoNotWaitForEachOtherByDefault) {
   EXPECT_TRUE(before);
 }
 
+// Returns the message of the exception that `call` throws; "no error" if it throws none.
+template <class F>
+std::string message_of(const F& call) {
+  try {
+    call();
+    return "no error";
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
 TEST_F(EmulatedDevice, TakesNoHostWork) {
-  EXPECT_THROW(device.compute().run([] {}), std::logic_error);
+  EXPECT_EQ(message_of([&] { device.compute().run([] {}); }),
+            "[emulated device] host work was appended to the queue 'compute'; expected kernels and copies");
+}
+
+TEST_F(EmulatedDevice, RefusesStreamsOfTheHost) {
+  InlineStream host;
+  EXPECT_EQ(message_of([&] { emulated::emulated_stream(host); }),
+            "[emulated device] a kernel was given a stream of the host; expected an EmulatedStream");
+}
+
+TEST_F(EmulatedDevice, NamesTheAddressOfWrongFreesAndUses) {
+  float* const block = allocate();
+  const auto& memory = lane(Lane::compute).heap().memory();
+  void* const inside = block + 1;
+  void* const after = memory.host(memory.bytes() - 1);
+  const auto use = [&](void* place) { return message_of([&] { lane(Lane::compute).launch({&place, 1}, [] {}); }); };
+  EXPECT_EQ(message_of([&] { device.allocator()->deallocate(inside, 0, Category::temporary); }),
+            base::cat("[emulated device] free() of ", inside,
+                      ", at which no block begins; expected the first address of a block in use"));
+  EXPECT_EQ(use(after), base::cat("[emulated device] work on memory at ", after,
+                                  ", which was freed; expected memory of a block in use"));
+  free(block);
+  const auto queue = std::make_shared<emulated::Queue>("cleaner", std::nullopt);
+  emulated::Heap unused(1 << 16, queue);
+  void* const first = unused.memory().host(0);
+  EXPECT_EQ(message_of([&] { unused.touch(first, queue); }),
+            base::cat("[emulated device] work on memory at ", first,
+                      ", outside every block; expected memory of a block in use"));
+}
+
+TEST(EmulatedMemory, NamesTheSizeThatTheSystemRefuses) {
+  const auto files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  };
+  const auto before = files();
+  EXPECT_EQ(message_of([] { const emulated::MirroredMemory memory(-1); }),
+            "[emulated device] sizing its memory of -1 bytes failed: Invalid argument");
+  EXPECT_EQ(files(), before) << "the file is closed";
 }
 
 TEST_F(EmulatedDevice, FreshMemoryIsNan) {

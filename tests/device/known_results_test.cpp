@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <vector>
 
 namespace hexad::device {
 namespace {
@@ -48,6 +49,20 @@ TEST(KnownResults, AreComputedForAnotherKernelNumberOrOperand) {
       write_reversed(results, other, result);
   EXPECT_EQ(result, reversed(other));
   EXPECT_EQ(results.computed(), 4);
+}
+
+TEST(KnownResults, AreFoundAmongManyComputations) {
+  KnownResults results;
+  std::vector<Bytes> operands;
+  for (int first = 0; first < 40; ++first) operands.push_back(bytes(first));
+  for (int times = 0; times < 2; ++times)
+    for (Bytes& operand : operands)
+      for (int64_t number = 0; number < 5; ++number) {
+        Bytes result{};
+        write_reversed(results, operand, result, number);
+        EXPECT_EQ(result, reversed(operand)) << "number " << number;
+      }
+  EXPECT_EQ(results.computed(), 200);
 }
 
 TEST(KnownResults, BelongToTheOperandThatAResultReplaces) {

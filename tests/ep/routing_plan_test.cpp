@@ -458,7 +458,7 @@ TEST(RoutingPlan, UploadsAsManyBytesForManyRowsAsForFew) {
   EXPECT_EQ(uploaded(800), few);
 }
 
-// EPS-MoE: results are the same whether rows represent slots or tokens.
+// EPS-MoE: experts get the same rows whether the rows sent represent slots or tokens.
 TEST(RoutingPlan, RowsOfTokensBecomeTheGroupedRowsOfSlots) {
   comm::with_ranks(4, [](const comm::ProcessGroup& world) {
     Lab lab;

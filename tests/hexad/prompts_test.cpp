@@ -8,8 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/data/chat_form.h"
 #include "framework/data/chat_record.h"
 #include "framework/data/encoding.h"
+#include "framework/data/model_form.h"
+#include "framework/data/named_form.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 
@@ -19,8 +22,8 @@ using namespace base;
 namespace {
 
 // Returns the ids that `hexad prepare` writes for a whole conversation.
-std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt,
-                              const std::string& answer) {
+std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
+                              const Prompt& prompt, const std::string& answer) {
   nlohmann::json turns = nlohmann::json::array();
   if (!prompt.system.empty()) turns.push_back({{"role", "system"}, {"content", prompt.system}});
   turns.push_back({{"role", "user"}, {"content", prompt.text}});
@@ -32,25 +35,27 @@ std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::Chat
 
 TEST(ChatPrompt, IsTheBeginningOfAPreparedConversation) {
   const auto bytes = data::make_byte_tokenizer();
-  for (const data::ChatForm& form : data::chat_forms()) {
-    const Prompt prompt{.text = "why?", .system = form.find("system") ? "be short" : ""};
+  for (const data::ChatForm& marks : data::chat_forms()) {
+    const data::NamedForm form(marks);
+    const Prompt prompt{.text = "why?", .system = marks.find("system") ? "be short" : ""};
     const std::vector<int32_t> ids = chat_prompt(*bytes, form, prompt);
     const std::vector<int32_t> whole = prepared(*bytes, form, prompt, "so");
     ASSERT_EQ(ids.front(), bytes->end_of_document())
         << "without a token for the beginning, the prompt starts with the end of the previous document";
     ASSERT_LT(ids.size(), whole.size());
-    EXPECT_TRUE(std::equal(ids.begin() + 1, ids.end(), whole.begin())) << form.name;
+    EXPECT_TRUE(std::equal(ids.begin() + 1, ids.end(), whole.begin())) << marks.name;
     std::vector<int32_t> rest = bytes->encode("so");
     const std::vector<int32_t> end = end_of_answer(*bytes, form);
     rest.insert(rest.end(), end.begin(), end.end());
-    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids) - 1)) << form.name;
+    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + std::ssize(ids) - 1)) << marks.name;
   }
 }
 
 TEST(ChatPrompt, SystemTextNeedsItsRole) {
   const auto bytes = data::make_byte_tokenizer();
-  const std::string message = tests::message_of(
-      ExitCode::usage, [&] { chat_prompt(*bytes, data::chat_form("gemma"), {.text = "why?", .system = "be short"}); });
+  const std::string message = tests::message_of(ExitCode::usage, [&] {
+    chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), {.text = "why?", .system = "be short"});
+  });
   EXPECT_EQ(message,
             "--system needs a form with the role system; --chat-form gemma has user, assistant; choose another form, "
             "or remove --system");
@@ -58,12 +63,23 @@ TEST(ChatPrompt, SystemTextNeedsItsRole) {
 
 TEST(ChatPrompt, SystemTextOfAFileIsRefusedWithItsPlace) {
   const auto bytes = data::make_byte_tokenizer();
-  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3"};
-  const std::string message =
-      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, data::chat_form("gemma"), prompt); });
+  const Prompt prompt{.text = "why?", .system = "be short", .place = "a.jsonl:3", .own_system = true};
+  const std::string message = tests::message_of(
+      ExitCode::data, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompt); });
   EXPECT_EQ(message,
             "a.jsonl:3: a system text needs a form with the role system; --chat-form gemma has user, assistant; choose "
             "another form, or remove \"system\" from the line");
+}
+
+TEST(ChatPrompt, RefusalsOfAChatTemplateAreNamedWithThePlaceOfThePrompt) {
+  const auto bytes = data::make_byte_tokenizer();
+  const data::ModelForm form({.source = "{{ raise_exception('no') }}", .path = "t.jinja"});
+  const std::string problem = "t.jinja:1: the template refuses the conversation: no";
+  EXPECT_EQ(tests::message_of(ExitCode::usage, [&] { chat_prompt(*bytes, form, {.text = "why?"}); }),
+            cat("the prompt cannot be written as a chat: ", problem));
+  EXPECT_EQ(
+      tests::message_of(ExitCode::data, [&] { chat_prompt(*bytes, form, {.text = "why?", .place = "a.jsonl:3"}); }),
+      cat("a.jsonl:3: ", problem));
 }
 
 TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
@@ -74,7 +90,19 @@ TEST(ReadPrompts, LinesOfAJsonFileAreObjects) {
   EXPECT_EQ(prompts[0].text, "p");
   std::ofstream(folder / "list.json") << R"([{"prompt": "p"}, {"prompt": "q"}])";
   const std::string message = tests::message_of(ExitCode::data, [&] { read_prompts(folder / "list.json", "", false); });
-  EXPECT_NE(message.find("list.json:1: expected an object with a text under \"prompt\""), message.npos) << message;
+  EXPECT_NE(message.find("list.json:1: is array, expected an object with a text under \"prompt\""), message.npos)
+      << message;
+}
+
+TEST(ChatPrompt, SystemTextOfTheCommandLineIsRefusedForAPromptOfAFile) {
+  const tests::Scratch folder;
+  std::ofstream(folder / "a.txt") << "why?\n";
+  const auto bytes = data::make_byte_tokenizer();
+  const auto prompts = read_prompts(folder / "a.txt", "be short", true);
+  ASSERT_EQ(prompts.size(), 1u);
+  const std::string message = tests::message_of(
+      ExitCode::usage, [&] { chat_prompt(*bytes, data::NamedForm(data::chat_form("gemma")), prompts[0]); });
+  EXPECT_TRUE(message.starts_with("--system needs a form with the role system")) << message;
 }
 
 TEST(ReadPrompts, ReadsLinesAndObjects) {

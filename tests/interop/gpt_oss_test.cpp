@@ -174,6 +174,21 @@ TEST(GptOss, ExportHasTheBytesOfTheOrigin) {
   EXPECT_EQ(read_text(folder.scratch / "exported/config.json"), read_text(folder.path + "/config.json"));
 }
 
+// Experts are exported one at a time.
+TEST(GptOss, ExportNamesTheExpertOfAValueBeyondTheRange) {
+  RawTensors tensors = in_bf16();
+  const int64_t expert = 2, output = 3, input = 1;
+  std::string& bytes = tensors["model.layers.0.mlp.experts.down_proj"].bytes;
+  bytes.replace(2 * ((expert * width + input) * hidden + output), 2, "\x80\x47");  // 65536 in bf16
+  const Folder folder(tensors);
+  import_model(folder.path, folder.scratch / "imported");
+  io::Checkpoint checkpoint = io::Checkpoint::open(folder.scratch / "imported", io::Check::full);
+  const std::string message =
+      message_of(ExitCode::data, [&] { export_model(checkpoint, folder.scratch / "exported", {.dtype = "f16"}); });
+  const std::string place = cat(" at element ", output * width + input, " of region [", expert, ", 0, 0]+[1, ");
+  EXPECT_NE(message.find(place), std::string::npos) << message;
+}
+
 TEST(GptOss, Mxfp4GivesTheScaledValuesAndIsExportedAsBf16) {
   const RawTensors tensors = in_mxfp4();
   const Folder folder(tensors, quantized);

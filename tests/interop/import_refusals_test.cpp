@@ -166,6 +166,14 @@ TEST(ImportRefuses, Pickles) {
   expect_refused(model, {"pytorch_model.bin is a pickle file", "expected model.safetensors"});
 }
 
+TEST(ImportRefuses, CheckpointsOfHexad) {
+  const ForeignFolder model("mixtral");
+  fs::remove(model.path() + "/model.safetensors");
+  write_text(model.path() + "/manifest.json", "{}");
+  write_text(model.path() + "/shard-00000-of-00001.safetensors", "");
+  expect_refused(model, {"is a checkpoint of Hexad, expected a Hugging Face model", "a checkpoint needs no import"});
+}
+
 TEST(ImportRefuses, UnknownFamily) {
   const ForeignFolder model("mixtral");
   model.change_config([](Json& config) { config["model_type"] = "mamba"; });

@@ -26,6 +26,18 @@ TEST(NewFolder, AppearsWhenItIsCommitted) {
   EXPECT_FALSE(fs::exists(folder.path()));
 }
 
+TEST(NewFolder, RemainsIfItsNameCannotBeFlushed) {
+  const Scratch scratch;
+  {
+    NewFolder folder(scratch / "target");
+    folder.add_file("text", "hello");
+    const auto broken = [](std::string_view) { base::fail(ExitCode::resource, "the disk is broken"); };
+    EXPECT_EQ(message_of(ExitCode::resource, [&] { folder.commit(broken); }),
+              (scratch / "target") + ": is complete, but may not survive a power cut: the disk is broken");
+  }
+  EXPECT_EQ(read_text(scratch / "target/text"), "hello");
+}
+
 TEST(NewFolder, IsRemovedUnlessItIsCommitted) {
   const Scratch scratch;
   {

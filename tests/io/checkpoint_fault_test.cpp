@@ -239,8 +239,10 @@ TEST_F(CheckpointFaults, Fault10LatestIsOnlyAHint) {
   for (const std::string& garbage :
        {std::string(), std::string("../../etc/passwd"), std::string("step-1\n"), std::string("\0\xff\n", 3)}) {
     write_bytes(latest, garbage);
-    expect_scan("does not name a checkpoint");
+    expect_scan("does not name a checkpoint, expected a text such as step-00000100");
   }
+  write_bytes(latest, "step-1\x1b\n");
+  expect_scan("contains 'step-1\\x1b', which does not name");
   write_bytes(latest, std::string(1000, 'x'));
   expect_scan("expected at most 100");
   fs::remove(latest);

@@ -66,7 +66,8 @@ TEST_F(Checkpoints, RegionsAcrossPiecesInTwoDimensionsAreAssembled) {
   expect_error(ExitCode::data, {"main 't' has shape [6, 10]; region [0, 0]+[7, 10] is not inside it"}, [&] {
     checkpoint.read("t", Kind::main, {{0, 0}, {7, 10}}, device);
   });
-  expect_error(ExitCode::data, {"contains no moment1 't'"}, [&] { checkpoint.read("t", Kind::moment1, device); });
+  expect_error(ExitCode::data, {"contains no tensor 'moment1:t'"},
+               [&] { checkpoint.read("t", Kind::moment1, device); });
 }
 
 TEST_F(Checkpoints, WriterMayPutTwoPiecesOfOneTensorIntoItsShard) {

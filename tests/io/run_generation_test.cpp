@@ -189,15 +189,20 @@ TEST_F(RunGenerationTest, NoJobStartsDuringACommit) {
 TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {
   fs::remove(folder / "generation");
   expect_error(ExitCode::usage, {folder / "generation: was removed, expected 1"}, [&] { stale.require_current(); });
-  for (const std::string text : {"many\n", "0\n", "-3\n", "7 \n", "99999999999999999999\n"}) {
+  for (const std::string text : {"many\n", "0\n", "-3\n", "7 \n", "99999999999999999999\n", "", "\n"}) {
     write_bytes(folder / "generation", text);
     expect_error(ExitCode::data, {folder / "generation: contains '", "expected an integer of at least 1"},
                  [&] { stale.require_current(); });
     expect_error(ExitCode::data, {folder / "generation: contains '"}, [&] { RunGeneration::take(folder.path()); });
     EXPECT_NO_THROW(stale.require_not_superseded());
   }
-  write_bytes(folder / "generation", "");
-  expect_error(ExitCode::resource, {folder / "generation: cannot be read"}, [&] { stale.require_current(); });
+  write_bytes(folder / "generation", "\x1b[2J");
+  expect_error(ExitCode::data, {folder / "generation: contains '\\x1b[2J', expected"},
+               [&] { stale.require_current(); });
+  fs::remove(folder / "generation");
+  fs::create_directory(folder / "generation");
+  expect_error(ExitCode::resource, {folder / "generation: is empty or cannot be read"},
+               [&] { stale.require_current(); });
   EXPECT_NO_THROW(stale.require_not_superseded());
 }
 

@@ -157,7 +157,7 @@ TEST_F(Safetensors, Fault34HeaderLengthsAreCheckedBeforeAllocation) {
 TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
   const std::string t = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   for (const auto& [header, message] : std::vector<std::pair<std::string, std::string>>{
-           {"{", "not valid JSON"},
+           {"{", "not valid JSON: parse error at line 1, column "},
            {"{} x", "not valid JSON"},
            {" {}", "does not begin with '{'"},
            {"{\"a\xff\":" + t + "}", "not valid JSON"},
@@ -184,7 +184,8 @@ TEST_F(Safetensors, Fault34JsonIsReadStrictly) {
            {R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,1]}})",
             "expected an integer of at least 0"},
            {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "expected two offsets"},
-           {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})", "expected two offsets"},
+           {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[1,0]}})",
+            "expected two offsets in ascending order, not 1 and 0"},
            {R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
             "data_offsets[1] is 2, expected an integer from 0 to 1"},
        }) {

@@ -41,7 +41,7 @@ void swiglu_backward(K k, Trial& r) {
       }
 }
 
-// Puts results in place of operands, in four legal combinations.
+// Puts results in place of operands, in seven legal combinations.
 void swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   for (const Tensor& weights : {Tensor{}, r.normal({shape[0]}, r.acc())}) {
@@ -92,7 +92,7 @@ void clamped_swiglu_backward(K k, Trial& r) {
                             0.75);
 }
 
-// Like swiglu_backward_in_place().
+// Puts one result in place of an operand, in the four legal ways.
 void clamped_swiglu_backward_in_place(K k, Trial& r) {
   const Shape shape{r.size.rows, r.size.width};
   r.expect_zeros();  // if there is one element, it may be beyond the limit

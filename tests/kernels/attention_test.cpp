@@ -135,7 +135,8 @@ struct Naive {
   }
 };
 
-/// Expects small errors relative to the largest element, because softmax and its gradient mix all elements of a row.
+/// Expects errors that are small relative to one plus the largest element, because softmax and its gradient mix all
+/// elements of a row.
 void expect_near(const char* name, const Tensor& t, const Array& want, int64_t terms) {
   const Array got(t, false);
   double largest = 0;

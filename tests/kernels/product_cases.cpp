@@ -20,7 +20,7 @@ Tensor result(Trial& r, const Shape& shape, Dtype type, int64_t terms, Write wri
   return write == Write::add ? r.update(shape, type, terms) : r.output(shape, type, terms);
 }
 
-// Returns offsets of five experts inside [1, rows - 1]. The third is empty. The outer rows belong to no expert.
+// Returns offsets of five experts. The third expert has no rows. The first row and the last row belong to no expert.
 std::vector<int64_t> offsets_for(int64_t rows) {
   const int64_t begin = std::min<int64_t>(1, rows), end = std::max(begin, rows - 1), n = end - begin;
   return {begin, begin + n / 4, begin + n / 2, begin + n / 2, begin + n * 3 / 4, end};

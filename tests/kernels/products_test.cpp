@@ -228,7 +228,8 @@ TEST_P(Products, DeviceOffsetsAreCheckedWhenRead) {
   EXPECT_EQ(message(given({0, 1, 3}, 1)), "[grouped matmul] group 1 has 2 rows; expected 1 at most");
   EXPECT_EQ(message(given({0, 4, 3}, 4)), "[grouped matmul] offset 1 is 4; expected 0 .. 3");
   EXPECT_EQ(message({.groups = 2}),
-            "[grouped matmul] neither host nor device has the offsets of 2 groups; expected one of them to have them");
+            "[grouped matmul] neither host nor device has the offsets of 2 groups; expected offsets on the host or on "
+            "the device");
 }
 
 // The kernels make no widened copy of the bf16 operand.

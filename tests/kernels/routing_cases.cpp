@@ -52,6 +52,19 @@ struct Plan {
   }
 };
 
+// Places of the rows of a trial in two windows, which are the halves of one tensor [2 rows, width].
+struct TwoWindows {
+  static constexpr int64_t multiple = 16;  // of rows, so that the distance is a multiple of 16 bytes
+  int64_t rows;
+  Tensor distances, runs;
+
+  explicit TwoWindows(Trial& r) : rows((r.size.rows / multiple + 1) * multiple) {
+    const int64_t first = r.size.rows / 3;  // rows of the run in the second window
+    distances = r.values<int64_t>({0, rows * r.size.width * base::size_of(r.dtype)}, {2});
+    runs = r.values<int64_t>({first, r.size.rows, 1, 0, 2, -first}, {3, 2});
+  }
+};
+
 }  // namespace
 
 std::vector<Case> routing_cases() {
@@ -121,6 +134,22 @@ std::vector<Case> routing_cases() {
          const auto [t, d] = r.size;
          for (Layout layout : {Layout::contiguous, Layout::strided_rows})
            k.permute.row_dots(r.stream, r.output({t}, r.acc(), d), r.normal({t, d}), r.normal({t, d}, layout));
+       }},
+      {"put", entry(&KernelTable::permute, &PermuteKernels::put),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const TwoWindows of(r);
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows, Layout::aligned_rows})
+           for (const Tensor& index : {Tensor{}, r.integers({t}, Dtype::i64, t)})
+             k.permute.put(r.stream, r.update({2 * of.rows, d}, r.dtype), of.distances, of.runs,
+                           r.normal({t, d}, layout), index);
+       }},
+      {"pull", entry(&KernelTable::permute, &PermuteKernels::pull),
+       [](K k, Trial& r) {
+         const auto [t, d] = r.size;
+         const TwoWindows of(r);
+         for (Layout layout : {Layout::contiguous, Layout::strided_rows, Layout::aligned_rows})
+           k.permute.pull(r.stream, r.output({t, d}, 1, layout), r.normal({2 * of.rows, d}), of.distances, of.runs);
        }},
       {"embedding_forward", entry(&KernelTable::embedding, &EmbeddingKernels::forward),
        [](K k, Trial& r) {

@@ -31,7 +31,7 @@ std::string coordinate(const Shape& shape, int64_t i) {
   return c.to_string();
 }
 
-// Sets every float to NaN and every byte of an integer to 0x7f. No kernel computes such an integer, but many compute
+// Sets every float to NaN and every byte of an integer to 0x7f. No kernel computes such an i32 or i64, but many compute
 // -1.
 void poison(const Tensor& t) { t.fill_bytes(is_floating(t.dtype()) ? 0xff : 0x7f, t.device().context().compute()); }
 

@@ -111,7 +111,7 @@ class Trial {
 /// Returns a description of the first fault of `actual`; empty if there is none. Faults are a write outside the
 /// outputs, an element that differs by more than the tolerance, and an output of mostly zeros.
 std::string difference(const Trial& expected, const Trial& actual);
-/// Returns the first byte that differs in the outputs or their guard bands; empty if all bytes are equal.
+/// Describes the first byte that differs in the outputs or their guard bands; empty if all bytes are equal.
 std::string bitwise_difference(const Trial& expected, const Trial& actual);
 
 }  // namespace hexad::tests

@@ -82,8 +82,8 @@ TEST_P(Wire, LargestElementOfARowKeepsItsF32Precision) {
   }
 }
 
-// Rows have 64 magnitudes over 40 binades each. The top binade of a row runs from that of the least subnormal float to
-// that of the largest float.
+// Each row has 64 magnitudes within 40 binades. The top binade rises from row to row, from the binade of the least
+// subnormal float to the binade of the largest float.
 TEST_P(Wire, Fp8KeepsTheStatedErrorBound) {
   const Philox random(20240611, Purpose::synthetic);
   uint64_t drawn = 0;

@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(LatentAttention, EqualsFormula,
                                          Overrides{"model.latent.value_size=7", "model.latent.q_rank=6"},
                                          Overrides{"model.sinks=true", "model.window=3"}));
 
-TEST(LatentAttention, ScoresGrowWithTheSquareOfTheMagnitudeOfAllDimensions) {
+TEST(LatentAttention, YarnMagnitudesFollowMscaleAndMscaleAllDim) {
   YarnConfig yarn;
   yarn.factor = 40, yarn.mscale = 1, yarn.mscale_all_dim = 1;
   EXPECT_DOUBLE_EQ(yarn.score_magnitude(), 0.1 * std::log(40.0) + 1);

@@ -436,6 +436,13 @@ TEST(Order, ExpertsLieAcrossNodesAsInMonta) {
   EXPECT_EQ(automatic.members(Axis::ep, 0), (std::vector{0, 1}));
 }
 
+TEST(Layout, FirstGroupAcrossNodesIsFound) {
+  const Layout m({.tp = 2, .ep = 2, .etp = 1, .order = "tp-cp-ep-dp-pp"}, 8);
+  EXPECT_EQ(groups(m, Axis::tp), (Groups{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+  EXPECT_EQ(group_across_nodes(m, Axis::tp, std::array{0, 0, 0, 0, 1, 1, 1, 1}), std::vector<int>{});
+  EXPECT_EQ(group_across_nodes(m, Axis::tp, std::array{0, 0, 0, 1, 1, 1, 1, 2}), (std::vector{2, 3}));
+}
+
 TEST(Order, GroupsOfTwoAxesKeepTheirOwnOrder) {
   const Layout m({.pp = 2, .cp = 2, .tp = 2, .ep = 4, .etp = 1, .order = "dp-ep-cp-tp-pp"}, 16);
   EXPECT_EQ(m.token_sharers(5), (std::vector{1, 5, 3, 7}));  // (cp, tp): neighbouring tp ranks differ by 4

@@ -18,7 +18,7 @@ namespace hexad::tests {
 using namespace base;
 namespace {
 
-// Runs passes. Records the largest amount of memory that a pass adds, and its largest number of chunks.
+// Runs passes. Records the largest amount of memory that a pass adds, and the largest number of chunks of a pass.
 class PassMeter final : public schedule::GraphRunner {
  public:
   void run(const std::string&, const schedule::TaskGraph& graph, device::DeviceContext& context) override {

@@ -165,6 +165,61 @@ TEST(UpdateRules, Bf16StatesAreRefusedForRulesThatIgnoreTheDtype) {
   }
 }
 
+// The registration promises support for bf16, but the rule calls elementwise().
+TEST(UpdateRules, ElementwiseRefusesStatesAndMainWeightsInBf16) {
+  const auto refusal = [](MomentDtype moments, MainWeights main) -> std::string {
+    Lab lab;
+    Parameter& p = add(lab, Dtype::bf16);
+    UpdateRules rules;
+    rules.add("averaged", {.reads_moment_dtype = true, .marked_state = "steps", .make = [](const RuleSpec&) {
+                             return std::make_unique<Averaged>();
+                           }});
+    OptimConfig config = averaged();
+    config.moment_dtype = moments, config.main_weights = main;
+    Optimizer optimizer(config, lab.parameters, StateOffload::none, rules);
+    give(lab, p);
+    try {
+      optimizer.step(lab.stream(), 0.1, {}, 1);
+    } catch (const base::Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::usage);
+      return e.what();
+    }
+    return {};
+  };
+  EXPECT_EQ(refusal(MomentDtype::f32, MainWeights::f32), "");
+  EXPECT_EQ(refusal(MomentDtype::bf16, MainWeights::f32),
+            "optim.moment_dtype (bf16) must be f32 for a rule that calls elementwise(), which does not read states in "
+            "bf16; remove reads_moment_dtype from the registration of the rule");
+  EXPECT_EQ(refusal(MomentDtype::f32, MainWeights::rest),
+            "optim.main_weights (rest) must be f32 for a rule that calls elementwise(), which does not read rests; "
+            "remove marked_state from the registration of the rule");
+}
+
+TEST(UpdateRules, ElementwiseRefusesASliceWithTooFewStates) {
+  class Partial final : public UpdateRule {
+   public:
+    std::vector<std::string> states() const override { return {"sum", "steps"}; }
+    std::vector<std::string> states_of(const Parameter::Spec&) const override { return {"sum"}; }
+    void update(Stream& stream, std::span<const Slice> slices, const UpdateStep& step) const override {
+      elementwise<2>(stream, slices, step, [](double&, double g, auto& states, double) { states[1] += g; });
+    }
+  };
+  Lab lab;
+  Parameter& p = add(lab, Dtype::f32);
+  UpdateRules rules;
+  rules.add("averaged", {.make = [](const RuleSpec&) { return std::make_unique<Partial>(); }});
+  Optimizer optimizer(averaged(), lab.parameters, StateOffload::none, rules);
+  give(lab, p);
+  try {
+    optimizer.step(lab.stream(), 0.1, {}, 1);
+    FAIL() << "no error was thrown";
+  } catch (const std::logic_error& e) {
+    EXPECT_STREQ(e.what(),
+                 "[optimizer] elementwise() updates 2 states, but a slice has 1; expected at least 2 "
+                 "(UpdateRule::states_of)");
+  }
+}
+
 TEST(UpdateRules, RestsAreRefusedForRulesWithoutAMarkedState) {
   const auto refusal = [](const UpdateRules& rules, const std::string& name) -> std::string {
     OptimConfig config = averaged();

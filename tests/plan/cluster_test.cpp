@@ -151,6 +151,28 @@ TEST(Cluster, BadCoresAreRefused) {
             "c.yaml:1: measured.by (nobody) must be one of all_ranks, one_rank");
 }
 
+TEST(Cluster, HasTheBurstsOfItsLinks) {
+  const std::string bursts = "bursts: [{group: inter, seconds: 0.03}, {group: intra, seconds: 0.004}]\n";
+  Cluster cluster = load_text(text + bursts);
+  const std::string written = to_yaml(cluster);
+  EXPECT_EQ(to_yaml(load_text(written)), written);
+  const schedule::Rates rates = rates_of(cluster, {.groups = {}, .inputs = 10, .outputs = 40});
+  EXPECT_EQ(rates.bursts.between_nodes, 0.03);
+  EXPECT_EQ(rates.bursts.within_node, 0.004);
+  cluster.bursts.clear();
+  EXPECT_EQ(rates_of(cluster, {.groups = {}, .inputs = 10, .outputs = 40}).bursts.between_nodes, 0);
+}
+
+TEST(Cluster, BadBurstsAreRefused) {
+  const std::string last = "speed: 0.5}\n";
+  EXPECT_EQ(refusal(last, last + "bursts: [{group: all, seconds: 0.03}]\n"),
+            "c.yaml:19: bursts.0.group (all) must be inter or intra, each of which has its own burst");
+  EXPECT_EQ(refusal(last, last + "bursts: [{seconds: 0.03}, {group: inter, seconds: 0.1}]\n"),
+            "c.yaml:19: bursts.1.group (inter) must not be repeated");
+  EXPECT_EQ(refusal(last, last + "bursts: [{group: intra, seconds: -1}]\n"),
+            "c.yaml:19: bursts.0.seconds (-1) must be at least 0");
+}
+
 TEST(NearestLink, MatchesTheKindBeforeTheSize) {
   const Cluster cluster = load_text(text);
   const auto first_seconds = [&](int64_t ranks, int64_t nodes) {

@@ -48,7 +48,7 @@ TEST(Seconds, ContinueAlongTheLastSegmentAndNeverDecrease) {
   EXPECT_EQ(seconds(0.5, 40), 0.5);
 }
 
-// Fits the curve that a table of `hexad profile` shows.
+// Tests the fit that a table of `hexad profile` shows.
 TEST(FitOfACurve, IsExactForALinkWithLatencyAndRate) {
   Points times;
   for (double bytes = 4096; bytes <= 1 << 24; bytes *= 2) times.push_back({bytes, 5e-5 + bytes / 1e9});

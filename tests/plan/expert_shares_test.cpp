@@ -72,6 +72,14 @@ TEST(ExpertShares, DoNotDependOnRowsOfDenseLayers) {
   EXPECT_EQ(of_older_program, (ExpertShares{first, second}));
 }
 
+TEST(ExpertShares, OfOneMeasuredLayerAreNotThoseOfOtherLayers) {
+  const std::vector<double> loads{0.5, 0.25, 0.125, 0.125};
+  expect_refused(metrics_line(1, {{}, loads, {}}), 1,
+                 "loads of 1 layer; expected 2 (the model's MoE layers), or a text file with one line for all layers");
+  const auto model = recipe_of(yaml, {"model.layers=2"}).model;
+  EXPECT_EQ(read_expert_shares(file_of(metrics_line(1, {{}, loads})), model), (ExpertShares{loads}));
+}
+
 TEST(ExpertShares, ThrowWithTheLineOfTheMistake) {
   expect_refused("1 1 1 1\n1 1 one 1\n", 2, "'one' is not a number");
   expect_refused("1 1 1 1\n1 1 1\n", 2, "3 loads; expected 4");

@@ -132,7 +132,7 @@ TEST(LayerCosts, DependOnTheLoadsOfExperts) {
   const auto simulated = [&](const RoutingLoad& load) {
     return forecast_step(c.recipe, extensions, mesh::Layout(c.recipe.parallel.sizes(), ranks), prices, load).seconds;
   };
-  // The last expert gets half of the tokens in all layers but the first, where it gets none.
+  // The last expert gets half of the slots in all layers but the first, where it gets none.
   ExpertShares shares(8, std::vector<double>{0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5 / 7, 0.5});
   shares.front() = {0.5, 0.5, 0, 0, 0, 0, 0, 0};
   for (const RoutingLoad& load : {RoutingLoad(RoutingLoad::one_rank), RoutingLoad(shares)}) {

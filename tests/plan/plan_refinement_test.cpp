@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 #include "tools/plan/layout_as_is.h"
+#include "tools/plan/prices.h"
 
 namespace hexad::tests {
 
@@ -17,7 +19,7 @@ namespace {
 
 constexpr int64_t ranks = 16;
 
-// On two nodes with a slow network, a layer's all-to-all of 16 ranks takes about as long as its experts.
+// On two nodes with a slow network, each all-to-all of 16 ranks takes about as long as the forward pass of the experts.
 const std::string with_experts =
     "model: {layers: 2, hidden: 4096, heads: 32, kv_heads: 8, context: 4096, vocab: 1024,\n"
     "        moe: {experts: 16, top_k: 2, expert_hidden: 14336}}\n"
@@ -72,6 +74,7 @@ class Refined {
     for (const auto& [key, value] : after.candidate.settings()) overrides.push_back(key + "=" + value);
     const Recipe read = recipe_of(yaml_, overrides, request_.world);
     EXPECT_EQ(PlanCandidate{read}.settings(), after.candidate.settings());
+    // These share nothing with the runs of the refinement.
     const mesh::Layout layout(read.parallel.sizes(), static_cast<int>(request_.world));
     EXPECT_EQ(forecast_step(read, extensions_, layout, prices_).seconds, after.step.seconds);
     EXPECT_EQ(estimate_memory(read, extensions_, request_.world).total, after.memory.total);
@@ -89,7 +92,8 @@ class Refined {
                        .prices = prices_,
                        .request = request_,
                        .memory = 80e9,
-                       .host_memory = 1e12};
+                       .host_memory = 1e12,
+                       .shared = std::make_shared<SharedByRuns>()};
 
  public:
   const PlannedLayout before;
@@ -100,6 +104,17 @@ class Refined {
  public:
   const PlannedLayout after;
 };
+
+TEST(PlanRefinement, ExampleExchangesAboutAsLongAsItsExpertsCompute) {
+  const Prices prices(slow_network());
+  constexpr double rows = 2 * 4096, hidden = 4096, width = 14336;  // two slots for each token of a sequence
+  const double exchange = prices.collective(Collective::all_to_all, {.ranks = ranks, .nodes = 2, .ranks_per_node = 8},
+                                            rows * hidden * 2 * (ranks - 1) / ranks);
+  const double experts = prices.product({.rows = rows, .inputs = hidden, .outputs = 2 * width}) +
+                         prices.product({.rows = rows, .inputs = width, .outputs = hidden});
+  EXPECT_GT(exchange, 0.67 * experts);
+  EXPECT_LT(exchange, 1.5 * experts);
+}
 
 TEST(PlanRefinement, FindsAShorterSchedule) {
   // With one micro-batch in a step, only chunks of it can overlap.

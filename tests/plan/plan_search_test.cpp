@@ -67,6 +67,21 @@ TEST(PlanCandidates, HaveMicroBatchesOfAtMostTheLargestSize) {
   EXPECT_EQ(most << 20, most_micro_batch_tokens);
 }
 
+TEST(PlanCandidates, HaveEveryEpGroupOnOneNodeIfRowsGoThroughWindows) {
+  const std::string windows = yaml + "schedule: {moe: {all_to_all: window}}\n";
+  const auto most_ep = [&](int64_t ranks_per_node) {
+    const PlanCandidates all =
+        plan_candidates(config::parse(windows, "plan.yaml"), recipe_of(windows), {},
+                        {.world = ranks, .ranks_per_domain = 8, .ranks_per_node = ranks_per_node});
+    int64_t most = 0;
+    for (const PlanCandidate& c : all.legal) most = std::max(most, c.recipe.parallel.ep);
+    return most;
+  };
+  EXPECT_EQ(most_ep(0), 8);
+  EXPECT_EQ(most_ep(8), 8);
+  EXPECT_EQ(most_ep(4), 4);
+}
+
 TEST(LayoutRules, AreUnaffectedByEarlierRecipes) {
   const train::Extensions extensions;
   const LayoutRules rules(config::parse(yaml, "plan.yaml"), extensions, ranks);
@@ -215,6 +230,21 @@ TEST(Plan, ReturnsFittingLayoutsBestFirst) {
       for (const double seconds : stage.exposed) sum += seconds;
       EXPECT_NEAR(sum / step.seconds, 1, 1e-6);
     }
+  }
+}
+
+TEST(Plan, HasTheStepsAndTheMemoryOfRunsThatShareNothing) {
+  const Plan plan =
+      search_plan(config::parse(yaml, "plan.yaml"), recipe_of(yaml), {}, two_nodes(), {.world = ranks, .wanted = 5});
+  ASSERT_FALSE(plan.best.empty());
+  const StepPrices prices(two_nodes(), ranks);
+  for (const PlannedLayout& l : plan.best) {
+    const Recipe& r = l.candidate.recipe;
+    const mesh::Layout layout(r.parallel.sizes(), ranks);
+    EXPECT_EQ(l.step.seconds, forecast_step(r, {}, layout, prices).seconds) << l.candidate.to_string(ranks);
+    const std::vector<MemoryEstimate> stages = estimate_stages(r, {}, ranks);
+    EXPECT_EQ(l.memory.total, std::ranges::max(stages, {}, &MemoryEstimate::total).total)
+        << l.candidate.to_string(ranks);
   }
 }
 

@@ -339,6 +339,17 @@ TEST(Prices, NameTheMissingRate) {
   EXPECT_EQ(complaint([] { Prices{Cluster{}}; }),
             "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a section "
             "machine");
+  const Prices attention_only(load_text(
+      "measured: {nodes: 1, ranks_per_node: 1}\n"
+      "attention: [{element: f32, pass: forward, heads: 8, head_size: 64, points: [[64, 1e-4], [128, 3e-4]]}]\n"));
+  EXPECT_GT(attention_only.attention({.dtype = Dtype::f32, .flops = 32000, .sequence = 64}), 0);
+  EXPECT_EQ(complaint([&] { attention_only.memory_bound(1); }),
+            "the cluster has no measured copies and no section machine; measure with hexad profile, or add a section "
+            "machine");
+  const Prices kernels_only(
+      load_text("measured: {nodes: 1, ranks_per_node: 1}\n"
+                "kernels: [{class: norm, element: f32, points: [[4096, 1e-5], [8192, 2e-5]]}]\n"));
+  EXPECT_DOUBLE_EQ(kernels_only.kernel(KernelClass::norm, Dtype::f32, 4096), 1e-5);
   const Prices prices(load_text(measured));
   EXPECT_EQ(complaint([&] { prices.product({.rows = 1, .inputs = 1, .outputs = 1}); }),
             "the cluster has no measured products of bf16 and no section machine; measure with hexad profile, or add a "

@@ -125,6 +125,24 @@ TEST(RepeatedPassesOfRecords, GiveTheRecordsOfWholeSteps) {
   EXPECT_LT(records[1].issues.size(), records[0].issues.size());
 }
 
+// On a CPU, no equal step runs before each recorded step.
+TEST(RecordsUnderZero1And2, EqualRecordsAfterAnEqualStep) {
+  for (const device::DeviceKind device : {device::DeviceKind::cpu, device::DeviceKind::cuda})
+    for (const char* pipeline : {"parallel.pp=1", "parallel.pp=2"})
+      for (const char* zero : {"parallel.zero=1", "parallel.zero=2"}) {
+        Recipe r = recipe_with({pipeline, zero, "distributed.bucket_bytes=8192"});
+        r.device = device;
+        const mesh::Layout layout(r.parallel.sizes(), 4);
+        const StepRecord expected = run_all(r, 4, 0, RoutingLoad::even);
+        for (const size_t at : {size_t{0}, size_t{1}}) {
+          SCOPED_TRACE(base::cat(pipeline, ", ", zero, ", device ", static_cast<int>(device), ", record ", at));
+          std::vector<int64_t> counts{6, 6};
+          counts[at] = micro_batches;
+          expect_equal(expected, record_steps(r, {}, layout, 0, RoutingLoad::even, counts)[at]);
+        }
+      }
+}
+
 TEST(EqualPasses, AreNotAssumedIfMicroBatchesMayDiffer) {
   EXPECT_TRUE(has_equal_passes(recipe_with({stages}), RoutingLoad::even));
   for (const char* zero : {"parallel.zero=2", "parallel.zero=3"})

@@ -199,6 +199,22 @@ TEST(ScheduleTrace, ProfileReplacesAssumptionsAboutLinks) {
   EXPECT_TRUE(links({"schedule.profile=" + folder / "cluster.yaml"}).empty());
 }
 
+TEST(ScheduleTrace, ProfileWithoutLinksOfAGroupIsRefused) {
+  const Scratch folder;
+  plan::Cluster cluster = plan::default_cluster(1, 2);
+  std::erase_if(cluster.links, [](const plan::MeasuredLink& l) { return l.operation == plan::Collective::all_to_all; });
+  std::ofstream(folder / "cluster.yaml") << plan::to_yaml(cluster);
+  try {
+    trace_of_two(traced_recipe({"schedule.profile=" + folder / "cluster.yaml"}));
+    ADD_FAILURE() << "no error was thrown";
+  } catch (const base::Error& error) {
+    EXPECT_EQ(error.code(), base::ExitCode::usage);
+    EXPECT_STREQ(error.what(),
+                 "the cluster has no measured all_to_all for group ep of 2 ranks on 1 node; hexad profile "
+                 "measures it on such ranks");
+  }
+}
+
 TEST(ScheduleTrace, MissingProfileIsRefused) {
   const comm::SelfGroup self;
   const Recipe recipe = small_recipe({"schedule.profile=nowhere.yaml"});

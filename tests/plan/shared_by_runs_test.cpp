@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tests/plan/two_nodes.h"
 #include "tests/training/training.h"
 #include "tools/plan/memory_estimate.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/plan/step_forecast.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/plan/step_record.h"
 #include "tools/train/recipe/stages.h"
@@ -68,6 +70,37 @@ TEST(SharedByRuns, DoNotChangeTheMemoryOfRanks) {
   }
 }
 
+TEST(SharedByRuns, DoNotChangeForecastsAndEstimatesOfLayouts) {
+  const auto shared = std::make_shared<SharedByRuns>();
+  const StepPrices prices(two_nodes(), ranks);
+  for (int times = 0; times < 2; ++times)
+    for (const Recipe& r : recipes()) {
+      const mesh::Layout layout(r.parallel.sizes(), ranks);
+      const StepForecast expected = forecast_step(r, {}, layout, prices),
+                         actual = forecast_step(r, {}, layout, prices, RoutingLoad::even, shared);
+      EXPECT_EQ(expected.seconds, actual.seconds);
+      ASSERT_EQ(expected.records.size(), actual.records.size());
+      for (size_t stage = 0; stage < expected.records.size(); ++stage)
+        EXPECT_TRUE(expected.records[stage].issues == actual.records[stage].issues) << "stage " << stage;
+      for (const RoutingLoad& load : {RoutingLoad(RoutingLoad::even), RoutingLoad(RoutingLoad::one_rank)})
+        EXPECT_EQ(estimate_memory(r, {}, ranks, load).total, estimate_memory(r, {}, ranks, load, shared).total);
+    }
+  EXPECT_EQ(shared->counted_models(), 1) << "all layouts have the same model";
+}
+
+TEST(SharedByRuns, MakeChoicesOfALaterLayoutWithoutComputations) {
+  const auto shared = std::make_shared<SharedByRuns>();
+  const StepPrices prices(two_nodes(), ranks);
+  const auto forecast = [&](const std::vector<std::string>& overrides) {
+    const Recipe r = recipe_with(overrides);
+    forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), ranks), prices, RoutingLoad::even, shared);
+    return shared->results.computed();
+  };
+  const int64_t computed = forecast({"parallel.ep=2"});
+  EXPECT_GT(computed, 0);
+  EXPECT_EQ(forecast({"parallel.ep=2", "parallel.zero=3", "recompute=block"}), computed);
+}
+
 TEST(SharedByRuns, MakeEachComputationOnce) {
   const Recipe r = recipe_with({"parallel.ep=4"});
   const mesh::Layout layout(r.parallel.sizes(), ranks);
@@ -119,12 +152,29 @@ TEST(SharedByRuns, RefuseSharesOfAnotherNumberOfExperts) {
 }
 
 TEST(StageSplitOfARecipe, IsTheOneThatItsRunsUse) {
+  SharedByRuns shared;
   for (const Recipe& r : recipes()) {
     const Recipe divided = train::with_stage_split(r, {});
+    EXPECT_EQ(shared.divided(r, {}).schedule.pipeline.split, divided.schedule.pipeline.split);
+    EXPECT_EQ(shared.divided(divided, {}).schedule.pipeline.split, divided.schedule.pipeline.split);
     const pp::StageSplit expected = train::stage_split(r, {}), actual = train::stage_split(divided, {});
     EXPECT_EQ(expected.counts(), actual.counts());
     EXPECT_EQ(divided.schedule.pipeline.split, r.parallel.pp > 1 ? expected.counts() : std::vector<int64_t>{});
   }
+  EXPECT_EQ(shared.counted_models(), 1);
+  Recipe deeper = recipes().front();
+  deeper.model.layers += 2;
+  EXPECT_EQ(shared.divided(deeper, {}).schedule.pipeline.split,
+            train::with_stage_split(deeper, {}).schedule.pipeline.split);
+  EXPECT_EQ(shared.counted_models(), 2);
+}
+
+TEST(StageSplitOfARecipe, IsNotKnownAfterAFailedCount) {
+  SharedByRuns shared;
+  Recipe r = recipes().front();
+  r.model.moe.router = "a program's router";
+  for (int times = 0; times < 2; ++times) EXPECT_THROW(shared.divided(r, {}), std::logic_error);
+  EXPECT_EQ(shared.counted_models(), 0);
 }
 
 }  // namespace

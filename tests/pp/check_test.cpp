@@ -80,7 +80,7 @@ TEST(Check, FindsAWrongMerger) {
             "[pp] rank 1 action 0 F0.0: it is merged, but no backward of another micro-batch follows it");
 }
 
-// Each rank waits for the other rank's next action.
+// Each rank waits for an action that follows the one at which the other rank waits.
 TEST(Check, FindsADeadlock) {
   EXPECT_EQ(verdict_with([](Ranks& r) {
               std::swap(r[0][1], r[0][2]);

@@ -110,7 +110,7 @@ TEST_F(ScaleChild, TheTimeLimitEndsOnlyItsChild) {
 }
 
 TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
-  // A forked process starts the children and gets the signal, because the signal ends this process.
+  // A forked process starts the children and gets the signal, because the signal ends the process that gets it.
   const pid_t parent = ::fork();
   ASSERT_GE(parent, 0);
   if (parent == 0) {

@@ -70,6 +70,36 @@ TEST(Queues, SetsOfANodeSlowEachOtherWhileTheyWork) {
   EXPECT_THROW(run_jobs(jobs, {.sets = 4, .sharing = sharing}), std::logic_error);
 }
 
+// The burst is 3 s, and no job takes less than 1 s. The last job saves 2 of its 4 s, because the queue has rested for 2
+// s.
+TEST(Queues, RestedQueueSavesItsBurstOnce) {
+  const Burst burst{.full = 3, .least = 1};
+  const std::vector<Job> jobs{{0, 3, {}, Job::alone, burst},  // saves 2 s of 3 s
+                              {0, 3, {}, Job::alone, burst},  // saves the last second of the burst
+                              {0, 2, {}, Job::alone, burst},  // saves nothing
+                              {1, 7},
+                              {0, 4, {3}, Job::alone, burst}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2});
+  EXPECT_EQ(t.jobs[0].end, 1);
+  EXPECT_EQ(t.jobs[1].end, 3);
+  EXPECT_EQ(t.jobs[2].end, 5);
+  EXPECT_EQ(span(t, 4), std::pair(7.0, 9.0));
+}
+
+TEST(Queues, LongRestSavesNoMoreThanTheBurst) {
+  const Burst burst{.full = 3, .least = 1};
+  const std::vector<Job> jobs{{0, 3, {}, Job::alone, burst}, {1, 100}, {0, 9, {1}, Job::alone, burst}};
+  EXPECT_EQ(run_jobs(jobs, {.sets = 2}).jobs[2].end, 106);
+}
+
+TEST(Queues, RestBeginsWhenTheWorkOfACollectiveIsDone) {
+  const Burst burst{.full = 2, .least = 0};
+  const std::vector<Job> jobs{{0, 4, {}, 0, burst}, {1, 5, {}, 0}, {0, 4, {}, Job::alone, burst}};
+  const JobTimes t = run_jobs(jobs, {.sets = 2});
+  EXPECT_EQ(t.jobs[0].end, 5) << "its own work ends after 2 s";
+  EXPECT_EQ(t.jobs[2].end, 7) << "3 s of rest save the whole burst";
+}
+
 TEST(Queues, SetsOfMoreThan64QueuesAreRefused) {
   EXPECT_THROW(run_jobs({}, {.sets = 1, .beside = 65}), std::logic_error);
 }

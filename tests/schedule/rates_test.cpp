@@ -128,6 +128,20 @@ TEST(Seconds, AddUpTheCostsOfATask) {
   EXPECT_EQ(Rates{}.seconds(exchange(0)), 0) << "zero bytes need no link";
 }
 
+TEST(Bursts, BelongToTheLinksOfATask) {
+  Rates rates = unit_rates();
+  rates.links = {{TaskKind::all_to_all, "ep", 4, false, {{{2, 3}, {4, 9}}}}};
+  rates.bursts = {.between_nodes = 7, .within_node = 5};
+  TaskSpec task = exchange(4);
+  EXPECT_EQ(rates.burst_of(task), 5);
+  task.cost.copy_bytes = 10;
+  EXPECT_NEAR(rates.seconds(task), 19, rounding(19));
+  EXPECT_NEAR(rates.seconds_in_burst(task), 13, rounding(13)) << "the copy takes its time, too";
+  task.cost.crosses_nodes = true;
+  EXPECT_EQ(rates.burst_of(task), 7);
+  EXPECT_EQ(rates.burst_of(exchange(0)), 0);
+}
+
 std::string error_of(const std::function<void()>& f) {
   try {
     f();
@@ -190,6 +204,10 @@ TEST(RatesCheck, RefusesImpossibleMeasurements) {
               Rates{.links = {{TaskKind::send, "pp", 2, true, {}}}}.check();
             }),
             "rates: send of pp, 2 ranks, between nodes has no measured point");
+  EXPECT_EQ(error_of([&] {
+              Rates{.bursts = {0, -1}}.check();
+            }),
+            "rates: the burst of a link is -1 s; expected a finite time of at least 0 s");
 }
 
 TEST(DefaultRates, PriceExchangesComputationsAndCopies) {

@@ -77,7 +77,7 @@ TEST(SimulatedRanks, RankWithoutTokensStillTakesPart) {
   expect_span(ranks[1], 2, 7, 11);
 }
 
-TEST(SimulatedRanks, WaitingRanksDoNotSlowOtherRanks) {
+TEST(SimulatedRanks, WaitingForPeersDoesNotSlowComputation) {
   std::vector<TaskGraph> graphs(2);
   for (int rank : {0, 1}) {
     TaskGraph& g = graphs[rank];

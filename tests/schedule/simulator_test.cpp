@@ -160,6 +160,25 @@ TEST(Simulate, PaysLatencyForEveryChunk) {
   }
 }
 
+// The smallest measured transfer takes 0.5 s. The links between nodes have a burst of 3 s.
+TEST(Simulate, RestedLinksSendTheirBurstAtOnce) {
+  Rates rates = unit_rates();
+  rates.links = {{TaskKind::all_to_all, "ep", 2, true, {{{0.5, 0.5}, {100, 100}}}}};
+  rates.bursts = {.between_nodes = 3, .within_node = 0};
+  TaskGraph g;
+  const auto sends_across = [&](std::string name, int64_t bytes, std::vector<TaskId> after) {
+    const Cost cost{.wire_bytes = bytes, .group = "ep", .group_size = 2, .crosses_nodes = true};
+    return g.add({Lane::inter, std::move(name), cost, TaskKind::all_to_all}, std::move(after), nothing);
+  };
+  const TaskId first = sends_across("D", 8, {});
+  const TaskId e = computes(g, "E", 2, {first});
+  sends_across("C", 8, {e});
+  sends(g, Lane::intra, "G", 4);
+  expect_spans(simulate(g, rates), {{0, 5}, {5, 7}, {7, 13}, {0, 4}});
+  rates.bursts.between_nodes = 100;
+  expect_spans(simulate(g, rates), {{0, 0.5}, {0.5, 2.5}, {2.5, 3}, {0, 4}});
+}
+
 TEST(Simulate, WithoutThreadsOnlyCommunicationRunsConcurrentlyWithTheCaller) {
   TaskGraph g;
   sends(g, Lane::inter, "D0", 4);

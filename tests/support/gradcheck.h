@@ -32,7 +32,7 @@ using Function = std::function<std::vector<Value>(Tape&, const std::vector<Value
 /// Checks the gradients of f for L = sum of (output gradient * output) over all outputs of f(inputs), which are f64:
 /// - dL of every input and of every used parameter equals that of central differences (elementwise, or along random
 ///   directions if there are many elements);
-/// - a tape that forgets computes the same bits, and delayed weight gradients are bitwise identical;
+/// - a tape that forgets computes the same bits, and delayed weight gradients change no bit of any gradient;
 /// - weight gradients replace stale memory the first time and add the second time;
 /// - gradient_ready is called once for each used parameter;
 /// - no gradient is mostly zero, unless `options.zeros` expects zeros.

@@ -14,7 +14,7 @@ using tensor::Tensor;
 
 namespace detail {
 
-// Calls f(bytes in the stack, bytes in entry `index`, count) for each contiguous run.
+// Calls f(address in the stack, offset in entry `index`, length) for each contiguous run. Both numbers are bytes.
 template <class F>
 void for_each_block(const Tensor& stack, int dim, int64_t index, const F& f) {
   int64_t outer = 1, inner = base::size_of(stack.dtype());

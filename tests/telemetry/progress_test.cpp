@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 
 #include "framework/telemetry/progress_sink.h"
 
@@ -180,6 +181,22 @@ TEST(TextOutput, StuckReaderDelaysTrainingOnlyOnce) {
   text.resize(std::max<ssize_t>(read(ends[0], text.data(), text.size()), 0));
   EXPECT_EQ(text, "\nback again\n") << "a line break must follow incomplete text";
   close(ends[0]), close(ends[1]);
+}
+
+TEST(TextOutput, LossOfAResultIsAnErrorUnlessItsReaderHasEnded) {
+  const int full = open("/dev/full", O_WRONLY);
+  TextOutput lost(full);
+  EXPECT_NO_THROW(lost.require_written());
+  lost.write("a result\n");
+  EXPECT_THROW(lost.require_written(), std::system_error);
+  close(full);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  close(ends[0]);
+  TextOutput unread(ends[1]);
+  unread.write("a result\n");
+  EXPECT_NO_THROW(unread.require_written());
+  close(ends[1]);
 }
 
 TEST(ProgressSink, FullDeviceDropsOnlyTheText) {

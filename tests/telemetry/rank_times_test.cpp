@@ -18,8 +18,8 @@ TEST(RankTimes, SummariseAThousandRanksAndListEight) {
 
 TEST(RankTimes, MedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
 
-// Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the slow ranks
-// of each window.
+// Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the ranks that
+// are named as slow in each window.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {
   std::vector<RankTime> ranks;
   for (double seconds : own) ranks.push_back({.step_seconds = 1, .waited_seconds = 1 - seconds});

@@ -438,7 +438,7 @@ TEST(Comparison, HasTheFiguresOfTheCsv) {
     EXPECT_NE(contents(output).find(base::cat("<th>", name, "</th>")), std::string::npos) << name;
 }
 
-TEST(Comparison, MarksUnfinishedRuns) {
+TEST(Comparison, MarksRunsWithTrouble) {
   const TemporaryFolder folder;
   const auto output = folder / "comparison.html";
   Sweep sweep = small_sweep(folder);

@@ -57,12 +57,28 @@ TEST(Trace, AmountsAreCounterEvents) {
   write_trace(folder / "t.json.gz",
               {{}, {{.name = "memory", .rank = 1, .time_us = 2.5, .values = {{"activation", 7}, {"weight", 9}}}}});
   const auto trace = read_trace(folder / "t.json.gz")["traceEvents"];
-  ASSERT_EQ(trace.size(), 1u);
-  EXPECT_EQ(trace[0]["ph"], "C");
-  EXPECT_EQ(trace[0]["pid"], 1);
-  EXPECT_EQ(trace[0]["ts"], 2.5);
-  EXPECT_EQ(trace[0]["args"]["activation"], 7);
-  EXPECT_EQ(trace[0]["args"]["weight"], 9);
+  std::vector<nlohmann::json> counters;
+  for (const auto& e : trace)
+    if (e["ph"] != "M") counters.push_back(e);
+  ASSERT_EQ(counters.size(), 1u);
+  EXPECT_EQ(counters[0]["ph"], "C");
+  EXPECT_EQ(counters[0]["pid"], 1);
+  EXPECT_EQ(counters[0]["ts"], 2.5);
+  EXPECT_EQ(counters[0]["args"]["activation"], 7);
+  EXPECT_EQ(counters[0]["args"]["weight"], 9);
+}
+
+TEST(Trace, RanksWithCountersAloneAreNamedOnce) {
+  const TemporaryFolder folder;
+  write_trace(folder / "t.json.gz", {{{.name = "x", .lane = "ep", .rank = 0}},
+                                     {{.name = "memory", .rank = 0, .values = {{"weight", 9}}},
+                                      {.name = "memory", .rank = 2, .values = {{"weight", 9}}},
+                                      {.name = "memory", .rank = 2, .time_us = 1, .values = {{"weight", 8}}}}});
+  std::vector<std::pair<int, std::string>> names;
+  const auto trace = read_trace(folder / "t.json.gz");
+  for (const auto& e : trace["traceEvents"])
+    if (e["name"] == "process_name") names.emplace_back(e["pid"], e["args"]["name"]);
+  EXPECT_EQ(names, (std::vector<std::pair<int, std::string>>{{0, "rank 0"}, {2, "rank 2"}}));
 }
 
 TEST(Trace, SourcesAreSeparateProcesses) {
@@ -150,12 +166,13 @@ TEST(Trace, EmptyTraceIsValid) {
 
 TEST(Trace, UnwritablePathAndAFullDiskAreNamed) {
   const std::vector<TraceEvent> events{{.name = "x", .lane = "compute"}};
-  for (const char* path : {"/nowhere/trace.json.gz", "/dev/full"}) {
+  for (const auto& [path, reason] : {std::pair("/nowhere/trace.json.gz", "No such file or directory"),
+                                     std::pair("/dev/full", "No space left on device")}) {
     try {
       write_trace(path, {events, {}});
       FAIL() << path;
     } catch (const base::Error& e) {
-      EXPECT_EQ(e.what(), std::string("cannot write the trace ") + path);
+      EXPECT_EQ(e.what(), base::cat("cannot write the trace ", path, ": ", reason));
     }
   }
 }

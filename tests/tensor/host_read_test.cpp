@@ -1,5 +1,5 @@
-// Explicit reads by the host. If the memory is already the host's, only values that must outlive it are copied, and no
-// read is counted.
+// Explicit reads by the host. If the memory is already the host's, read_to_host() copies the values, copy_to_host()
+// returns the tensor itself, and no read is counted.
 #include "framework/tensor/host_read.h"
 
 #include <gtest/gtest.h>

@@ -117,7 +117,7 @@ TEST_F(TensorTest, ReshapeSharesStorageAndFindsOneUnknownSize) {
   EXPECT_EQ(counting({1}).reshape({}).rank(), 0);
 }
 
-TEST_F(TensorTest, ReshapeErrorsNameBothShapes) {
+TEST_F(TensorTest, ReshapeErrorsNameTheShapes) {
   const Tensor t = counting({3, 4});
   EXPECT_EQ(message_of([&] { t.reshape({5, 2}); }), "[tensor] reshape of [3, 4] to [5, 2]; expected 12 elements");
   EXPECT_EQ(message_of([&] {
@@ -134,7 +134,7 @@ TEST_F(TensorTest, ReshapeErrorsNameBothShapes) {
             "[tensor] reshape of a strided [3, 2]; expected a contiguous tensor");
 }
 
-TEST_F(TensorTest, SliceErrorsNameTheRangeAndTheShape) {
+TEST_F(TensorTest, SliceErrorsNameTheShapeAndTheRangeOrDimension) {
   const Tensor t = counting({3, 4});
   EXPECT_EQ(message_of([&] { t.slice(0, 2, 4); }),
             "[tensor] slice [2, 4) of dimension 0 of [3, 4]; expected a range of its indices");
@@ -145,7 +145,7 @@ TEST_F(TensorTest, SliceErrorsNameTheRangeAndTheShape) {
   EXPECT_EQ(message_of([&] { t.slice(2, 0, 0); }), "[shape] dimension 2 of [3, 4] does not exist");
 }
 
-TEST_F(TensorTest, AccessErrorsNameDtypesAndRanks) {
+TEST_F(TensorTest, AccessErrorsNameTheFoundAndTheExpected) {
   const Tensor t = counting({3, 4});
   EXPECT_EQ(message_of([&] { t.data<float>(); }), "[tensor] elements are i32, but are read as f32");
   EXPECT_EQ(message_of([&] { t.view<int32_t, 3>(); }), "[tensor] [3, 4] has rank 2, but is viewed with rank 3");

@@ -1,4 +1,4 @@
-"""Faults that tools/gpu/check_build.py must find, planted in the output of its tools for a correct build."""
+"""Faults that tools/gpu/check_build.py must find, planted in output of its tools and in source text."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ class CheckBuild(unittest.TestCase):
 
 
 class Compiler(unittest.TestCase):
-    """Tests of cmake/refuse_warnings.sh, around a compiler that prints SAID and exits with STATUS."""
+    """Tests of cmake/refuse_warnings.sh, around a compiler that prints `said` and exits with `status`."""
 
     def run_compiler(self, said, status):
         launcher = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../cmake/refuse_warnings.sh")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the generator of reference trajectories. Options set other sizes and seeds. Without options, and with the PyTorch
-# that made the stored files, the generator reproduces these files up to rounding.
+# Tests the generator of reference trajectories. Options set other sizes and seeds. Without options, and with the
+# PyTorch that made the stored files, the generator reproduces these files up to rounding.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-/usr/bin/python3}

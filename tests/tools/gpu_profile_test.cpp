@@ -137,7 +137,7 @@ TEST(Profile, LeavesOutWarmUpSteps) {
   EXPECT_EQ(p->operations[2].count, 4);
 }
 
-TEST(Profile, NamesThePlacesOfTheLongestGaps) {
+TEST(Profile, NamesTheLongestGapsAndPlaces) {
   const auto all = steps_of({1, 1, 1, 10, 20});
   const auto p = profile(all, "adamw", 3);
   ASSERT_TRUE(p);

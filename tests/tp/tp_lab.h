@@ -1,5 +1,5 @@
-// Tensor-parallel ranks as threads. Every rank draws the same numbers, so each rank can also compute the result of a
-// single rank and compare the results.
+// Helpers for tests of tensor-parallel ranks. Every rank draws the same numbers, so each rank can also compute the
+// result of a single rank and compare the results.
 #pragma once
 
 #include "framework/autograd/ops/ops.h"

@@ -57,6 +57,7 @@ bool possible(const Recipe& r, const Layout& l) {
   using moe::Duplicates;
   const Duplicates d = r.schedule.moe.settled().duplicates;
   const int64_t tp = l.parallel.tp, etp = l.parallel.etp.value_or(tp);
+  if (r.schedule.moe.all_to_all == ep::AllToAll::window && etp > 1) return false;
   if (l.parallel.sp && (d == Duplicates::replicated || d == Duplicates::pause_after_gate)) return false;
   return experts % l.parallel.ep == 0 &&
          (d != Duplicates::replicated || (tp % etp == 0 && !l.parallel.etp_across_tp()));
@@ -226,6 +227,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"schedule.moe.duplicates=baseline", "schedule.moe.capacity_padding=full", "model.moe.capacity_factor=1.2",
               "optim.name=sgd", "optim.clip=0"}},
         Case{"Replicated", {"schedule.moe.duplicates=replicated", "optim.name=sgd", "optim.clip=0"}},
+        Case{"RowsThroughWindows", {"schedule.moe.all_to_all=window", "optim.name=sgd"}},
+        Case{"ChunksThroughWindows",
+             {"schedule.moe.all_to_all=window", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3",
+              "schedule.worker_lanes=true", "recompute=block"}},
         Case{"RowsOfTokens", {"schedule.moe.rows=token", "model.moe.capacity_factor=1", "optim.name=sgd"}},
         Case{"RowsOfTokensByExperts",
              {"schedule.moe.rows=token", "schedule.moe.chunk_by=experts", "schedule.moe.chunks=2",
@@ -257,7 +262,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ShadowReuseS4",
              {"schedule.moe.hot_experts=shadow", "schedule.moe.hot_load=1", "schedule.moe.memory_reuse=s4",
               "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=3", "optim.name=sgd"}},
-        // Some ranks have more chunks than tokens.
+        // There are more chunks than tokens.
         Case{"ChunksOfOneTokenAndOfNone",
              {"schedule.moe.chunk_by=tokens", "schedule.moe.chunks=64", "recompute=block"}},
         // Every parameter is its own bucket, so reductions run during backward.
@@ -269,8 +274,7 @@ TEST(Layouts, EncodersTrainAlikeUnderSeveralLayouts) {
   expect_same_under_every_layout(recipe, documents_of(recipe));
 }
 
-// Experts 2 and 3 get no token in any step. With ep = 2, every second rank gets no row; with ep = 4, two ranks get
-// none.
+// Experts 2 and 3 get no token in any step. With ep = 2 or ep = 4, half of the ranks get no row.
 TEST(Layouts, F25_R3_RankWithoutTokensJoinsWithZeroGradients) {
   const Scratch scratch;
   std::ofstream(scratch / "trace") << "0 1\n1 0\n";

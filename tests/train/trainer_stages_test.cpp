@@ -187,6 +187,10 @@ TEST(TrainerStages, UnstagedRunContinuesInStagesButNotTheReverse) {
     return Trainer(small_recipe(keys), Registry(), world).run();
   };
   ASSERT_EQ(train({"train.steps=3"}), ExitCode::done);
+  const std::string early = message_of(ExitCode::usage, [&] {
+    train({"stages=[{steps: 2}, {steps: 2, context: 16}]", "train.steps=4"});
+  });
+  EXPECT_NE(early.find("model.context of step 3: 8 -> 16"), std::string::npos) << early;
   ASSERT_EQ(train({"stages=[{steps: 3}, {steps: 2, context: 16, rotary_theta: 500000}]", "train.steps=5"}),
             ExitCode::done);
   const std::string text = message_of(ExitCode::usage, [&] { train({"train.steps=6"}); });

@@ -192,7 +192,7 @@ TEST_F(Comparing, ComparedStepsTensorsAndElementsAreCounted) {
   EXPECT_TRUE(merged(c).compared.something());
 }
 
-// One element may differ strongly if the root mean square over all elements is small.
+// One element may differ strongly if the root mean square of the differences of all elements is small.
 TEST_F(Comparing, RoundedTensorsAreMeasuredAsAWhole) {
   const auto compare = [&](double wrong) {
     Comparer c(0.2, Measure::root_mean_square);

@@ -131,9 +131,9 @@ INSTANTIATE_TEST_SUITE_P(World, Covers, testing::Values(1, 2, 3, 4, 6, 8), testi
 TEST(Covering, NeedsFewRunsInAdditionToTheMeshes) {
   // 10 of the 46 meshes have stages. Only these can cover the 80 pairs of pipeline and moe, and many other pairs. Only
   // the 6 whose ep group has two levels can cover the 20 pairs of all_to_all and moe. Every subject is paired with
-  // every value of the other options.
-  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 159u + 42u);
-  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 100u + 44u);
+  // every value of the other options. Windows need at most 10 more runs.
+  EXPECT_LE(cover(meshes_of(4), nothing_is_illegal, 1).runs.size(), 46u + 159u + 42u + 10u);
+  EXPECT_LE(cover(meshes_of(8), nothing_is_illegal, 1).runs.size(), 146u + 100u + 44u + 10u);
 }
 
 TEST(Meshes, EveryOrderIsLegalOnEveryMesh) {
@@ -261,7 +261,8 @@ TEST(Variants, IllegalListIsRefusedWithLegalValues) {
             "--layouts: 'pp=2,pipelin=1f1b': unknown name 'pipelin'; did you mean 'pipeline'? Known names: pp, dp, "
             "cp, tp, edp, ep, etp, sp, zero, pipeline, overlap, cp_kind, expansion, order, duplicates, esp_exchange, "
             "all_to_all, "
-            "rows, gemms, shared, hot_experts, capacity_padding, moe, memory_reuse, recompute, bucket_bytes, offload, "
+            "rows, gemms, shared, hot_experts, capacity_padding, window, moe, memory_reuse, recompute, bucket_bytes, "
+            "offload, "
             "activations, worker_lanes, transport, "
             "start, subject");
   EXPECT_TRUE(message("foo=2").starts_with("--layouts: 'foo=2': unknown name 'foo'. Known names: pp, dp"));

@@ -8,6 +8,8 @@
 #include <stdexcept>
 
 namespace hexad::verify {
+
+using base::ExitCode;
 namespace {
 
 constexpr double long_enough = 60;
@@ -23,9 +25,13 @@ TEST(Isolated, ChangesNothingInThisProcess) {
   EXPECT_EQ(value, 1);
 }
 
-TEST(Isolated, ExceptionGivesItsMessage) {
-  const Isolated r = run_isolated([]() -> std::string { throw std::runtime_error("no such layer"); }, long_enough);
+TEST(Isolated, ExceptionGivesItsMessageAndExitCode) {
+  const Isolated r = run_isolated([]() -> std::string { base::fail(ExitCode::data, "no such layer"); }, long_enough);
   EXPECT_EQ(r.failure, "no such layer");
+  EXPECT_EQ(r.code, ExitCode::data);
+  const Isolated bug = run_isolated([]() -> std::string { throw std::logic_error("3 ranks"); }, long_enough);
+  EXPECT_EQ(bug.failure, "internal error: 3 ranks");
+  EXPECT_EQ(bug.code, ExitCode{1});
 }
 
 TEST(Isolated, SignalIsNamed) {
@@ -36,6 +42,7 @@ TEST(Isolated, SignalIsNamed) {
       },
       long_enough);
   EXPECT_EQ(r.failure, "ended by signal 9 (Killed)");
+  EXPECT_FALSE(r.code) << "the child threw no exception";
 }
 
 TEST(Isolated, HangIsEnded) {
@@ -56,7 +63,7 @@ TEST(IsolatedWorker, OneChildAnswersSeveralRequests) {
   IsolatedWorker worker([&](const std::string& request) { return std::to_string(sum += std::stoi(request)); });
   EXPECT_EQ(worker.ask("2", long_enough).text, "2");
   EXPECT_EQ(worker.ask("3", long_enough).text, "5");
-  EXPECT_EQ(worker.ask("three", long_enough).failure, "stoi");
+  EXPECT_EQ(worker.ask("three", long_enough).failure, "internal error: stoi");
   EXPECT_EQ(worker.ask("4", long_enough).text, "9");
   EXPECT_EQ(worker.children(), 1);
   EXPECT_EQ(sum, 0);

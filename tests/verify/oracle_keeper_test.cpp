@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <new>
+
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/complete.h"
@@ -42,7 +44,7 @@ TEST(OracleKeeper, NamesTheCrashedOracle) {
               ::raise(SIGKILL);
               return agreeing(v);
             }),
-            "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: ended by signal 9 (Killed)");
+            "the oracle (subject=zipf on one rank in f64 on the CPU) failed: ended by signal 9 (Killed)");
 }
 
 TEST(OracleKeeper, NamesTheSlowOracle) {
@@ -52,7 +54,7 @@ TEST(OracleKeeper, NamesTheSlowOracle) {
                   return agreeing(v);
                 },
                 0.05),
-            "the oracle (subject=zipf on one rank in f64 on the CPU) crashed: no result after 0.05 s");
+            "the oracle (subject=zipf on one rank in f64 on the CPU) failed: no result after 0.05 s");
 }
 
 TEST(OracleKeeper, ReportsTheExceptionOfAnOracle) {
@@ -68,6 +70,11 @@ TEST(OracleKeeper, ReportsTheExceptionOfAnOracle) {
   EXPECT_TRUE(text.starts_with("the oracle (subject=own on one rank in f64 on the CPU) failed: ")) << text;
   EXPECT_NE(text.find(" of step "), std::string::npos) << text;
   EXPECT_NE(text.find("so nothing can be compared with it"), std::string::npos) << text;
+}
+
+TEST(OracleKeeper, KeepsTheExitCodeOfAnException) {
+  OracleKeeper keeper([](const Variant&) -> Outcome { throw std::bad_alloc(); }, 60);
+  EXPECT_EQ(message_of(ExitCode::resource, [&] { keeper.run(layout("dp=2")); }), "out of memory");
 }
 
 }  // namespace

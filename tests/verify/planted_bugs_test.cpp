@@ -10,9 +10,8 @@
 #include "framework/autograd/parameter.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
-#include "tests/verify/sabotage.h"
+#include "tests/verify/planted_bug.h"
 #include "tools/train/recipe/complete.h"
-#include "tools/verify/minimal.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::tests {
@@ -28,41 +27,6 @@ using comm::ProcessGroup;
 using device::Event;
 using device::Stream;
 using Kind = Operation::Kind;
-
-struct Bug {
-  std::string name;
-  std::vector<std::string> overrides;  // overrides for the recipe that shows the bug
-  std::string layout;                  // a layout of four ranks
-  std::string where;                   // part of the first reported place; empty: any place
-  std::string smallest;                // smallest failing layout
-  std::shared_ptr<Sabotage> sabotage;
-  std::string error = "";  // part of the error, if the run ends instead of giving wrong results
-};
-void PrintTo(const Bug& b, std::ostream* out) { *out << b.name; }
-
-// Sabotage of groups. Each bug has its own function `wrong`.
-class Groups final : public Sabotage {
- public:
-  explicit Groups(std::function<Wrong(const MeshSizes&)> wrong) : wrong_(std::move(wrong)) {}
-  std::unique_ptr<ProcessGroup> groups(const ProcessGroup& world, const MeshSizes& mesh) const override {
-    return wrong_group(world, wrong_(mesh));
-  }
-
- private:
-  std::function<Wrong(const MeshSizes&)> wrong_;
-};
-
-class Data final : public Sabotage {
- public:
-  using Make = std::function<std::unique_ptr<data::Source>(const data::Source&, const TrainingRun&)>;
-  explicit Data(Make make) : make_(std::move(make)) {}
-  std::unique_ptr<data::Source> data(const data::Source& source, const TrainingRun& run) const override {
-    return make_(source, run);
-  }
-
- private:
-  Make make_;
-};
 
 class Heldout final : public Sabotage {
  public:
@@ -107,42 +71,6 @@ class StaleWeights final : public Sabotage {
   mutable std::map<std::pair<const TrainingRun*, std::string>, Matrices> all_;
 };
 
-class Hooks final : public Sabotage {
- public:
-  using Hook = std::function<void(TrainingRun&)>;
-  struct Set {
-    Hook initialized{}, loaded{}, before_step{}, reduced{};
-    std::function<void(TrainingRun&, StepResult&)> after_step{};
-  };
-  explicit Hooks(Set set) : set_(std::move(set)) {}
-  void initialized(TrainingRun& run) const override { call(set_.initialized, run); }
-  void loaded(TrainingRun& run) const override { call(set_.loaded, run); }
-  void before_step(TrainingRun& run) const override { call(set_.before_step, run); }
-  void reduced(TrainingRun& run) const override { call(set_.reduced, run); }
-  void after_step(TrainingRun& run, StepResult& result) const override {
-    if (set_.after_step) set_.after_step(run, result);
-  }
-
- private:
-  static void call(const Hook& hook, TrainingRun& run) {
-    if (hook) hook(run);
-  }
-  Set set_;
-};
-
-std::shared_ptr<Sabotage> groups(Wrong wrong) {
-  return std::make_shared<Groups>([wrong = std::move(wrong)](const MeshSizes&) { return wrong; });
-}
-std::shared_ptr<Sabotage> hooks(Hooks::Set set) { return std::make_shared<Hooks>(std::move(set)); }
-
-template <class F>
-void for_each_expert_tensor(TrainingRun& run, F f) {
-  for (const auto& p : run.instance.parameters)
-    if (p->placement().view == base::MeshView::expert) f(*p);
-}
-
-int size_of(const TrainingRun& run, Axis axis) { return run.instance.mesh.size(axis); }
-
 // Every step sums numbers over the world: first the number of valid tokens, then the squared norm and the loss
 // together.
 enum class Number { valid_tokens, norm, loss };
@@ -160,16 +88,7 @@ Wrong scaled_number(Number which, double factor) {
 }
 
 // Plants a bug: the experts of every ep rank start with the weights of the first ep rank's experts.
-void replicate_experts(TrainingRun& run) {
-  for_each_expert_tensor(run, [&](Parameter& p) {
-    Parameter::Spec spec = p.spec();
-    for (base::Shard& s : spec.placement.shards)
-      if (s.axis == Axis::ep) s.index = 0;
-    Parameter first(spec, run.instance.device());
-    first.initialize(run.recipe.train.seed);
-    std::memcpy(p.local().raw(), first.local().raw(), p.local().bytes());
-  });
-}
+void replicate_experts(TrainingRun& run) { initialize_experts_of(run, 0); }
 
 void forget_expert_moments(TrainingRun& run) {
   if (size_of(run, Axis::ep) == 1) return;
@@ -189,16 +108,6 @@ std::optional<Event> gather_one_off(const ProcessGroup& right, const Operation& 
   const int64_t n = op.in.numel();
   for (int64_t i = 0; i < n; ++i) shifted.data<double>()[i] = op.in.data<double>()[std::min(i + 1, n - 1)];
   return right.all_gather(op.out, shifted, stream);
-}
-
-// Plants a bug: router scores of other ranks do not arrive.
-std::optional<Event> own_scores_only(const ProcessGroup& right, const Operation& op, Stream& stream) {
-  if (op.kind != Kind::all_gather || right.name() != "tp x cp" || op.in.dtype() != Dtype::f64) return {};
-  right.all_gather(op.out, op.in, stream).wait();
-  const int64_t n = op.in.numel();
-  for (int64_t i = 0; i < op.out.numel(); ++i)
-    if (i / n != right.rank()) op.out.data<double>()[i] = 0;
-  return stream.record();
 }
 
 // Plants a bug: in a broadcast among ep ranks, all ranks but the sender get zeros.
@@ -497,34 +406,7 @@ TEST(SwitchedSchedule, AgreesWithTheOracle) {
 
 class PlantedBugs : public testing::TestWithParam<Bug> {};
 
-TEST_P(PlantedBugs, AreFoundAndShownInTheSmallestLayout) {
-  const Bug& bug = GetParam();
-  const Scratch scratch;
-  std::vector<std::string> overrides{"distributed.bucket_bytes=1"};  // every parameter is reduced separately
-  overrides.insert(overrides.end(), bug.overrides.begin(), bug.overrides.end());
-  Recipe recipe = small_recipe(overrides);
-  complete(recipe, 1);
-  const layers::Registry registry;
-  const Subject subject(recipe, registry, 2, scratch.path());
-  Oracles oracles(subject);
-  const ThreadRuns how{.jitter = {}, .seconds = 60};
-  const Variant layout = parse_layouts(bug.layout, 4)[0];
-
-  const Outcome right = run_in_threads(subject, oracles.of(layout), layout, how);
-  EXPECT_TRUE(right.agrees()) << explanation(right);
-  const Outcome wrong = run_in_threads(subject, oracles.of(layout), layout, how, *bug.sabotage);
-  ASSERT_FALSE(wrong.agrees());
-  EXPECT_NE(wrong.error.find(bug.error), std::string::npos) << wrong.error;
-  ASSERT_EQ(wrong.error.empty(), bug.error.empty()) << wrong.error;
-  if (bug.error.empty()) {
-    EXPECT_NE(wrong.comparison.mismatches[0].what.find(bug.where), std::string::npos) << explanation(wrong);
-  }
-
-  const Variant smallest = minimal_failure(layout, [&](const Variant& v) {
-    return subject.illegal(v).empty() && !run_in_threads(subject, oracles.of(v), v, how, *bug.sabotage).agrees();
-  });
-  EXPECT_EQ(smallest.text(), bug.smallest);
-}
+TEST_P(PlantedBugs, AreFoundAndShownInTheSmallestLayout) { expect_found(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(, PlantedBugs, testing::ValuesIn(bugs()), [](const auto& i) { return i.param.name; });
 

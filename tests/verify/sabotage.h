@@ -19,8 +19,8 @@ using Wrong = std::function<std::optional<device::Event>(const comm::ProcessGrou
 /// must outlive the result.
 std::unique_ptr<comm::ProcessGroup> wrong_group(const comm::ProcessGroup& right, Wrong wrong);
 
-/// Returns a function that omits operations of this kind in groups of this name. Reductions then keep the rank's own
-/// part. `elements` restricts this to buckets with a single parameter of this size.
+/// Returns a function that omits operations of this kind in groups of this name. After an all-reduce, each rank then
+/// has only its own values. `elements` restricts this to buckets with a single parameter of this size.
 Wrong leave_out(comm::Operation::Kind kind, std::string group, std::optional<int64_t> elements = {});
 
 /// Returns a function that begins operations of this kind in groups of this name, and immediately reports them as done.

@@ -67,6 +67,12 @@ TEST(Session, FailureIsExplainedInItsSmallestLayoutWithACommand) {
       << p.text;
 }
 
+TEST(Session, SummaryCountsErrorsApartFromMismatches) {
+  EXPECT_NE(run("dp=4;pp=2,cp=2;cp=4;tp=2,dp=2", 4).text.find("4 layouts in 0 s: 2 errors, 1 mismatch; otherwise"),
+            std::string::npos);
+  EXPECT_NE(run("dp=2,cp=2", 4).text.find("1 layout in 0 s: 1 error, 0 mismatches; otherwise"), std::string::npos);
+}
+
 TEST(Session, CrashIsReportedAsAFailure) {
   const Printed p = run("dp=2,cp=2;dp=4", 4);
   EXPECT_FALSE(p.agree);

@@ -141,12 +141,12 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                                    "model.moe.capacity_factor=0.5", "model.moe.aux_loss.coefficient=0"});
   for (const char* kind : {"own", "forms", "sparse_mixer", "sequences", "bf16", "fp8"})
     EXPECT_EQ(legal(encoder, kind), "") << kind;
-  EXPECT_EQ(legal(encoder, "zipf"), "subject=zipf does not differ from the recipe");
+  EXPECT_EQ(legal(encoder, "zipf"), "subject=zipf cannot change the recipe");
   const layers::ModelConfig llama4 = s.recipe_for(layout("dp=2,subject=llama4", 2)).model;
   EXPECT_TRUE(llama4.attention_chunk && llama4.no_rotary_every == 2 && llama4.temperature.scale > 0);
   EXPECT_EQ(llama4.moe.weigh, moe::Weighing::input);
   EXPECT_EQ(legal(subject({"model.window=4"}), "llama4"), "");
-  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.position=learned"}), "llama4"), "subject=llama4 cannot change the recipe");
   const layers::ModelConfig delta = s.recipe_for(layout("dp=2,subject=delta_net", 2)).model;
   EXPECT_TRUE(delta.is_delta(0) && !delta.is_delta(1) && delta.attention_gate);
   EXPECT_EQ(delta.norm, layers::NormKind::zero_centred_rms_norm);
@@ -155,11 +155,10 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
                                             "model.attention_gate=true", "model.norm=zero_centred_rms_norm",
                                             "model.full_attention_every=2"};
   EXPECT_EQ(legal(subject(delta_nets), "forms"), "");
-  EXPECT_EQ(legal(subject(delta_nets), "llama4"), "subject=llama4 does not differ from the recipe");
+  EXPECT_EQ(legal(subject(delta_nets), "llama4"), "subject=llama4 cannot change the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=prediction", 2)).model.prediction_blocks, 2);
-  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"),
-            "subject=prediction does not differ from the recipe");
-  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.prediction_blocks=1"}), "prediction"), "subject=prediction cannot change the recipe");
+  EXPECT_EQ(legal(subject({"model.kind=encoder"}), "prediction"), "subject=prediction cannot change the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=bf16", 2)).train.precision, Precision::bf16);
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=f32", 2)).train.precision, Precision::f32);
   EXPECT_EQ(s.oracle_recipe("bf16").train.precision, Precision::f64);
@@ -172,14 +171,14 @@ TEST_F(SubjectTest, EverySubjectChangesTheRecipeOrIsRefused) {
             moe::AuxScope::global_batch);
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.moment_dtype=bf16"}), "own"), "");
   EXPECT_EQ(legal(subject({"train.precision=bf16", "optim.main_weights=rest"}), "own"), "");
-  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_rests"), "subject=bf16_rests cannot change the recipe");
   EXPECT_EQ(s.recipe_for(layout("dp=2,subject=muon", 2)).optim.name, "muon");
-  EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"), "subject=muon does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=muon"}), "muon"), "subject=muon cannot change the recipe");
   EXPECT_EQ(legal(subject({"schedule.moe.wire=fp8"}), "muon"), "");
-  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied does not differ from the recipe");
-  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments does not differ from the recipe");
+  EXPECT_EQ(legal(subject({"model.tied_embedding=true"}), "tied"), "subject=tied cannot change the recipe");
+  EXPECT_EQ(legal(subject({"optim.name=sgd"}), "bf16_moments"), "subject=bf16_moments cannot change the recipe");
   EXPECT_EQ(legal(subject({"model.moe.experts=0", "model.mlp_hidden=12"}), "zipf"),
-            "subject=zipf does not differ from the recipe");
+            "subject=zipf cannot change the recipe");
 }
 
 TEST_F(SubjectTest, EventfulOracleStartsAtOtherWeightsAndSkipsItsFirstStep) {
@@ -249,7 +248,7 @@ TEST_F(SubjectTest, TrainingLoopAgreesWithTheOracle) {
 // For a recipe with fp8 rows, the subject fp8 would change nothing, so it is illegal. Runs of the recipe must agree.
 TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   const Subject s = subject({"schedule.moe.wire=fp8", "model.moe.capacity_factor=1"});
-  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 does not differ from the recipe");
+  EXPECT_EQ(s.illegal(layout("ep=2,subject=fp8", 2)), "subject=fp8 cannot change the recipe");
   Oracles oracles(s);
   for (const char* text : {"ep=2", "ep=2,rows=token", "ep=2,memory_reuse=s4", "tp=2,esp_exchange=direct",
                            "ep=2,subject=zipf", "ep=2,subject=f32"}) {
@@ -259,17 +258,32 @@ TEST_F(SubjectTest, RecipeWithRowsInFp8IsVerified) {
   }
 }
 
-// One replica of some experts has rows, and another replica of the same experts has none.
-TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
-  const Subject s = subject({"model.moe.experts=8", "batch.global=4"});
+// Returns the experts that tokens of each half of the first two batches visit under the subject idle_ranks.
+std::vector<std::set<int>> experts_of_halves(const Subject& s) {
   compute_oracle(s, Saves::no, "idle_ranks");
   std::ifstream trace(s.trace_file());
-  std::set<int> of_half[2];
-  const int tokens = 4 * 8, top_k = 2;
-  for (int slot = 0, expert = 0; slot < tokens * top_k && trace >> expert; ++slot)
-    of_half[slot / top_k < tokens / 2 ? 0 : 1].insert(expert);
-  EXPECT_EQ(of_half[0], (std::set{0, 1}));
-  EXPECT_EQ(of_half[1], (std::set{4, 5}));
+  std::vector<std::set<int>> halves(4);
+  const int64_t of_half = s.recipe().batch.global * s.recipe().model.context / 2 * s.recipe().model.moe.top_k;
+  int64_t slot = 0;
+  for (int expert = 0; trace >> expert; ++slot) halves.at(static_cast<size_t>(slot / of_half)).insert(expert);
+  EXPECT_EQ(slot, 4 * of_half);
+  return halves;
+}
+
+// In the first batch, one replica of some experts has rows, and another replica of the same experts has none. In the
+// second batch, some experts have no rows on any rank.
+TEST_F(SubjectTest, IdleRanksHaveBusyReplicas) {
+  using Halves = std::vector<std::set<int>>;
+  EXPECT_EQ(experts_of_halves(subject({"model.moe.experts=8", "batch.global=4"})),
+            (Halves{{0, 1}, {4, 5}, {0, 1}, {0, 1}}));
+  EXPECT_EQ(experts_of_halves(subject({"model.moe.experts=6", "model.moe.top_k=4", "batch.global=4"})),
+            (Halves{{0, 1, 2, 3}, {2, 3, 4, 5}, {0, 1, 2, 3}, {0, 1, 2, 3}}));
+}
+
+TEST_F(SubjectTest, NoRankIsIdleIfTokensVisitAllExperts) {
+  EXPECT_EQ(subject({"model.moe.top_k=3"}).illegal(layout("ep=2,subject=idle_ranks", 2)), "");
+  EXPECT_EQ(subject({"model.moe.top_k=4"}).illegal(layout("ep=2,subject=idle_ranks", 2)),
+            "subject=idle_ranks cannot change the recipe");
 }
 
 TEST_F(SubjectTest, MemoryLimitIsTheLeastLegalLimitOfTheLayout) {
@@ -346,6 +360,24 @@ TEST_F(SubjectTest, RunsAgreeUnderDelays) {
     const Outcome o = run_in_threads(s, oracle, layout("tp=2,ep=2,etp=1,zero=1,worker_lanes=true", 4),
                                      {.jitter = seed, .seconds = 60});
     EXPECT_TRUE(o.agrees()) << o.error;
+  }
+}
+
+TEST_F(SubjectTest, WindowsNeedEveryEpGroupOnOneNode) {
+  const Subject s = subject();
+  EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 4)), "");
+  EXPECT_EQ(s.illegal(layout("pp=2,ep=2,window=yes", 4)), "");
+  EXPECT_EQ(s.illegal(layout("ep=4,window=yes", 4)), "window=yes needs every ep group on one node");
+  EXPECT_EQ(s.illegal(layout("ep=2,window=yes", 2)), "window=yes needs every ep group on one node");
+}
+
+TEST_F(SubjectTest, RunsAgreeThroughWindows) {
+  const Subject s = subject();
+  const Oracle oracle = compute_oracle(s);
+  for (const char* text :
+       {"ep=2,window=yes", "ep=2,window=yes,transport=engine,moe=tokens,worker_lanes=true", "pp=2,ep=2,window=yes"}) {
+    const Outcome o = run_in_threads(s, oracle, layout(text, 4), {.jitter = 1, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << o.error;
   }
 }
 

@@ -27,6 +27,7 @@ usage() {
   exit 2
 }
 
+# machine: prints the date, the commit, the processor and the load.
 machine() {
   echo "date:      $(date -u +%Y-%m-%dT%H:%M:%SZ)"
   echo "commit:    $(git describe --always --dirty 2>/dev/null || echo unknown)"
@@ -34,8 +35,8 @@ machine() {
   echo "load:      $(cut -d' ' -f1-3 /proc/loadavg) at the start"
 }
 
-# number KEY FILE: prints the numbers that follow "KEY": in FILE, one per line. Skips values that are not a number, such
-# as the list of the ranks' step_seconds in metrics.jsonl.
+# number KEY FILE: prints the number that follows "KEY": in each line of FILE; the last one if a line has several. Skips
+# values that are not a number, such as the list of the ranks' step_seconds in metrics.jsonl.
 number() { sed -n "s/.*\"$1\": *\([-0-9][0-9.eE+-]*\).*/\1/p" "$2"; }
 
 # launch N COMMAND...: runs COMMAND on N ranks under mpirun on this machine, whatever its number of cores. Prints the
@@ -51,7 +52,8 @@ launch() {
 
 # profile_into FILE SECONDS TESTBED...: measures the testbed and writes a profile to FILE. If the array `products` names
 # grouped products (8x512x1024), measures these instead of the default ones. The array `profile_options` has further
-# options of `hexad profile`. Prints the output only if the measurement fails, and then exits.
+# options of `hexad profile`. Adds the bursts of the testbed's links, which the program does not measure. Prints the
+# output only if the measurement fails, and then exits.
 profile_into() {
   "${@:3}" "$hexad" profile "${products[@]/#/--product=}" "${profile_options[@]}" --seconds "$2" --out "$1" \
     >"$scratch/profile.log" 2>&1 || {
@@ -59,6 +61,10 @@ profile_into() {
     cat "$scratch/profile.log" >&2
     exit $status
   }
+  local bursts
+  bursts=$("${@:3}" --bursts)
+  sed -i '/^bursts:/d' "$1"
+  echo "bursts: $bursts" >>"$1"
 }
 
 # keep_settings FOLDER SETTINGS: records the settings and the commit with which the rows in FOLDER are measured. Exits

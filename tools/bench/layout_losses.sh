@@ -2,7 +2,7 @@
 # Compares recipes/quickstart.yaml on one rank with seven layouts of eight ranks: prints the largest difference of the
 # losses over the steps, in f64 and in f32. The f32 limit is twice the difference that a change of one unit in the last
 # place causes on one rank: in every weight of the embedding, or in one weight of the head, whichever is larger.
-# Exits with code 1 if a limit is exceeded.
+# Exits with code 1 if a limit is exceeded, or if a run fails.
 #
 #   tools/bench/layout_losses.sh [--steps 50] [--precisions 'f64 f32'] [--overrides 'key=value ...'] [--output FOLDER]
 #

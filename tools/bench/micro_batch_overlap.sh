@@ -28,8 +28,8 @@ done
 [ "$steps" -ge 2 ] || usage "--steps is '$steps', expected at least 2, because the first is not counted"
 need "$hexad" 'cmake --preset release && cmake --build --preset release'
 
-# measure ROUND OVERLAP OVERRIDE...: prints a row for every step except the first: overlap, seconds, seconds waited,
-# loss.
+# measure ROUND OVERLAP OVERRIDE...: adds a row to $scratch/rows for every step except the first: overlap, seconds,
+# seconds waited, loss.
 measure() {
   local run=$scratch/$1-$2 status=0
   tools/testbed/rank_nodes.sh --nodes 2 --ranks 1 --inter "$inter" \

@@ -36,8 +36,8 @@ need "$bench" 'cmake --build --preset release --target pipeline_bubble'
 }
 kinds='gpipe 1f1b interleaved zb_h1 zb_v dualpipe_v'
 
-# measure ROUND NAME RANKS OVERRIDE...: prints a row for each step except the first: round, name, seconds, seconds
-# waited.
+# measure ROUND NAME RANKS OVERRIDE...: adds a row to $scratch/rows for each step except the first: round, name,
+# seconds, seconds waited.
 measure() {
   local run=$scratch/$1-$2
   launch "$3" bash -c 'exec taskset -c "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" "$@"' pinned \

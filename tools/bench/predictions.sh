@@ -36,7 +36,7 @@ check_options() {
     usage "--cluster is '$cluster', expected a readable cluster file of hexad profile"
 }
 
-# Settings of every run: one thread per rank, and no work between the steps.
+# Settings of every run: one thread per rank, a short watchdog, and none of the work that a run does beside its steps.
 run_settings=(train.threads=1 train.peak_flops=1e11 train.router_every=0 checkpoint.at_end=false
   distributed.watchdog_seconds=60)
 
@@ -83,7 +83,8 @@ ranks_of() {
   fi
 }
 
-# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. Prints the output only if COMMAND fails.
+# at PLACE COMMAND...: runs COMMAND on the ranks of PLACE. Prints the end of the output only if COMMAND fails, and not
+# if it ends with 77.
 at() {
   local log=$scratch/log place=$1 ranks
   ranks=$(ranks_of "$place")
@@ -116,8 +117,9 @@ usable_places() {
   done
 }
 
-# begin PLACE...: prints a description of the machine. Sets $places to the usable places. Makes the output folder. For
-# each place, adds the file cluster.PLACE.yaml to it unless the file exists: a copy of --cluster, or a measurement.
+# begin PLACE...: prints a description of the machine. Sets $places to the usable places, or to all places if nothing is
+# measured on them. Makes the output folder. For each of $places, adds the file cluster.PLACE.yaml to it unless the file
+# exists: a copy of --cluster, or a measurement.
 begin() {
   local place file
   need "$hexad" 'cmake --preset release && cmake --build --preset release'

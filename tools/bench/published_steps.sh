@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares predicted steps with steps that users of other trainers have published (published_steps.tsv: settings, tokens
 # per second of each GPU or MFU, grade of the source). Simulates each row on the cluster that it names (hexad simulate).
-# No value in the cluster files is fitted to these rows. Prints a line for each row, then the errors by grade, and
-# Kendall's tau for each model with at least five rows of the same measure.
+# No value in the cluster files is fitted to these rows. Prints a line for each row, then the errors by measure and
+# grade, and Kendall's tau for each model with at least five rows of the same measure.
 #
 #   tools/bench/published_steps.sh [--only PATTERN]
 #

@@ -1,5 +1,5 @@
 # Random choices that are the same in every awk implementation, unlike rand(). Uses the generator of Park and Miller
-# (1988), x -> 16807 x mod 2^31 - 1. Its products are exact in the double precision of awk's numbers.
+# (1988), x -> 16807 x mod (2^31 - 1). Its products are exact in the double precision of awk's numbers.
 
 # seed_random(seed, stream, number): selects part `number` (0, 1, ...) of a sequence. Each part has 100 values.
 function seed_random(seed, stream, number,    i) {

@@ -6,7 +6,7 @@
 #
 #   tools/bench/schedule_losses.sh [--steps 8] [--recipes 'quickstart ...'] [--output FOLDER]
 #
-# Needs data/quickstart (tools/quickstart.sh prepares it), but reads only its training part. Batches always have eight
+# Needs data/quickstart (tools/quickstart.sh prepares it), but not its held-out part. Batches always have eight
 # sequences of 64 tokens. Environment: HEXAD (program; build/release/bin/hexad).
 set -euo pipefail
 cd "$(dirname "$0")/../.."

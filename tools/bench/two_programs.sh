@@ -6,6 +6,7 @@
 # In COMMAND, HEXAD is replaced by the program: two_programs.sh old/hexad new/hexad mpirun -np 4 HEXAD train r.yaml
 # --busy N: runs N other processes that never sleep. A command is ended after --limit seconds; its row still counts.
 set -euo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
 
 rounds=5 busy=0 limit=120
 while [[ ${1:-} == --* ]]; do
@@ -48,8 +49,4 @@ for ((round = 0; round < rounds; round++)); do
     awk -v which=$which -v step="${step:--}" '{print which ? "new" : "old", $1, $2 + $3, step}' "$scratch/time" | tee -a "$scratch/rows"
   done
 done
-for name in old new; do
-  awk -v name=$name '$1 == name {print $2}' "$scratch/rows" | sort -n >"$scratch/wall"
-  awk -v name=$name '$1 == name {print $3}' "$scratch/rows" | sort -n >"$scratch/cpu"
-  echo "$name: median $(sed -n $(((rounds + 1) / 2))p "$scratch/wall") s, $(sed -n $(((rounds + 1) / 2))p "$scratch/cpu") s of CPU time"
-done
+awk -f "$here/median.awk" -f "$here/two_programs.awk" "$scratch/rows"

@@ -36,8 +36,9 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
                       name, names_of(f.torn)));
     if (f.late_seconds > largest_delay || f.stale_seconds > largest_delay)
       add(ExitCode::done,
-          fmt::format("the file system is stale on {}: new files appear after {}, replaced ones after {}", name,
-                      base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
+          fmt::format(
+              "the file system is stale on {}: new files appear after {}, replaced ones after {}, expected at most 1 s",
+              name, base::precise_duration(f.late_seconds), base::precise_duration(f.stale_seconds)));
     if (f.lock_ignored && rank_0_locks)
       add(ExitCode::done,
           fmt::format("{} got a lock (flock) that {} holds: locks do not work between nodes, so only the generation "
@@ -51,8 +52,8 @@ void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>&
       add(ExitCode::done, fmt::format("{} sees only {} of free disk space, expected at least 1 GiB", name,
                                       base::human_bytes(static_cast<double>(f.free_bytes))));
     if (f.write_seconds > longest_write)
-      add(ExitCode::done,
-          fmt::format("{} takes {} to write and fsync 1 MiB", name, base::precise_duration(f.write_seconds)));
+      add(ExitCode::done, fmt::format("{} takes {} to write and fsync 1 MiB, expected at most 1 s", name,
+                                      base::precise_duration(f.write_seconds)));
     writers.push_back(&rank);
     writes.push_back(f.write_seconds);
   }

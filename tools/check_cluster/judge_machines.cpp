@@ -23,11 +23,13 @@ void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>&
     const auto available = static_cast<double>(there.front()->facts.memory_available);
     const double share = available / static_cast<double>(there.size());
     if (!expected.card && share < expected.memory_bytes)
-      findings.push_back({.code = ExitCode::resource,
-                          .kind = "memory",
-                          .message = fmt::format("node {} has {} for each of {} ranks, expected at least {}",
-                                                 there.front()->facts.host, human_bytes(share), there.size(),
-                                                 human_bytes(expected.memory_bytes))});
+      findings.push_back(
+          {.code = ExitCode::resource,
+           .kind = "memory",
+           .message = fmt::format(
+               "node {} has {} for {}, expected at least {}", there.front()->facts.host, human_bytes(share),
+               there.size() == 1 ? std::string("its only rank") : base::cat("each of ", there.size(), " ranks"),
+               human_bytes(expected.memory_bytes))});
     firsts.push_back(there.front());
     inverse.push_back(1 / (available + 1));
   }

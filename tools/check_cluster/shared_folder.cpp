@@ -19,6 +19,7 @@
 #include "framework/base/clock.h"
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/text_collectives.h"
+#include "tools/check_cluster/folder_file.h"
 #include "tools/check_cluster/wait_for_each.h"
 
 namespace hexad::check_cluster {
@@ -28,7 +29,6 @@ using base::cat;
 using base::now;
 namespace fs = std::filesystem;
 
-constexpr size_t file_bytes = 1 << 20;
 constexpr auto poll_pause = std::chrono::milliseconds(10);
 
 std::vector<int> participants_of(const comm::ProcessGroup& world) {
@@ -48,19 +48,12 @@ std::vector<int> peers_of(const std::vector<int>& participants, int rank) {
   return peers;
 }
 
-std::string contents_of(int rank, int version) {
-  const std::string line = cat("rank ", rank, ", version ", version, '\n');
-  std::string text;
-  while (text.size() < file_bytes) text += line;
-  return text;
-}
-
 // Returns the contents of a file; none if it cannot be read. On a network file system, a file cannot be read for a
 // moment after another node has replaced it (ESTALE).
 std::optional<std::string> contents_at(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file.is_open()) return std::nullopt;
-  std::string text(file_bytes + 128, '\0');  // longer than every result of contents_of()
+  std::string text(most_file_bytes, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return std::nullopt;
   text.resize(file.gcount());
@@ -121,7 +114,8 @@ class FolderCheck {
   void read_new_files() {
     attempt([&] {
       const auto late = wait_for_each(peers_.size(), patience_, [&](size_t i) {
-        return contents_at(file_of(peers_[i])) == contents_of(peers_[i], 1);
+        const std::optional<std::string> contents = contents_at(file_of(peers_[i]));
+        return contents && is_contents_of(*contents, peers_[i], 1);
       });
       for (size_t i = 0; i < peers_.size(); ++i) {
         if (late[i])
@@ -200,8 +194,8 @@ class FolderCheck {
   Seen seen_of(int peer) const {
     const std::optional<std::string> contents = contents_at(file_of(peer));
     if (!contents) return Seen::nothing;
-    if (*contents == contents_of(peer, 1)) return Seen::old;
-    return *contents == contents_of(peer, 2) ? Seen::replaced : Seen::torn;
+    if (is_contents_of(*contents, peer, 1)) return Seen::old;
+    return is_contents_of(*contents, peer, 2) ? Seen::replaced : Seen::torn;
   }
 
   FolderFigure& figure_;

@@ -9,20 +9,22 @@ check=false
 drawn=$(mktemp -d "${TMPDIR:-/tmp}/hexad-pictures.XXXXXX")
 trap 'rm -rf "$drawn"' EXIT
 
+mkdir "$drawn/new" "$drawn/stored"
 picture() { # picture NAME RANKS OVERRIDES...: draws mesh-NAME.svg
-  "$hexad" validate recipes/verify-moe.yaml --world "$2" --mesh --svg "$drawn/mesh-$1.svg" "${@:3}" >"$drawn/out"
+  "$hexad" validate recipes/verify-moe.yaml --world "$2" --mesh --svg "$drawn/new/mesh-$1.svg" "${@:3}" >"$drawn/out"
 }
 picture horizontal 8 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=horizontal
 picture vertical 8 parallel.cp=2 parallel.ep=4 parallel.cp_expansion=vertical
 picture folded 8 parallel.tp=2 parallel.ep=4 parallel.etp=1
 picture everything 16 parallel.pp=2 parallel.tp=2 parallel.sp=true parallel.cp=2 parallel.ep=4
-rm "$drawn/out"
 
 if $check; then
-  diff -rq "$drawn" docs/reports/images || {
+  cp docs/reports/images/mesh-*.svg "$drawn/stored"
+  diff -rq "$drawn/new" "$drawn/stored" || {
     echo "the pictures have changed; tools/docs/mesh_pictures.sh draws them again" >&2
     exit 1
   }
 else
-  cp "$drawn"/mesh-*.svg docs/reports/images/
+  rm -f docs/reports/images/mesh-*.svg
+  cp "$drawn"/new/mesh-*.svg docs/reports/images/
 fi

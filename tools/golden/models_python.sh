@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of a Python interpreter with PyTorch (for CPUs) and transformers. Installs both on the first call.
+# Prints the path of a Python interpreter with PyTorch (for CPUs, if possible) and transformers. Installs both on the
+# first call.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=${HEXAD_MODELS_VENV:-build/models-venv}

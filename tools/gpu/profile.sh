@@ -37,7 +37,9 @@ CUDA_INJECTION64_PATH=$library HEXAD_GPU_PROFILE=$out/profile OMPI_ALLOW_RUN_AS_
   >"$out/train.log" 2>&1 || result=$?
 if [ $result -ne 0 ] || [ ! -s "$out/profile.json" ]; then
   tail -n 20 "$out/train.log" >&2
-  echo "profile: hexad exited with $result; $([ -s "$out/profile.json" ] || echo 'no profile was written')" >&2
+  lacking=
+  [ -s "$out/profile.json" ] || lacking=' and wrote no profile'
+  echo "profile: hexad exited with $result$lacking; the end of $out/train.log is above" >&2
   exit 1
 fi
 cat "$out/profile.txt"

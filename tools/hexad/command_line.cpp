@@ -117,6 +117,7 @@ Option& Option::legal(Legal values) {
 
 Option& Option::path() {
   const auto expand = [](std::string& text) {
+    if (text.empty()) return std::string("'' given, expected the path of a file or folder");  // an unset shell variable
     try {
       text = base::expand_home(text);
       return std::string();
@@ -235,7 +236,7 @@ base::ExitCode CommandLine::parse(int argc, char** argv) {
     }
     const bool options = std::ranges::any_of(words, [](const std::string& w) { return w.starts_with('-'); });
     if (!command.requires_command() || options) base::fail(base::ExitCode::usage, explain(*app_, e, command));
-    fmt::print("{}", app_->help());  // the user ran `hexad` without arguments
+    fmt::print("{}", app_->help());  // the user named no command, as in `hexad` or `hexad bench`
     return base::ExitCode::usage;
   }
   return exit_code_;

@@ -24,11 +24,11 @@ namespace hexad::app {
 struct Legal {
   std::string expected;  // completes the message "'x' given, expected ..."
   std::function<bool(const std::string&)> accepts;
-  std::vector<std::string_view> words{};  // all legal values; empty if these are not a list of words
+  std::vector<std::string_view> words{};  // the legal values that are words; empty if there are none
 };
 
-/// Pointer to the variable that receives the value of an option. The variable's initial value is the default, which the
-/// help shows.
+/// Pointer to the variable that receives the value of an option. The variable's initial value is the default. The help
+/// shows it, except for lists, optional values and required options.
 using Target = std::variant<std::string*, int*, int64_t*, uint64_t*, double*, std::optional<double>*,
                             std::optional<uint64_t>*, std::vector<std::string>*>;
 
@@ -38,8 +38,8 @@ class Option {
 
   Option& required();
   Option& legal(Legal values);
-  /// Marks the value as the path of a file or folder. Replaces a leading ~ by the home folder, because shells do not do
-  /// this after --name=.
+  /// Marks the value as the path of a file or folder, which must not be empty. Replaces a leading ~ by the home folder,
+  /// because shells do not do this after --name=.
   Option& path();
   /// Makes each occurrence of a list option take one value. Without this, an occurrence takes all values that follow
   /// it.
@@ -80,7 +80,7 @@ class Command {
   /// Returns "--help" and all other option names.
   std::vector<std::string> option_names() const;
   /// An option of the command (`name` is set), or a positional argument (`argument` is set). `words` has the legal
-  /// values, separated by blanks, if these are a list of words.
+  /// values that are words, separated by blanks.
   struct Taken {
     std::string name{}, argument{}, words{};
     bool has_value = false;

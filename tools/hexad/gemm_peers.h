@@ -11,7 +11,7 @@ namespace hexad::app {
 struct GemmPeer {
   std::string name;         // "Eigen"
   std::string description;  // version and instruction sets, or the reason why the library was not measured
-  double flops_per_second;  // 0: the library is missing or does not support the dtype
+  double flops_per_second;  // 0: the library was not measured
 };
 
 /// Measures oneDNN and Eigen, each for about `seconds`, with the kernels' number of threads. `context` must be a CPU

@@ -8,8 +8,8 @@
 #include <exception>
 #include <system_error>
 
+#include "framework/base/failure.h"
 #include "tools/hexad/commands/command.h"
-#include "tools/hexad/failure.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/say.h"
@@ -51,13 +51,13 @@ int flush(int code) {
 
 int hexad_main(int argc, char** argv, const train::Extensions& extensions) {
   open_standard_descriptors();
-  train::ignore_closed_pipes();
+  train::ignore_signals_of_writes();
   train::install_crash_handlers();
   try {
     return flush(run(argc, argv, extensions));
   } catch (const std::exception& e) {
-    if (app::is_closed_pipe(e)) return static_cast<int>(base::ExitCode::done);
-    const app::Failure failure = app::failure_of(e);
+    if (base::is_closed_pipe(e)) return static_cast<int>(base::ExitCode::done);
+    const base::Failure failure = base::failure_of(e);
     train::say(failure.text);
     return static_cast<int>(failure.code);
   }

@@ -14,7 +14,8 @@ namespace hexad::app {
 ///   cell for each etp coordinate.
 ///
 /// The colour of a rank shows its dp coordinate, in both tables. Ranks of one colour work on the same micro-batches.
-/// The picture needs no fonts, adapts to dark pages and paints its own background, so it is readable on any page.
+/// The picture needs no particular font, adapts to dark pages and paints its own background, so it is readable on any
+/// page.
 std::string mesh_svg(const mesh::Layout& layout);
 
 }  // namespace hexad::app

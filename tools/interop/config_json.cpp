@@ -35,7 +35,7 @@ int64_t limit_of(std::string_view recipe_key) {
   return std::ranges::find(counts, recipe_key) == std::end(counts) ? largest_width : most_of_a_kind;
 }
 
-/// Returns all names of a config key. Exports write the first name.
+/// Returns all names of a config key. A new config has the first name.
 std::vector<std::string> names_of(std::string_view alternatives) {
   std::vector<std::string> names;
   while (!alternatives.empty()) {
@@ -61,7 +61,7 @@ std::pair<Json, std::string> value_of(const Json& config, const ConfigKey& key, 
   return {value, name};
 }
 
-/// Returns the recipe's value for a value of the config; null if the recipe's key keeps its default.
+/// Returns the recipe's value for a value of the config.
 Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, const std::string& where) {
   switch (conversion) {
     case Conversion::same:
@@ -254,7 +254,8 @@ std::set<std::string, std::less<>> keys_understood(const Family& family) {
   return known;
 }
 
-/// Rejects unknown keys, because they may change the model. A key whose value is null changes nothing.
+/// Rejects is_encoder_decoder: true, and unknown keys, because they may change the model. A key whose value is null
+/// changes nothing.
 void require_known(const Json& config, const Family& family, const std::string& where) {
   const auto known = keys_understood(family);
   const auto encoder = config.find("is_encoder_decoder");

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "framework/config/document.h"
 #include "framework/device/context.h"
 #include "framework/io/json.h"
 #include "framework/io/safetensors_stream.h"
 #include "tools/interop/config_json.h"
+#include "tools/interop/find_origin.h"
 #include "tools/interop/latent_rows.h"
 #include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
@@ -24,55 +23,9 @@ namespace hexad::interop {
 
 using namespace base;
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr int64_t block_elements = 1 << 21;  // elements converted at a time
-
-config::Document recipe_of(const io::Checkpoint& checkpoint) {
-  return config::parse(checkpoint.run().recipe, checkpoint.folder() + "/manifest.json: recipe");
-}
-
-/// Returns the value of train.init_from in a recipe; empty if it is not set.
-std::string start_of(const config::Document& recipe) {
-  const config::Node* train = recipe.root.find("train");
-  const config::Node* start = train && train->kind == config::Node::Kind::map ? train->find("init_from") : nullptr;
-  return start && start->kind == config::Node::Kind::scalar ? start->text : "";
-}
-
-/// True if `folder` is an import of `source`.
-bool is_import_of(const std::string& folder, const std::string& source) {
-  std::error_code error;
-  if (!fs::exists(folder + "/manifest.json", error)) return false;
-  const io::Checkpoint imported = io::Checkpoint::open(folder, io::Check::quick);
-  return io::parse_json(imported.run().layout, folder + "/manifest.json: layout") == cat("imported from ", source);
-}
-
-/// Returns the folder with the config.json of the foreign model from which the checkpoint's run started. Follows
-/// train.init_from over several runs. Empty if there is no such folder.
-std::string find_origin(const io::Checkpoint& checkpoint) {
-  constexpr int most_runs = 100;  // limit of a chain of runs, each started from the previous one
-  const std::string name(origin_folder_name);
-  std::string folder = checkpoint.folder(), start = start_of(recipe_of(checkpoint));
-  // A run that started from a foreign model has imported it into its run directory. An earlier run in the same
-  // directory may have left the import of another model there.
-  const fs::path store = fs::path(folder).parent_path();
-  const std::string imported = (store.parent_path() / "imported").string(), beside = imported + "/" + name;
-  if (store.filename() == "checkpoints" && has_config(beside) && (start.empty() || is_import_of(imported, start)))
-    return beside;
-  for (int i = 0; i < most_runs; ++i) {
-    if (has_config(folder + "/" + name)) return folder + "/" + name;
-    if (start.empty()) return "";
-    folder = std::exchange(start, "");
-    std::error_code error;
-    if (fs::exists(folder + "/manifest.json", error))
-      start = start_of(recipe_of(io::Checkpoint::open(folder, io::Check::quick)));
-    else
-      return has_config(folder) ? folder : "";
-  }
-  return "";
-}
 
 /// Source of config.json and the tokenizer files, and the family to write.
 struct Plan {
@@ -142,7 +95,7 @@ class TensorReader {
       : checkpoint_(checkpoint), map_(map), sizes_(sizes) {}
 
   /// Checks the shapes of all parameters, and that the family has a tensor for each parameter of the checkpoint.
-  /// Problems are thus found before a file is written.
+  /// These problems are thus found before a file is written.
   void check() const {
     for (const OwnTensor& own : map_.own) {
       const Shape& stored = checkpoint_.record(own.name, own.kind).shape;
@@ -163,7 +116,7 @@ class TensorReader {
   void write(const Link& link, Element type, io::SafetensorsStream& out) {
     if (link.rearrangement == Rearrangement::none) {
       for (const Link::Part& part : link.parts)
-        for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+        for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
           out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
         });
       return;
@@ -171,7 +124,7 @@ class TensorReader {
     if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
     std::vector<std::byte> joined;
     for (const Link::Part& part : link.parts)
-      for_each_block(link, part, type, [&](const std::vector<std::byte>& bytes) {
+      for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
         joined.insert(joined.end(), bytes.begin(), bytes.end());
       });
     const int64_t bytes = bytes_of(type);
@@ -188,10 +141,11 @@ class TensorReader {
   /// Appends a link whose only part is a whole parameter. Reads one expert at a time.
   void write_by_expert(const Link& link, Element type, io::SafetensorsStream& out) {
     for (int64_t e = 0, experts = link.rearranged_shape()[0]; e < experts; ++e) {
-      Link::Part expert = link.parts.front();
-      expert.region.begin[0] = e, expert.region.size[0] = 1;
+      const Link::Part& whole = link.parts.front();
+      io::Region expert = whole.region;
+      expert.begin[0] = e, expert.size[0] = 1;
       std::vector<std::byte> own;
-      for_each_block(link, expert, type,
+      for_each_block(link, whole.own, expert, type,
                      [&](const std::vector<std::byte>& bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
       std::vector<std::byte> theirs(own.size());
       expert_to_foreign(theirs, own, link, bytes_of(type));
@@ -199,26 +153,26 @@ class TensorReader {
     }
   }
 
-  /// Calls use(bytes) with consecutive elements of a part, converted to `type`.
+  /// Calls use(bytes) with consecutive elements of a region of parameter `index`, converted to `type`.
   template <class F>
-  void for_each_block(const Link& link, const Link::Part& part, Element type, F&& use) {
-    const OwnTensor& own = map_.own[part.own];
-    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, part.region, device_, device::Category::temporary);
+  void for_each_block(const Link& link, size_t index, const io::Region& region, Element type, F&& use) {
+    const OwnTensor& own = map_.own[index];
+    const io::Tensor tensor = checkpoint_.read(own.name, own.kind, region, device_, device::Category::temporary);
     const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
-    const std::string region = cat(" of region ", io::to_string(part.region));
+    const std::string of_region = cat(" of region ", io::to_string(region));
     const auto* elements = static_cast<const std::byte*>(tensor.raw());
     std::vector<std::byte> narrow, converted;
     for (int64_t done = 0, all = tensor.numel(); done < all; done += block_elements) {
       const int64_t count = std::min(block_elements, all - done);
       const auto [from, from_type] = as_element(tensor.dtype(), elements, done, count, narrow, where);
       if (const int64_t bad = first_non_finite(from, from_type, count); bad >= 0)
-        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, region,
+        fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, of_region,
              ", expected finite weights");
       converted.resize(count * bytes_of(type));
       convert(converted.data(), type, from, from_type, count);
       if (const int64_t bad = first_non_finite(converted.data(), type, count); bad >= 0)
         fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), " at element ", done + bad,
-             region, "; choose another --dtype");
+             of_region, "; choose another --dtype");
       use(converted);
     }
   }

@@ -10,8 +10,10 @@
 namespace hexad::interop {
 
 struct ExportOptions {
-  std::string like{};    // folder from which config.json and tokenizer files are copied; empty: the checkpoint's import
-  std::string family{};  // model_type of a new config.json; empty: that of the origin's config.json
+  // Folder of the config.json to keep or adapt, and of the tokenizer files to copy. Empty: the checkpoint's import or,
+  // if `family` is set, a new config.json.
+  std::string like{};
+  std::string family{};                    // model_type of a new config.json; empty: that of the origin's config.json
   std::string dtype = "source";            // source, f32, bf16 or f16
   int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
 };
@@ -23,9 +25,10 @@ struct ExportReport {
 };
 
 /// Writes the folder `target`: config.json, safetensors shards with their index, and the origin's tokenizer files. The
-/// origin is options.like, or the import from which the checkpoint's run started. Keeps at most one tensor and some
-/// buffers in memory. After an error, nothing is left at `target`. Throws:
-/// - Error(usage) if the target is not empty, if there is neither an origin nor options.family, or if both differ
+/// origin is options.like; without options.like and options.family, it is the import from which the checkpoint's run
+/// started. Keeps at most one tensor and some buffers in memory. After an error, nothing is left at `target`. Throws:
+/// - Error(usage) if the target is not empty, if there is neither an origin nor options.family, or if the origin is of
+///   another family than options.family
 /// - Error(data) naming the recipe key or the tensor if the family cannot express the model or the checkpoint is
 ///   damaged
 /// - Error(resource) if writing to the disk fails

@@ -63,7 +63,7 @@ enum class Rearrangement : uint8_t {
   gated_queries,  // each head has its queries, then its gates
   delta_inputs,   // each key head of a delta net has its queries and keys, then the values and gates of its value heads
   delta_gates,    // each key head of a delta net has the write logits, then the decay logits of its value heads
-  // The following rearrange tensors whose first dimension is the expert:
+  // The following rearrange each expert separately:
   input_first,                  // the matrix of an expert is [in, out]
   interleaved,                  // rows 2i and 2i + 1 of an expert are row i of the gate and row i of the up projection
   interleaved_and_input_first,  // columns 2i and 2i + 1 of an expert's matrix [in, 2 out] are row i of gate and of up

@@ -150,7 +150,8 @@ std::string_view article_and_name(Type type) {
   return "";
 }
 
-/// Returns the value of a recipe's text: null for `auto` and `none`, nullopt if the text does not have this type.
+/// Returns the value of a recipe's text: null for `auto` and `none` unless the type is text, nullopt if the text does
+/// not have this type.
 std::optional<Json> value_of(const std::string& text, Type type) {
   if (type == Type::text) return Json(text);
   if (text == "auto" || text == "none") return Json();
@@ -334,7 +335,8 @@ std::string ModelKeys::yaml() const {
         (key.path == "model.qkv_bias" || key.path == "model.o_bias" || key.path == "model.moe.expert_bias") &&
         value == (*this)["model.bias"];
     const bool unbiased = key.path == "model.moe.selection_bias" && value == false;
-    if (value.is_null() || follows || unbiased || (value == usual && !size)) continue;
+    const bool unused = key.path == "model.moe.shared_hidden" && integer("model.moe.shared_experts") == 0;
+    if (value.is_null() || follows || unbiased || unused || (value == usual && !size)) continue;
     std::vector<std::string> parts;
     for (std::string_view rest = key.path; !rest.empty();) {
       const size_t dot = std::min(rest.find('.'), rest.size());

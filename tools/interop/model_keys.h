@@ -20,8 +20,8 @@ using io::Json;
 class ModelKeys {
  public:
   ModelKeys();
-  /// Reads the keys of a recipe. Ignores keys that this class does not contain. Throws Error(data) beginning with
-  /// `where` if a value has the wrong type.
+  /// Reads and resolves the keys of a recipe. Ignores keys that this class does not contain. Throws Error(data)
+  /// beginning with `where` if a value has the wrong type.
   static ModelKeys of_recipe(const config::Document& recipe, const std::string& where);
 
   /// Returns the value of the key at `path`. Throws std::logic_error if there is no such key.
@@ -30,8 +30,8 @@ class ModelKeys {
   double real(std::string_view path) const;
   bool flag(std::string_view path) const;
   const std::string& text(std::string_view path) const;
-  /// Sets the value of the key at `path`, converted to the key's type. Throws std::logic_error if there is no such key,
-  /// and Error(data) beginning with `where` if the value has another type.
+  /// Sets the value of the key at `path`. Throws std::logic_error if there is no such key, and Error(data) beginning
+  /// with `where` if the value is neither null nor of the key's type.
   void set(std::string_view path, Json value, const std::string& where);
   /// Replaces each `auto` by the value that it means.
   void resolve();
@@ -45,10 +45,12 @@ class ModelKeys {
   int64_t shared_width() const;
 
   /// Returns a text such as "model.heads: 4 -> 8" for each key that makes the two models compute different functions.
-  /// Ignores keys that affect neither model, and keys that only matter in training. Both sets of keys must be resolved.
+  /// Ignores keys that have no effect in one of the models, and keys that only matter in training. Both sets of keys
+  /// must be resolved.
   static std::vector<std::string> differences(const ModelKeys& before, const ModelKeys& after);
-  /// Returns the section `model` of a recipe, as YAML. The section contains all sizes, and those other keys that differ
-  /// from their defaults.
+  /// Returns the section `model` of a recipe, as YAML. The section contains the sizes directly in `model`, such as
+  /// layers, and those other keys that differ from their defaults. It contains the width of the shared experts only if
+  /// there are some.
   std::string yaml() const;
 
  private:

@@ -67,13 +67,18 @@ void NewFolder::copy_file(const std::string& from_folder, const std::string& nam
   add_file(to_folder.empty() ? name : to_folder + "/" + name, contents);
 }
 
-void NewFolder::commit() {
+void NewFolder::commit(const std::function<void(std::string_view)>& reached) {
   sync_folder(temporary_);
   std::error_code error;
   fs::rename(temporary_, target_, error);  // replaces an empty folder at target_
   if (error) fail(ExitCode::resource, temporary_, ": cannot be renamed to ", target_, ": ", error.message());
   temporary_.clear();
-  sync_folder(fs::absolute(target_).parent_path().string());
+  try {
+    if (reached) reached("folder renamed");
+    sync_folder(fs::absolute(target_).parent_path().string());
+  } catch (const Error& problem) {
+    fail(problem.code(), target_, ": is complete, but may not survive a power cut: ", problem.what());
+  }
 }
 
 }  // namespace hexad::interop

@@ -2,17 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace hexad::interop {
 
 /// A folder that is filled under a temporary name in the same parent folder as its target. The destructor removes the
-/// folder and its contents unless commit() succeeded.
+/// folder and its contents unless commit() has renamed it.
 class NewFolder {
  public:
-  /// Creates the temporary folder. Throws Error(usage) if `target` exists and is not an empty folder, and
-  /// Error(resource) if the folder cannot be created.
+  /// Creates the temporary folder. Throws Error(usage) if `target` exists and is not an empty folder, or if its name is
+  /// too long, and Error(resource) if the folder cannot be created for another reason.
   explicit NewFolder(std::string target);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -24,10 +25,12 @@ class NewFolder {
   void add_folder(const std::string& name) const;
   /// Writes a file in this folder and flushes it to the disk (fsync).
   void add_file(const std::string& name, std::string_view contents) const;
-  /// Copies a file of at most max_copied_bytes into this folder, under the same name.
+  /// Copies a file of at most max_copied_bytes into this folder or its subfolder `to_folder`, under the same name.
   void copy_file(const std::string& from_folder, const std::string& name, const std::string& to_folder = "") const;
-  /// Renames the folder to its target. Throws Error(resource) if this fails.
-  void commit();
+  /// Renames the folder to its target. Throws Error(resource) if this fails. If only the new name cannot be flushed to
+  /// disk, the target is complete, as the message of the error says. If `reached` is not empty, calls it with "folder
+  /// renamed"; a test may throw from it.
+  void commit(const std::function<void(std::string_view point)>& reached = {});
 
  private:
   std::string target_, temporary_;

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* index_name = "model.safetensors.index.json";
 constexpr const char* single_name = "model.safetensors";
 
-// All dtypes of the safetensors format, so that messages can name the dtype of a tensor that is not accepted.
+// Dtypes of the safetensors format, so that messages can name the dtype of a tensor that is not accepted.
 constexpr io::StoredDtype known_dtypes[] = {
     {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"F64", 8}, {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}, {"I64", 8},
     {"I32", 4}, {"I16", 2},  {"I8", 1},  {"U64", 8}, {"U32", 4},     {"U16", 2},     {"U8", 1},      {"BOOL", 1}};
@@ -45,6 +45,9 @@ bool has(const std::vector<std::string>& names, std::string_view name) {
 }
 
 [[noreturn]] void refuse_without_weights(const std::string& folder, const std::vector<std::string>& names) {
+  if (has(names, "manifest.json"))
+    fail(ExitCode::data, folder, ": is a checkpoint of Hexad, expected a Hugging Face model (config.json and ",
+         single_name, "); a checkpoint needs no import, and `hexad export` writes a model from it");
   const auto pickle = std::ranges::find_if(names, is_pickle);
   if (pickle != names.end())
     fail(ExitCode::data, folder, ": ", *pickle,

@@ -14,8 +14,8 @@ namespace hexad::interop {
 
 using base::Shape;
 
-/// Layout of the experts of a block in a checkpoint: one tensor for each expert, one tensor for all experts, or one
-/// tensor for all experts in MXFP4. MXFP4 is supported only for reading.
+/// Layout of the experts of a block in a checkpoint: separate tensors for each expert, tensors that hold all experts,
+/// or tensors that hold all experts in MXFP4. MXFP4 is supported only for reading.
 enum class ExpertLayout : uint8_t { separate, fused, mxfp4 };
 
 /// Sizes of a model by the letters that the tables use, and evaluation of the tables' conditions.

@@ -23,7 +23,8 @@ using schedule::TimeCurve;
 
 // Bounds of EPS-MoE's two conditions in the paper's test: relative extra time of communication and of products.
 constexpr double eps_e0 = 0.32, eps_e1 = 0.03;
-// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries.
+// Largest number of chunks that MoNTA and MPMoE may advise. It is also the largest that `auto` tries, except with
+// chunk_by: experts.
 constexpr int64_t most_advised = *std::rbegin(moe::chunks_tried);
 
 // Answer of a paper's algorithm: a schedule, or the reason why there is none.
@@ -130,7 +131,7 @@ Answer of_monta(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& us
 Answer of_parm(const AdvisedLayer& l, const Rates& rates, const MoeSchedule& usual) {
   if (l.tp.ranks == 1 || l.ep_etp.ranks == 1)
     return silent("needs tensor parallelism and expert parallelism, without which S1 and S2 are equal");
-  if (l.etp > 1 && usual.all_to_all != ep::AllToAll::direct)
+  if (l.etp > 1 && usual.all_to_all == ep::AllToAll::hierarchical)
     return silent("sends rows to all etp ranks at once, which schedule.moe.all_to_all: hierarchical does not");
   const TimeCurve* exchange = curve_of(rates, TaskKind::all_to_all, l.ep_etp);
   const TimeCurve* gather = curve_of(rates, TaskKind::all_gather, l.tp);

@@ -54,8 +54,11 @@ struct Advice {
 ///            R(N) is a line fitted to the extra time of communication in N groups
 ///   MPMoE    the number of micro-batches (and the strategy among `reuse`) with the least predicted time
 ///
-/// Only measured links are used (Rates::links). An adviser is silent if a curve that it needs was not measured, or if
-/// the layer lacks the parallelism that it needs.
+/// Only measured links are used (Rates::links). An adviser is silent in these cases:
+/// - a curve that it needs was not measured
+/// - the layer lacks the parallelism that it needs
+/// - EPS-MoE: a rank has only one expert
+/// - Parm: etp is above 1, and `usual` sends rows by the hierarchical all-to-all
 std::vector<Advice> advice(const AdvisedLayer& layer, const schedule::Rates& rates, const moe::MoeSchedule& usual,
                            const std::vector<moe::ReuseStrategy>& reuse);
 

@@ -62,7 +62,8 @@ Range quartiles(std::vector<double> values) {
   return {values[values.size() / 4], values[values.size() * 3 / 4]};
 }
 
-// Measures the speed of writes to `folder`. If the folder is not writable, returns zeros and sets errno.
+// Measures the speed of writes to `folder`. If a file there cannot be created, written or flushed, returns zeros, and
+// errno has the reason.
 DiskSpeed measured(const fs::path& folder) {
   constexpr size_t piece = size_t{4} << 20, fewest = 3, most = 24;
   constexpr double longest = 0.8;
@@ -117,9 +118,9 @@ std::string WriteTime::text() const {
 }
 
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder) {
-  // A save flushes five times, one after the other: the shard, the manifest, the pointer to the newest checkpoint, and
-  // two folders.
-  constexpr int syncs = 5;
+  // A save's flushes follow one another: the shard, the manifest, the pointer to the newest checkpoint, and four times
+  // a folder.
+  constexpr int syncs = 7;
   constexpr double margin = 2;
   const auto [sync, a_byte] = speed;
   const double least = syncs * sync.least + bytes * a_byte.least, most = syncs * sync.most + bytes * a_byte.most;

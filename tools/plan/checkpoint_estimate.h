@@ -34,9 +34,10 @@ struct DiskSpeed {
 /// times. `ample` is twice `most`, because the load on the disk varies.
 WriteTime write_time(const DiskSpeed& speed, double bytes, const std::string& folder);
 
-/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last saves in `run_dir`. If
-/// `run_dir` has no saves, writes a temporary file in pieces for about a second, in `run_dir` or in its nearest
-/// existing parent. The range is then that of write_time() for the first and the third quartile of the measured speeds.
+/// Estimates the time of a write of `bytes` from the fastest and the slowest of the last five saves in `run_dir`. If
+/// `run_dir` has no saves, writes at least 3 and at most 24 pieces of 4 MiB to a temporary file, in `run_dir` or in its
+/// nearest existing parent. Writes no fourth or later piece after 0.8 seconds. The range is then that of write_time()
+/// for the first and the third quartile of the measured speeds.
 WriteTime estimate_write(const std::string& run_dir, double bytes);
 
 }  // namespace hexad::plan

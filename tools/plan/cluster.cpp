@@ -59,6 +59,17 @@ void check_fewer_threads(const Cluster& cluster, config::Problems& problems) {
   }
 }
 
+void check_bursts(const Cluster& cluster, config::Problems& problems) {
+  for (size_t i = 0; i < cluster.bursts.size(); ++i) {
+    const std::string path = cat("bursts.", i, ".group");
+    if (!problems.good({path})) return;
+    const GroupKind group = cluster.bursts[i].group;
+    if (group == GroupKind::all) problems.add(path, "must be inter or intra, each of which has its own burst");
+    const auto before = std::span(cluster.bursts).first(i);
+    if (std::ranges::find(before, group, &LinkBurst::group) != before.end()) problems.add(path, "must not be repeated");
+  }
+}
+
 void check_operation(const Cluster& cluster, config::Problems& problems) {
   if (!cluster.operation || !problems.good({"operation"}) || *cluster.operation <= longest_operation) return;
   problems.add("operation", cat("must be at most ", longest_operation, " s; nearest: ", longest_operation,
@@ -203,6 +214,7 @@ Cluster load_cluster(const std::string& path, const std::vector<std::string>& ov
   for (size_t i = 0; i < cluster.capped_slowdowns.size(); ++i)
     check_slowdown(cluster.capped_slowdowns[i], cat("capped_slowdowns.", i), problems);
   check_fewer_threads(cluster, problems);
+  check_bursts(cluster, problems);
   check_operation(cluster, problems);
   check_node_cores(cluster.measured, problems);
   if (cluster.machine) {
@@ -312,6 +324,8 @@ schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query) {
     }
   rates.speed_of_threads = speeds_of_threads(cluster.measured.threads, cluster.fewer_threads);
   rates.cores = shared_cores(cluster.measured, query.ranks_per_node);
+  for (const LinkBurst& burst : cluster.bursts)
+    (burst.group == GroupKind::inter ? rates.bursts.between_nodes : rates.bursts.within_node) = burst.seconds;
   rates.check();
   return rates;
 }

@@ -221,6 +221,20 @@ struct MeasuredThreads {
   }
 };
 
+/// Burst of links that a shaper limits. The measurement of links does not show it, because it gives the links no rest.
+struct LinkBurst {
+  GroupKind group = GroupKind::inter;
+  double seconds = 0;
+
+  template <class V>
+  void fields(V& v) {
+    v("group", group, "inter: links between nodes; intra: links inside nodes");
+    v("seconds", seconds,
+      "[s] a link that has rested for this time sends at once what otherwise takes this time; 0: no burst",
+      config::at_least(0));
+  }
+};
+
 /// Longest legal value of Cluster::operation, in seconds. Longer times are probably microseconds.
 inline constexpr double longest_operation = 0.01;
 
@@ -235,6 +249,7 @@ struct Cluster {
   std::vector<MeasuredSlowdown> slowdowns;
   std::vector<MeasuredThreads> fewer_threads;
   std::vector<MeasuredSlowdown> capped_slowdowns;
+  std::vector<LinkBurst> bursts;
   std::optional<Machine> machine;
 
   template <class V>
@@ -252,6 +267,7 @@ struct Cluster {
     v("slowdowns", slowdowns, "speeds of work that runs at the same time");
     v("fewer_threads", fewer_threads, "speeds of grouped products on fewer threads, ascending by threads");
     v("capped_slowdowns", capped_slowdowns, "like slowdowns, while products use all of a rank's threads but one");
+    v("bursts", bursts, "bursts of links that a shaper limits, which are stated and not measured");
     v("machine", machine, "description of machines that were not measured");  // must be the last key: see to_yaml()
   }
 };
@@ -305,7 +321,8 @@ std::vector<double> speeds_of_threads(int64_t threads, std::span<const MeasuredT
 /// Returns the rates for the simulator. nearest_link() chooses the measured link of each collective and group. Product
 /// times come from the measured products of the same element type whose inputs x outputs are nearest (as a ratio),
 /// scaled by the size of the weight. A pass that was not measured gets the times of the first measured pass of the same
-/// shape. Relative speeds above 1 count as 1. Throws Error(usage) that names the first missing entry of the cluster.
+/// shape. Speeds of slowdowns above 1 count as 1. Throws Error(usage) that names the first missing entry of the
+/// cluster.
 schedule::Rates rates_of(const Cluster& cluster, const RatesQuery& query);
 
 }  // namespace hexad::plan

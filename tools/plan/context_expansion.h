@@ -16,7 +16,7 @@ namespace hexad::plan {
 /// is 1024 K. Throws Error(usage) in these cases:
 /// - the text has another form
 /// - a length is not in 1 .. 4M (most_micro_batch_tokens, the limit of predictions)
-/// - the last length is not the first length times a power of two; the error gives the nearest legal ranges
+/// - the last length is not the first length times 1, 2, 4, ...; the error gives the nearest legal ranges
 std::vector<int64_t> context_lengths(std::string_view text);
 
 /// Returns "4K" or "1M", or the plain number if `tokens` is not a multiple of 1024.

@@ -20,9 +20,9 @@ inline constexpr int64_t never_dense = int64_t{1} << 40;
 std::optional<int64_t> measured_dense_rows(const Cluster& cluster, Element element, int64_t inputs, int64_t outputs);
 
 /// Sets schedule.moe.dense_rows: auto to measured_dense_rows() of schedule.profile, in every stage with gemms: by_load
-/// or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. Without a profile, or without such
-/// measurements, it remains `auto`. With gemms: auto, it also remains `auto` if dense GEMMs are never faster, so that
-/// by_load is not tried. Returns a line for the log, or an empty text if nothing was found.
+/// or auto. The shape is a rank's share of an expert: hidden x expert_hidden / etp. Without experts, without a profile,
+/// or without such measurements, it remains `auto`. With gemms: auto, it also remains `auto` if dense GEMMs are never
+/// faster, so that by_load is not tried. Returns a line for the log, or an empty text if nothing was found.
 std::string take_dense_rows(train::Recipe& recipe);
 
 }  // namespace hexad::plan

@@ -30,7 +30,8 @@ struct FittingLayout {
   PlannedLayout layout;
 };
 
-/// Result of a search that found no fitting layout.
+/// The layout with the least memory, for a sequence length and a number of ranks for which a search found no fitting
+/// layout.
 struct Shortfall {
   std::optional<FittingLayout> least;  // found layout with the least memory; none if no layout is legal
   double memory;                       // limit of a rank's tensors, in bytes
@@ -65,8 +66,9 @@ struct PathRequest {
   Objective objective = Objective::time;
 };
 /// Returns the best layout of each length, in order. Doubles the ranks, up to `most_ranks`, until a layout fits. If no
-/// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If no layout fits
-/// the first length, the result has one point.
+/// layout fits a length, longer lengths need even more memory, so only their shortfalls are computed. If the layout of
+/// a shortfall fits after all, it is the layout of its length, and the next length is planned in full. If no layout
+/// fits the first length, the result has one point.
 std::vector<PathPoint> expansion_path(const PlanAt& plan_at, const PathRequest& request);
 
 }  // namespace hexad::plan

@@ -43,7 +43,8 @@ void check(const Row& row, const moe::MoeConfig& moe, const std::string& path) {
     fail(ExitCode::usage, place, base::counted(std::ssize(row.loads), "load"), "; expected ", moe.experts,
          " (model.moe.experts)");
   for (const double load : row.loads)
-    if (!std::isfinite(load) || load < 0) fail(ExitCode::usage, place, "a load is ", load, "; expected at least 0");
+    if (!std::isfinite(load) || load < 0)
+      fail(ExitCode::usage, place, "a load is ", load, "; expected a finite number, at least 0");
   const double sum = std::accumulate(row.loads.begin(), row.loads.end(), 0.0);
   if (sum == 0) fail(ExitCode::usage, place, "all loads of a layer are 0; expected at least one above 0");
   if (!std::isfinite(sum))
@@ -111,14 +112,15 @@ ExpertShares read_expert_shares(const std::string& path, const layers::ModelConf
 
   for (const Row& row : rows) check(row, model.moe, path);
   const int64_t layers = model.moe_layers();
-  if (rows.size() != 1 && std::ssize(rows) != layers)
+  const bool alike = !metrics && rows.size() == 1;  // a run with one MoE layer has measured no other layer
+  if (!alike && std::ssize(rows) != layers)
     fail(ExitCode::usage, path, ":", rows.back().line, ": the file has loads of ",
-         base::counted(std::ssize(rows), "layer"), "; expected ", layers,
-         " (the model's MoE layers), or one line for all layers");
+         base::counted(std::ssize(rows), "layer"), "; expected ", layers, " (the model's MoE layers), or ",
+         metrics ? "a text file with one line for all layers" : "one line for all layers");
 
   ExpertShares shares;
   for (int64_t layer = 0; layer < layers; ++layer) {
-    std::vector<double>& row = shares.emplace_back(rows[rows.size() == 1 ? 0 : static_cast<size_t>(layer)].loads);
+    std::vector<double>& row = shares.emplace_back(rows[alike ? 0 : static_cast<size_t>(layer)].loads);
     const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (double& share : row) share /= sum;
   }

@@ -152,7 +152,7 @@ device::MemoryStats FewLayers::run_recorded() {
 }
 
 // Sets the sizes of the recorded operations to those for `sequences` sequences of `context` tokens each. Does nothing
-// if the two recorded lengths are equal.
+// if the shorter length is ignored.
 void FewLayers::set_tokens(double sequences, double context) {
   const double shorter = number(contexts_[0]), longer = number(contexts_[1]);
   if (longer == shorter) return;

@@ -36,8 +36,8 @@ class FewLayers {
  public:
   /// Records the steps, which takes milliseconds. Places the ranks as those of the first pipeline stage of a job of
   /// `world` ranks in `stages` stages. `contexts` has the two sequence lengths, ascending. If `load` gives the loads of
-  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object. `shared` are
-  /// results of other runs; null: none.
+  /// the experts, records the rank with the most loaded experts. `extensions` must outlive the object. `shared` holds
+  /// results that runs share: the runs of this object use them and add their own. Null: only these runs share results.
   FewLayers(train::Recipe recipe, const train::Extensions& extensions, const Prices& prices, int64_t world,
             int64_t stages, const std::array<int64_t, 2>& contexts, RoutingLoad load = RoutingLoad::even,
             std::shared_ptr<SharedByRuns> shared = nullptr);

@@ -13,9 +13,9 @@ std::vector<int64_t> ranks_to_try(int64_t ranks_per_node, int64_t most);
 
 struct FewestRanks {
   int64_t ranks;  // fewest ranks on which a layout fits; else the most tried with a legal layout; else the most tried
-  Plan plan;      // plan on these ranks, the shortest step first; `best` is empty if no layout fits
+  Plan plan;      // plan on these ranks; `best` is empty if no layout fits
   /// A number of ranks on which no layout fits. `legal` is the number of legal layouts on these ranks. `least_memory`
-  /// is the smallest memory that any legal layout needs on a rank, in bytes.
+  /// is Plan::least_memory, about the smallest memory that any legal layout needs on a rank, in bytes.
   struct Refused {
     int64_t ranks, legal;
     double least_memory;
@@ -23,7 +23,7 @@ struct FewestRanks {
   std::vector<Refused> refused;  // by number of ranks, ascending
 };
 
-/// Finds the fewest ranks, at most request.world, on which the recipe fits.
+/// Finds the first number of ranks_to_try(), at most request.world, on which the recipe fits.
 FewestRanks fewest_ranks(const config::Document& document, const train::Recipe& recipe,
                          const train::Extensions& extensions, const Cluster& cluster, PlanRequest request);
 

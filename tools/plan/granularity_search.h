@@ -71,13 +71,14 @@ class GranularitySearch {
   /// Makes a search over every n from `fewest` to `most` with one time for each. Requires 1 <= fewest <= most.
   GranularitySearch(int64_t fewest, int64_t most, State state = {});
 
-  /// Returns the n to use for `batch` (settled), or the n to measure next. Uses all recorded times, even those of an n
-  /// that was not proposed.
+  /// Returns the n to use for `batch` (settled), or the n to measure next. Also uses the recorded times of an n that
+  /// was not proposed.
   Trial propose(int64_t batch);
-  /// Settles `batch` without further measurements. Returns the smallest n with all its samples that is indistinct from
-  /// the fastest. If no n has all its samples, returns the legal n nearest to `otherwise`.
+  /// Settles `batch` without further measurements. Of the n that the neighbouring ranges allow, returns the smallest n
+  /// with all its samples that is indistinct from the fastest. If none of them has all its samples, returns the one
+  /// nearest to `otherwise`.
   int64_t conclude(int64_t batch, int64_t otherwise);
-  /// Records a time.
+  /// Records a time. `n` must be one of the search's numbers.
   void record(int64_t batch, int64_t n, double seconds);
   /// Returns a summary of the times of n that count; none unless n has all its samples.
   std::optional<SampleSummary> measured(int64_t batch, int64_t n) const;

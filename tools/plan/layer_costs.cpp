@@ -29,11 +29,13 @@ std::string layer_key(const Recipe& r, int64_t stages, int64_t recorded_context)
   return fmt::format("{} {} {}", tensor_key(r, recorded_context), r.parallel.zero, stages);
 }
 
-// Number of a rank's tokens in the longer of the two recorded sequence lengths, unless the recipe's context is shorter.
+// Number of a rank's tokens in the longer of the two recorded sequence lengths before rounding, unless the recipe's
+// context is shorter.
 constexpr int64_t recorded_tokens = 1024;
 
-// Difference between the two recorded sequence lengths, in tokens of a rank. If the difference is small, the loss
-// usually divides both lengths into the same number of row chunks (parallel/tp/vocab_cross_entropy.cpp).
+// Difference between the two recorded sequence lengths before rounding, in tokens of a rank. If the difference is
+// small, the loss usually divides both lengths into the same number of row chunks
+// (parallel/tp/vocab_cross_entropy.cpp).
 constexpr int64_t fewer_tokens = 128;
 
 // Add `share` times some costs to `sum`.

@@ -1,6 +1,7 @@
 // Changes of a layout that keep the sizes of its groups. The planner's search tries one key after another.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@ struct PlanSite {
   const train::Extensions& extensions;
   const StepPrices& prices;
   const PlanRequest& request;
-  double memory;       // limit of a rank's tensors, in bytes
-  double host_memory;  // limit of a rank's offloaded tensors in its host's memory, in bytes
+  double memory;                           // limit of a rank's tensors, in bytes
+  double host_memory;                      // limit of a rank's offloaded tensors in its host's memory, in bytes
+  std::shared_ptr<SharedByRuns> shared{};  // results that the runs of all layouts share; null: none
 };
 
 /// Function that returns copies of a recipe, each with another value of one key, or of keys that exclude each other. A
@@ -27,11 +29,11 @@ using Changes = std::vector<train::Recipe> (*)(const train::Recipe& recipe, cons
 ///   do not
 /// - schedule.moe.memory_reuse: all other values under Objective::memory, otherwise only none
 /// - schedule.pipeline.overlap
-/// - schedule.moe.chunk_by, with two chunks
+/// - schedule.moe.chunk_by: none, or another kind with two chunks
 /// - schedule.moe.chunks: twice and half as many, or the next divisors of a rank's experts
 /// - parallel.order: orders that spread some kind of group less widely (PlanRequest::orders). An order is omitted if
 ///   another order spreads no kind of group more widely. No orders under Objective::memory
-/// - schedule.moe: rows; duplicates; overlap, with two chunks; esp_exchange; order
+/// - schedule.moe: rows; duplicates; overlap, with the recipe's chunks, or with two if it has none; esp_exchange; order
 std::span<const Changes> changes_by_key();
 
 /// Returns copies of the recipe with more data offloaded: the optimizer's state, activations, or both.

@@ -24,8 +24,8 @@ struct TermsFit {
 
 /// Returns the coefficients that minimize the sum of the squared residuals of `y`. Uses a QR decomposition with column
 /// pivoting, which, unlike normal equations, does not square the condition number of the terms. Throws std::logic_error
-/// if a number is not finite. Also throws std::logic_error, naming the terms, if the samples do not determine all
-/// coefficients.
+/// if a number is not finite, or if a term does not have a value for each sample. Also throws std::logic_error, naming
+/// the terms, if the samples do not determine all coefficients.
 TermsFit least_squares(std::span<const FitTerm> terms, std::span<const double> y);
 
 /// The alpha-beta model of a collective or kernel: alpha is the startup time in seconds, beta the seconds per unit (an

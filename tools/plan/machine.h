@@ -124,7 +124,8 @@ struct Contention {
   }
 };
 
-/// Section `machine` of a cluster file. complete() fills in default values of optional members and lists them.
+/// Section `machine` of a cluster file. complete() fills in default values of optional members and lists the assumed
+/// ones.
 struct Machine {
   std::string name, source;
   int64_t nodes = 0, ranks_per_node = 0;
@@ -177,8 +178,8 @@ struct Machine {
 };
 
 /// Checks the rules between the keys of the section that was read at `path`. Adds problems for inconsistent sizes,
-/// missing links and peaks, rates and times in wrong units, and curves that fall. Also rejects curves, except those of
-/// attention, that rise so fast that more work would take less time.
+/// missing links and peaks, rates and times in wrong units, a collective that takes all SMs, and curves that fall or
+/// begin at 0. Also rejects curves, except those of attention, that rise so fast that more work would take less time.
 void check_machine(const Machine& machine, const std::string& path, config::Problems& problems);
 
 /// A machine with values for all optional members, except links that the machine does not use, the size of host memory,

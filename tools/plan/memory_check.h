@@ -31,8 +31,8 @@ struct RankMemory {
   std::string host;
   std::vector<train::MemoryPool> pools{}, cards{};  // cards: at most one
 
-  /// Returns the limits of this process, which is the `place`-th rank of its machine. Throws Error if the recipe's
-  /// device is not available.
+  /// Returns the limits of this process, which is the `place`-th rank of its machine. Throws Error if `device` is not
+  /// available.
   static RankMemory here(device::DeviceKind device, int place);
 };
 
@@ -40,7 +40,8 @@ struct RankMemory {
 /// added up. The available memory of a pool is the minimum that its ranks report. `cached_tokens` is the number of
 /// tokens whose keys and values generation keeps. Verdict:
 /// - `too_much` if the estimate minus its error exceeds the available memory
-/// - `tight` if only the estimate plus its error exceeds it; this estimate counts whole blocks and process_bytes
+/// - `tight` if only the estimate plus its error exceeds it; this estimate counts whole blocks and, on a host,
+///   process_bytes
 /// - `unknown` if it is not `too_much`, and the memory of a rank's machine cannot be read
 /// - `fits` otherwise
 MemoryFit memory_fit(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
@@ -61,7 +62,7 @@ bool fits_in_memory(const train::Recipe& recipe, const train::Extensions& extens
 /// fit. Collective.
 bool stages_fit_in_memory(const train::Recipe& recipe, const train::Extensions& extensions, const comm::World& world);
 
-/// Judges a job of `ranks` ranks on this machine.
+/// Judges a job of `ranks` ranks on this machine. If memory.limit_bytes is none, every job fits.
 MemoryFit memory_fit_on_this_machine(const train::Recipe& recipe, const train::Extensions& extensions, int64_t ranks,
                                      ModelUse use = ModelUse::training);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "parallel/pp/program_check.h"
+#include "tools/plan/neediest_ranks.h"
 #include "tools/plan/step_on_meta.h"
 #include "tools/train/recipe/stages.h"
 
@@ -26,25 +27,29 @@ namespace {
 // Estimates the memory of ranks of one layout. The pipeline is divided into stages once for all ranks.
 class RankEstimates {
  public:
-  RankEstimates(const Recipe& recipe, const train::Extensions& extensions, int64_t world, const RoutingLoad& load)
-      : recipe_(with_stage_split(recipe, extensions)),
+  RankEstimates(const Recipe& recipe, const train::Extensions& extensions, int64_t world, const RoutingLoad& load,
+                std::shared_ptr<SharedByRuns> shared = nullptr)
+      : shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
+        recipe_(shared_->divided(recipe, extensions)),
         extensions_(extensions),
         layout_(recipe.parallel.sizes(), static_cast<int>(world)),
         load_(load) {}
 
   // Returns the ranks of each stage that may need the most memory.
   std::vector<std::vector<int>> ranks() const { return distinct_ranks(recipe_, layout_, load_); }
+  // Returns the ranks that may need the most memory of all stages.
+  std::vector<std::vector<int>> neediest() const { return neediest_ranks(recipe_, layout_, load_, *shared_); }
   MemoryEstimate of(int rank) const {
     const StepOnMeta step = step_on_meta(recipe_, extensions_, layout_, rank, load_, Wanted::memory, shared_);
     return memory_of(step, recipe_, layout_, rank);
   }
 
  private:
+  const std::shared_ptr<SharedByRuns> shared_;
   const Recipe recipe_;
   const train::Extensions& extensions_;
   const mesh::Layout layout_;
   const RoutingLoad& load_;
-  const std::shared_ptr<SharedByRuns> shared_ = std::make_shared<SharedByRuns>();
 };
 
 MemoryEstimate by_category(const device::MemoryStats& memory) {
@@ -97,10 +102,10 @@ std::vector<MemoryEstimate> estimate_evaluation(const Recipe& recipe, const trai
 }
 
 MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train::Extensions& extensions, int64_t world,
-                                      RoutingLoad load) {
-  const RankEstimates estimates(r, extensions, world, load);
+                                      RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
+  const RankEstimates estimates(r, extensions, world, load, std::move(shared));
   MemoryEstimate most;
-  for (const std::vector<int>& ranks : estimates.ranks())
+  for (const std::vector<int>& ranks : estimates.neediest())
     for (const int rank : ranks) {
       if (const auto m = estimates.of(rank); m.total > most.total) most = m;
       if (most.total > limit) return most;
@@ -108,8 +113,10 @@ MemoryEstimate estimate_memory_within(double limit, const Recipe& r, const train
   return most;
 }
 
-MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load) {
-  return estimate_memory_within(std::numeric_limits<double>::infinity(), r, extensions, world, std::move(load));
+MemoryEstimate estimate_memory(const Recipe& r, const train::Extensions& extensions, int64_t world, RoutingLoad load,
+                               std::shared_ptr<SharedByRuns> shared) {
+  return estimate_memory_within(std::numeric_limits<double>::infinity(), r, extensions, world, std::move(load),
+                                std::move(shared));
 }
 
 }  // namespace hexad::plan

@@ -1,10 +1,14 @@
 // Estimates of a rank's memory, before the job runs.
 #pragma once
 
+#include <memory>
+
 #include "tools/plan/routing_model.h"
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
+
+struct SharedByRuns;
 
 /// Estimated memory of a rank, in bytes.
 struct MemoryEstimate {
@@ -35,11 +39,13 @@ std::vector<MemoryEstimate> estimate_stages(const train::Recipe& recipe, const t
 std::vector<MemoryEstimate> estimate_evaluation(const train::Recipe& recipe, const train::Extensions& extensions,
                                                 int64_t world);
 /// Estimates the memory of the rank that needs the most. Stops at the first rank that needs more than `limit` bytes in
-/// total, and returns the memory of that rank.
+/// total, and returns the memory of that rank. `shared` holds results that runs share: the runs of this call use them
+/// and add their own. Null: only these runs share results.
 MemoryEstimate estimate_memory_within(double limit, const train::Recipe& recipe, const train::Extensions& extensions,
-                                      int64_t world, RoutingLoad load = RoutingLoad::even);
-/// Estimates the memory of the rank that needs the most.
+                                      int64_t world, RoutingLoad load = RoutingLoad::even,
+                                      std::shared_ptr<SharedByRuns> shared = nullptr);
+/// Estimates the memory of the rank that needs the most. `shared` is as above.
 MemoryEstimate estimate_memory(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
-                               RoutingLoad load = RoutingLoad::even);
+                               RoutingLoad load = RoutingLoad::even, std::shared_ptr<SharedByRuns> shared = nullptr);
 
 }  // namespace hexad::plan

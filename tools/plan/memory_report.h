@@ -18,7 +18,7 @@ class MemoryReport {
   /// outlive the report.
   MemoryReport(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world);
 
-  /// Estimates for evenly loaded experts: for each stage, the memory of the rank that needs the most, and for the whole
+  /// Estimates for RoutingLoad::even: for each stage, the memory of the rank that needs the most, and for the whole
   /// job, the traffic of the rank that sends the most.
   struct Estimates {
     std::vector<MemoryEstimate> stages;
@@ -28,8 +28,10 @@ class MemoryReport {
   Estimates estimates() const;
 
   /// Returns a table of three parts:
-  /// - the memory of the rank that needs the most, by purpose, for three loads of the experts: even, p99 and worst case
-  /// - one line for each stage; if there are many stages, only the first stages, the last one and the neediest one
+  /// - the memory of the rank that needs the most: by purpose under RoutingLoad::even, and in total under p99 and in
+  ///   the worst case, if these can differ
+  /// - if there are several stages, one line for each; if there are many, only the first stages, the last one and the
+  ///   neediest one
   /// - the traffic of the rank that sends the most in a step, by class
   std::string table() const;
 
@@ -48,8 +50,8 @@ class MemoryReport {
 };
 
 /// Returns "weights 1.20 GiB (1.10 GiB), ...": for each category, the largest estimate of any stage, and in brackets
-/// the measured bytes. `measured` has the measured bytes by the allocator's category. Its entry "total" is the peak of
-/// their sum.
+/// the measured bytes. Omits categories without bytes. `measured` has the measured bytes by the allocator's category.
+/// Its entry "total" is the peak of their sum.
 std::string memory_comparison(const train::Recipe& recipe, const train::Extensions& extensions, int64_t world,
                               const std::map<std::string, int64_t>& measured);
 

@@ -16,7 +16,7 @@ struct MemorySaving {
   std::function<void(train::Recipe&)> make;
 };
 
-/// Returns the savings that the recipe does not use yet, the cheapest first.
+/// Returns the savings that the recipe does not use yet and that can have an effect, the cheapest first.
 std::vector<MemorySaving> memory_savings(const train::Recipe& recipe, int64_t world);
 
 /// Returns a text with the savings that reduce the memory from `need` to `limit` (bytes), each with the resulting

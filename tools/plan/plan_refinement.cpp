@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t most_refined = 3;
 constexpr int64_t most_changes_of_layout = 11;
-// Largest number of layouts that are tried with offload because their steps seem shorter than those of fitting layouts.
+// Largest number of layouts that are tried with offload because their steps seem shorter than that of the best layout.
 // Each layout takes up to three changes.
 constexpr size_t most_offloaded = 2;
 // Smallest relative gain for which a changed key is accepted.
@@ -26,7 +26,7 @@ bool is_less(double after, double before) { return after < (1 - least_gain) * be
 void simulate(PlannedLayout& l, const PlanSite& site) {
   const Recipe& r = l.candidate.recipe;
   const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(site.request.world));
-  l.step = forecast_step(r, site.extensions, layout, site.prices, site.request.load);
+  l.step = forecast_step(r, site.extensions, layout, site.prices, site.request.load, site.shared);
   l.step.records.clear(), l.step.simulated = {};
 }
 
@@ -42,8 +42,8 @@ bool PlanRefinement::simulated(PlannedLayout& l) const try {
 
 // Estimates the memory of a layout. Stops early if the memory exceeds `limit` bytes.
 void PlanRefinement::estimate(PlannedLayout& l, double limit) const {
-  l.memory =
-      estimate_memory_within(limit, l.candidate.recipe, site_.extensions, site_.request.world, site_.request.load);
+  l.memory = estimate_memory_within(limit, l.candidate.recipe, site_.extensions, site_.request.world,
+                                    site_.request.load, site_.shared);
 }
 
 // Replaces `best` by the changed layout if that is better. Computes the deciding quantity first, because most changes
@@ -126,7 +126,8 @@ void add_smallest(Plan& plan, std::vector<PlannedLayout> too_large, const PlanSi
                            .prices = site.prices,
                            .request = request,
                            .memory = site.memory,
-                           .host_memory = site.host_memory};
+                           .host_memory = site.host_memory,
+                           .shared = site.shared};
   PlanRefinement refinement(by_memory);
   plan.best = refinement.smallest_that_fit(std::move(too_large));
   plan.least_memory = std::min(plan.least_memory, refinement.least_memory());

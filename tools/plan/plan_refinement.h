@@ -27,14 +27,16 @@ class PlanRefinement {
   /// Refines the first `count` layouts, but at most three.
   void refine_first(std::vector<PlannedLayout>& layouts, size_t count);
 
-  /// Returns the layout with the first change of with_more_offloaded() that makes it fit; none if no change does.
+  /// Returns the layout with the first change of with_more_offloaded() with which it fits and can be simulated; none if
+  /// there is no such change.
   std::optional<PlannedLayout> made_to_fit(PlannedLayout layout);
-  /// Refines the layouts with the least memory and returns those that then fit. Requires a site with Objective::memory.
+  /// Estimates the six layouts with the least composed memory, and refines the three of them with the least estimated
+  /// memory. Returns those of the six that then fit and can be simulated. Requires a site with Objective::memory.
   std::vector<PlannedLayout> smallest_that_fit(std::vector<PlannedLayout> layouts);
 
   /// Returns the number of changes tried.
   int64_t changes() const { return changes_; }
-  /// Returns the least memory of all layouts that smallest_that_fit() saw, in bytes.
+  /// Returns the least memory of all layouts that smallest_that_fit() estimated, in bytes.
   double least_memory() const { return least_memory_; }
 
  private:

@@ -79,6 +79,12 @@ class WantedMemory {
   std::multiset<double> least_;
 };
 
+// Returns an object for the results that the runs of all layouts share; null if the loads of experts are given. The
+// choices of experts then differ between layers and layouts, and would take much memory.
+std::shared_ptr<SharedByRuns> shared_by_layouts(const RoutingLoad& load) {
+  return load == RoutingLoad::given ? nullptr : std::make_shared<SharedByRuns>();
+}
+
 }  // namespace
 
 std::pair<double, double> goal(Objective objective, double seconds, double bytes) {
@@ -96,7 +102,8 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
   const int64_t ranks_per_node = Prices(cluster).ranks_per_node();
   const int64_t domain = cluster.machine ? cluster.machine->domain.value_or(ranks_per_node) : ranks_per_node;
   Plan plan;
-  plan.candidates = plan_candidates(document, recipe, extensions, {.world = request.world, .ranks_per_domain = domain});
+  const PlanSpace space{.world = request.world, .ranks_per_domain = domain, .ranks_per_node = ranks_per_node};
+  plan.candidates = plan_candidates(document, recipe, extensions, space);
   std::vector<PlanCandidate> legal = std::exchange(plan.candidates.legal, {});
   plan.legal = std::ssize(legal);
 
@@ -136,16 +143,17 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 
   const auto world = static_cast<int>(request.world);
   const StepPrices prices(cluster, world);
-  const LayoutRules rules(document, extensions, request.world);
+  const LayoutRules rules(document, extensions, request.world, ranks_per_node);
   const PlanSite site{.rules = rules,
                       .extensions = extensions,
                       .prices = prices,
                       .request = request,
                       .memory = memory,
-                      .host_memory = offload_memory(cluster)};
+                      .host_memory = offload_memory(cluster),
+                      .shared = shared_by_layouts(request.load)};
   for (PlannedLayout& l : layouts) {
     if (plan.best.size() == simulated_per_wanted * request.wanted) break;
-    l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load);
+    l.memory = estimate_memory_within(memory, l.candidate.recipe, extensions, request.world, request.load, site.shared);
     plan.least_memory = std::min(plan.least_memory, l.memory.total);
     if (l.memory.total > memory) {
       ++plan.too_large;
@@ -163,18 +171,20 @@ Plan search_plan(const config::Document& document, const train::Recipe& recipe, 
 }
 
 void add_details(Plan& plan, const train::Extensions& extensions, const Cluster& cluster, const PlanRequest& request) {
+  const std::shared_ptr<SharedByRuns> shared = shared_by_layouts(request.load);
   for (PlannedLayout& l : plan.best) {
     const train::Recipe& r = l.candidate.recipe;
     const bool even = request.load == RoutingLoad::even;
-    l.routed = routed_memory(r, extensions, request.world,
-                             even ? l.memory.total : estimate_memory(r, extensions, request.world).total);
+    const double bytes =
+        even ? l.memory.total : estimate_memory(r, extensions, request.world, RoutingLoad::even, shared).total;
+    l.routed = routed_memory(r, extensions, request.world, bytes, shared);
   }
   const auto world = static_cast<int>(request.world);
   const StepPrices prices(cluster, world);
   const PlannedLayout& best = plan.best.front();
   const train::Recipe& r = best.candidate.recipe;
   const RecordedStep recorded =
-      record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load);
+      record_for_forecast(r, extensions, mesh::Layout(r.parallel.sizes(), world), prices, request.load, shared);
   plan.gains = resource_gains(recorded, best.step.seconds, r, cluster, world);
   plan.traffic = group_traffic(recorded, prices);
 }

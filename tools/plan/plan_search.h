@@ -37,7 +37,7 @@ struct PlannedLayout {
 struct Plan {
   std::vector<PlannedLayout> best;   // simulated, best first
   PlanCandidates candidates;         // counts of illegal combinations; `legal` is empty
-  int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that exceed `memory`
+  int64_t legal = 0, too_large = 0;  // number of legal layouts; number of these that seem to exceed `memory`
   double memory = 0;                 // limit of a rank's tensors, in bytes
   // Least bytes of the layouts that are too large or were estimated; an approximation or a lower bound if that layout
   // was not estimated.
@@ -62,7 +62,7 @@ struct PlanRequest {
 
 /// Returns the best layouts. The search has three stages:
 /// - The first stage composes the steps of all legal layouts (LayerCosts). It omits layouts whose state alone is too
-///   large (StateBound).
+///   large (StateBound), and layouts that are far too large even with more recomputation.
 /// - The second stage estimates the memory of the most promising layouts, as hexad validate does, and simulates their
 ///   steps.
 /// - The third stage varies keys that keep the sizes of groups, and tries offload for some layouts that are too large

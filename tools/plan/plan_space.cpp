@@ -12,6 +12,7 @@
 #include "framework/base/enum_names.h"
 #include "framework/config/problems.h"
 #include "framework/config/typed_recipe.h"
+#include "parallel/mesh/layout.h"
 #include "tools/plan/step_forecast.h"
 #include "tools/train/recipe/layout_check.h"
 #include "tools/train/recipe/schedule_check.h"
@@ -150,10 +151,22 @@ class Enumeration {
   Collector& collector_;
 };
 
+// True if the recipe's layers exchange rows through windows (ep::AllToAll::window), but an ep group is on several
+// nodes.
+bool has_windows_across_nodes(const Recipe& r, int64_t world, int64_t ranks_per_node) {
+  if (ranks_per_node == 0 || r.model.moe.experts == 0 || r.schedule.moe.all_to_all != ep::AllToAll::window)
+    return false;
+  std::vector<int> nodes;
+  for (int64_t rank = 0; rank < world; ++rank) nodes.push_back(static_cast<int>(rank / ranks_per_node));
+  const mesh::Layout layout(r.parallel.sizes(), static_cast<int>(world));
+  return !group_across_nodes(layout, base::Axis::ep, nodes).empty();
+}
+
 }  // namespace
 
-LayoutRules::LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world)
-    : extensions_(extensions), world_(world) {
+LayoutRules::LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world,
+                         int64_t ranks_per_node)
+    : extensions_(extensions), world_(world), ranks_per_node_(ranks_per_node) {
   config::read<Recipe>(document, read_);
   of_reading_ = read_.list().size();
 }
@@ -164,14 +177,17 @@ std::optional<std::string> LayoutRules::broken(const Recipe& r) const {
   train::check_moe_schedule(r, extensions_, read_);
   train::check_micro_batch_overlap(r, world_, read_);
   train::check_moe_order(r, extensions_, read_);
-  if (read_.list().size() == of_reading_) return {};
+  if (read_.list().size() == of_reading_) {
+    if (has_windows_across_nodes(r, world_, ranks_per_node_)) return "schedule.moe.all_to_all";
+    return {};
+  }
   const config::Problems::Problem& first = read_.list()[of_reading_];
   return first.rule.empty() ? first.path : first.rule;
 }
 
 PlanCandidates plan_candidates(const config::Document& document, const Recipe& recipe,
                                const train::Extensions& extensions, const PlanSpace& space) {
-  const LayoutRules rules(document, extensions, space.world);
+  const LayoutRules rules(document, extensions, space.world, space.ranks_per_node);
   Collector collector(rules);
   Enumeration(recipe, space, collector).run();
   return collector.take();
@@ -184,7 +200,8 @@ NearestRanks nearest_legal_ranks(const config::Document& document, const Recipe&
     for (int64_t n = dp; n <= most; n *= 2) numbers.insert(n);
   const auto first_legal = [&](auto begin, auto end) -> std::optional<int64_t> {
     for (int tries = 0; tries < most_tries && begin != end; ++tries, ++begin) {
-      const PlanSpace there{.world = *begin, .ranks_per_domain = space.ranks_per_domain};
+      const PlanSpace there{
+          .world = *begin, .ranks_per_domain = space.ranks_per_domain, .ranks_per_node = space.ranks_per_node};
       if (!plan_candidates(document, recipe, extensions, there).legal.empty()) return *begin;
     }
     return {};

@@ -39,15 +39,17 @@ std::vector<ChangedSetting> changed_settings(const PlanCandidate& from, const Pl
 /// Rules of load_to_train() for recipes on a given number of ranks. Not thread-safe.
 class LayoutRules {
  public:
-  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object.
-  LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world);
+  /// Reads the keys of the recipe in `document`. `extensions` must outlive the object. If `ranks_per_node` is known
+  /// (not 0), a recipe with schedule.moe.all_to_all: window also breaks a rule if an ep group is on several nodes.
+  LayoutRules(const config::Document& document, const train::Extensions& extensions, int64_t world,
+              int64_t ranks_per_node = 0);
 
   /// Returns the key of the first rule that the recipe breaks; none if it is legal.
   std::optional<std::string> broken(const train::Recipe& recipe) const;
 
  private:
   const train::Extensions& extensions_;
-  const int64_t world_;
+  const int64_t world_, ranks_per_node_;
   // Contains the keys of the recipe, and the problems found while reading them. broken() adds problems and removes them
   // again, because copying all keys would take longer than checking the rules.
   mutable config::Problems read_;
@@ -56,8 +58,9 @@ class LayoutRules {
 
 /// Limits of the search.
 struct PlanSpace {
-  int64_t world;             // ranks
-  int64_t ranks_per_domain;  // number of ranks that the fast link connects; the limit of tp
+  int64_t world;               // ranks
+  int64_t ranks_per_domain;    // number of ranks that the fast link connects; the limit of tp
+  int64_t ranks_per_node = 0;  // 0: unknown
 };
 
 /// Legal layouts, and counts of illegal ones.

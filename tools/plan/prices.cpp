@@ -360,7 +360,9 @@ struct Prices::Tables {
 };
 
 Prices::Prices(const Cluster& cluster) {
-  if (!cluster.machine && cluster.products.empty() && cluster.links.empty() && cluster.copies.empty())
+  const bool measured = !cluster.products.empty() || !cluster.dense_products.empty() || !cluster.attention.empty() ||
+                        !cluster.kernels.empty() || !cluster.links.empty() || !cluster.copies.empty();
+  if (!cluster.machine && !measured)
     base::fail(base::ExitCode::usage,
                "the cluster has neither measurements nor a section machine; measure with hexad profile, or add a "
                "section machine");

@@ -65,7 +65,8 @@ class Prices {
   /// Returns the seconds of a fused attention kernel; 0 without FLOPs. Throws Error(usage) like product().
   ///
   /// Described clusters: FLOPs at the rate peak x sustained x efficiency(sequence) x d/(d + half_head) x (128 +
-  /// half_head)/128, plus a launch. The efficiency is linear between points and constant beyond them.
+  /// half_head)/128, plus a launch. The efficiency is linear between points and constant beyond them. The product of
+  /// the factors after `sustained` counts as at most 1.
   ///
   /// Measured clusters: KernelCurves::attention(). If attention was not measured: half the best rate of the largest
   /// measured product of this element type, in its forward pass for forward and in its input gradient for backward.

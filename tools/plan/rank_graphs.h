@@ -22,8 +22,9 @@ struct Meeting {
 /// otherwise the tp group if that contains the ep x etp groups of its members, otherwise the world.
 Meeting meeting_of(const mesh::Mesh& mesh);
 
-/// Returns the ranks of each group that tasks of an MoE layer name. `node_of_rank` is ProcessGroup::node_of_rank() of
-/// all ranks. A group's number is its first rank; that of schedule::node_group is the node.
+/// Returns, for each kind of group that tasks of an MoE layer name, the number of every rank's group. `node_of_rank` is
+/// ProcessGroup::node_of_rank() of all ranks. A group's number is its first rank; that of schedule::node_group is the
+/// node.
 schedule::RankGroups rank_groups(const mesh::Layout& layout, std::span<const int> node_of_rank);
 /// Returns the number of ranks on the node that has most of them. `node_of_rank` is as in rank_groups().
 int64_t most_ranks_of_node(std::span<const int> node_of_rank);

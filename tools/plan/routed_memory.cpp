@@ -2,7 +2,8 @@
 
 namespace hexad::plan {
 
-RoutedMemory routed_memory(const train::Recipe& r, const train::Extensions& extensions, int64_t world, double even) {
+RoutedMemory routed_memory(const train::Recipe& r, const train::Extensions& extensions, int64_t world, double even,
+                           const std::shared_ptr<SharedByRuns>& shared) {
   const moe::MoeConfig& m = r.model.moe;
   RoutedMemory memory{.even = even, .p99 = {.bytes = even}, .worst = {.bytes = even}};
   if (m.experts == 0 || r.parallel.ep == 1 || m.routing != moe::Routing::model || m.experts_choose()) return memory;
@@ -12,7 +13,7 @@ RoutedMemory routed_memory(const train::Recipe& r, const train::Extensions& exte
            static_cast<double>(r.parallel.ep);
   };
   const auto loaded = [&](RoutingLoad::Kind load) {
-    return RoutedMemory::Load{.times = times(load), .bytes = estimate_memory(r, extensions, world, load).total};
+    return RoutedMemory::Load{.times = times(load), .bytes = estimate_memory(r, extensions, world, load, shared).total};
   };
   if (times(RoutingLoad::p99) > 1) memory.p99 = loaded(RoutingLoad::p99);
   memory.worst = times(RoutingLoad::one_rank) > memory.p99.times ? loaded(RoutingLoad::one_rank) : memory.p99;

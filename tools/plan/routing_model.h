@@ -10,12 +10,12 @@
 
 namespace hexad::plan {
 
-/// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct. If a
-/// token may only use experts of some groups (model.moe.top_groups), all groups are chosen equally often. Each chosen
-/// group then has the same number of the token's experts.
+/// Load of the experts in every micro-batch and layer, the same on all ranks. The experts of a token are distinct.
 ///
 /// - even (p50): every expert gets the same number of rows, and a token's experts are spread randomly over the ranks.
-///   If the recipe defines the routing (model.moe.routing), that routing applies.
+///   If a token may only use experts of some groups (model.moe.top_groups), all groups are chosen equally often, and
+///   the token's experts alternate between its groups. If the recipe defines the routing (model.moe.routing), that
+///   routing applies.
 /// - p99: one ep rank has a share of all slots that only one of a hundred routers exceeds. This assumes that all
 ///   divisions of the slots among the experts are equally probable (the uniform distribution on the simplex, "broken
 ///   stick"). Then the joint share of n of E experts has the distribution Beta(n, E - n). The experts of this rank
@@ -63,7 +63,8 @@ RoutingLoad mean_layer(RoutingLoad load);
 RoutingLoad with_stragglers(RoutingLoad load, int ranks);
 
 /// Returns the share of all slots that `local` of the experts get under `load`, which must not be `given`. If the model
-/// has a capacity, the share is at most the capacity, because dropped slots take no memory.
+/// has a capacity, the share is at most the capacity or, if that is larger, the even share, because dropped slots take
+/// no memory.
 double share_of_rank(RoutingLoad::Kind load, int64_t local, const device::MetaRun::Choice& choice,
                      std::optional<double> capacity_factor = {});
 

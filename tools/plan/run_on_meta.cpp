@@ -58,6 +58,7 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {
   instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
+  ++shared_->runs;
 }
 
 void RunOnMeta::repeat_passes() {

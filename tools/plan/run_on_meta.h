@@ -33,7 +33,7 @@ class TwoDocuments final : public data::Source {
 /// Returns the number of micro-batches of a rank in a step of the recipe.
 int64_t micro_batches_of(const train::Recipe& recipe, const mesh::Layout& layout);
 
-/// Assumed number of ranks per node on clusters without a description.
+/// Assumed number of ranks per node if the nodes of the ranks are unknown.
 inline constexpr int usual_ranks_per_node = 8;
 
 /// Returns simulated cards for `world` ranks if ranks of the recipe would communicate by NCCL, otherwise null. They do
@@ -47,9 +47,9 @@ class RunOnMeta {
  public:
   enum class Record : uint8_t { nothing, issues };
 
-  /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node. With
-  /// Record::issues, issues() returns the recorded operations of the steps. `shared` are results of other runs; null:
-  /// none.
+  /// Makes the run. `node_of_rank` is as in ProcessGroup; if it is empty, all ranks are on one node, except for NCCL's
+  /// connections (imagined_cards()). With Record::issues, issues() returns the recorded operations of the steps.
+  /// `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared.
   RunOnMeta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout, int rank,
             const RoutingLoad& load, Record record = Record::nothing, const std::vector<int>& node_of_rank = {},
             std::shared_ptr<SharedByRuns> shared = nullptr);

@@ -120,7 +120,7 @@ void RunSchedule::log_memory() {
   if (limit > 0 && m.least > limit)
     return run_.log.warn(text + "; even this least need is above memory.limit_bytes (" + human_bytes(limit) +
                          "); raise the limit, or set a smaller batch.micro");
-  run_.log.info("{}; memory.limit_bytes is {}", text, limit > 0 ? human_bytes(limit) : "0: no limit");
+  run_.log.info("{}; memory.limit_bytes is {}", text, run_.recipe.memory.limit_text());
 }
 
 void RunSchedule::remember_choice() {

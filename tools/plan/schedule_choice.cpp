@@ -198,7 +198,8 @@ bool ScheduleChoice::resume(const std::string& chosen, const std::string& state)
   return true;
 }
 
-// Returns the searches in `before`; none if they used another number of ranks or other numbers of chunks.
+// Returns the searches in `before`; none if they used another number of ranks or other numbers of chunks, or if the
+// recipe no longer allows one of their schedules.
 std::vector<ScheduleChoice::Search> ScheduleChoice::searches_in(const Json& before) {
   std::vector<Search> all;
   if (!before.contains("searches") || before.at("ranks") != world_.size()) return all;

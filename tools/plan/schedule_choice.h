@@ -1,7 +1,8 @@
 // Chooses the open settings (`auto`) of the MoE layers' schedule. The simulator prices the graphs of the legal
 // schedules. Regular steps of the run then try the cheapest schedules. MPMoE's Algorithm 1 finds the number of chunks
 // of the fastest schedule. If memory_reuse is open, Algorithm 1 finds a number for each strategy, and the fastest pair
-// of strategy and number is chosen. Trial steps are not wasted, because every schedule computes the same results.
+// of strategy and number is chosen. Trial steps are not wasted, because every schedule computes the same results up to
+// rounding.
 #pragma once
 
 #include <deque>
@@ -115,7 +116,7 @@ class ScheduleChoice {
   size_t current_ = 0;
   bool made_ = false;
   int64_t turn_ = 0, family_turns_ = 0, turns_ = 0;  // trials so far; largest number for finalists; in total
-  std::vector<Search> searches_;  // one for each strategy of memory_reuse, the predicted fastest first
+  std::vector<Search> searches_;  // by strategy of memory_reuse: that of the fastest schedule, then by prediction
   size_t searched_ = 0;           // index of the current search
   int64_t search_end_ = 0;        // trial at which the current search must end
   std::vector<Switch> switches_;  // in the order of their steps

@@ -36,7 +36,7 @@ plan::GroupShape shape_of(std::string name, const comm::ProcessGroup& group) {
 std::vector<plan::GroupShape> shapes_of(const mesh::Mesh& mesh, ep::AllToAll all_to_all) {
   std::vector<plan::GroupShape> shapes{shape_of("ep", mesh[Axis::ep]), shape_of("etp", mesh[Axis::etp]),
                                        shape_of("tp", mesh[Axis::tp]), shape_of("experts", mesh.experts())};
-  if (all_to_all == ep::AllToAll::direct) return shapes;
+  if (all_to_all != ep::AllToAll::hierarchical) return shapes;
   const auto add_levels = [&](const std::string& name, const comm::NodeGroups* nodes) {
     if (!nodes) return;
     shapes.push_back(shape_of(name + "_inside", *nodes->inside));

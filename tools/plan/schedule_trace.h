@@ -23,8 +23,10 @@ struct Predictor {
   schedule::RankGroups meeting_groups;  // groups of the ranks of `meeting`
 
   /// Keeps a pointer to a group of `mesh`, which must outlive the predictor. Reads the cluster file schedule.profile.
-  /// Without a file, and for links that the file lacks, assumes a default machine. Throws Error(usage) if the file
-  /// cannot be read or lacks products, copies or groups of `mesh`.
+  /// It must have products, copies, and links for the groups ep, etp, tp and experts of `mesh`. If
+  /// schedule.moe.all_to_all is hierarchical, it must also have links for the parts of ep and experts inside and across
+  /// nodes. Without a file, and for links of all other groups, assumes a default machine. Throws Error(usage) if the
+  /// file cannot be read or lacks one of these measurements.
   Predictor(const train::Recipe& recipe, const mesh::Mesh& mesh);
 };
 

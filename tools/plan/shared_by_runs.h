@@ -1,31 +1,45 @@
 // Results that runs on the meta device share because they are equal.
 #pragma once
 
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 
 #include "framework/device/meta/known_results.h"
+#include "layers/model_size.h"
 #include "parallel/pp/checked_schedules.h"
 #include "tools/plan/routing_model.h"
+#include "tools/train/recipe/recipe.h"
 
 namespace hexad::plan {
 
-/// Results shared by runs (RunOnMeta) on the same thread, such as those of all ranks of a layout: checked schedules of
-/// pipelines, choices of experts, and results of routing kernels. Runs of any recipes may share them. Sharing saves
-/// time if the runs need equal results.
+/// Results shared by runs (RunOnMeta) on the same thread, such as those of all ranks of a layout, or of all layouts of
+/// a search: checked schedules of pipelines, choices of experts, results of routing kernels, and FLOPs of models. Runs
+/// of any recipes may share them. Sharing saves time if the runs need equal results. The results of routing kernels
+/// take at most KnownResults::usual_bytes. The object also keeps one schedule for each pipeline and number of
+/// micro-batches, and one choice of experts for each load and number of slots: under uneven loads, for each place among
+/// the ep ranks, and under given loads, for each layer.
 struct SharedByRuns {
   /// Returns choose_experts() with these arguments. Its choices are made once for all runs.
   device::MetaRun::Choose choose(const RoutingLoad& load, int rank, int ranks, std::optional<double> capacity_factor);
+  /// Returns train::with_stage_split() of the recipe. The FLOPs of each model are counted once. `registry` must be the
+  /// same in all calls.
+  train::Recipe divided(const train::Recipe& recipe, const layers::Registry& registry);
+  /// Returns the number of models whose FLOPs were counted.
+  int64_t counted_models() const { return std::ssize(flops_); }
 
   pp::CheckedSchedules schedules;
   device::KnownResults results;
+  int64_t runs = 0;  // number of runs that have used this object
 
  private:
   // Kind of load, given shares (null: none), rank, ranks and capacity factor. A router keeps the shares alive.
   using Key = std::tuple<RoutingLoad::Kind, const ExpertShares*, int, int, std::optional<double>>;
   std::map<Key, std::shared_ptr<const device::MetaRun::Choose>> routers_;
+  std::map<std::string, layers::PartFlops> flops_;  // by the YAML text of the model
 };
 
 }  // namespace hexad::plan

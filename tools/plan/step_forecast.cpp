@@ -105,9 +105,10 @@ Throughput throughput(double step_seconds, const Recipe& recipe, const train::Ex
 }
 
 RecordedStep record_for_forecast(const Recipe& r, const train::Extensions& extensions, const mesh::Layout& layout,
-                                 const StepPrices& prices, RoutingLoad load) {
+                                 const StepPrices& prices, RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
   require_few_tokens(r);
-  const Recipe recipe = with_stage_split(r, extensions);
+  if (!shared) shared = std::make_shared<SharedByRuns>();
+  const Recipe recipe = shared->divided(r, extensions);
   const int64_t all = micro_batches_of(recipe, layout), unit = repeated_micro_batches(recipe);
   const auto rounded = [&](int64_t n) { return (n + unit - 1) / unit * unit; };
   // Stages wait for messages once in every pp micro-batches. Therefore, the two steps differ by at least pp
@@ -120,7 +121,6 @@ RecordedStep record_for_forecast(const Recipe& r, const train::Extensions& exten
   const int ep = layout.size(base::Axis::ep);
   const mesh::ExpertPlace first{.ep = busiest_rank(load, ep)};
   const RoutingLoad slowest = with_stragglers(std::move(load), ep);
-  const auto shared = std::make_shared<SharedByRuns>();
   for (const int rank : layout.members(base::Axis::pp, layout.rank_at(first))) {
     std::vector<StepRecord> records =
         record_steps(recipe, extensions, layout, rank, slowest, recorded, prices.node_of_rank(), shared);
@@ -138,8 +138,8 @@ StepForecast simulate_recorded(const RecordedStep& step, const Recipe& recipe, c
 }
 
 StepForecast forecast_step(const Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                           const StepPrices& prices, RoutingLoad load) {
-  RecordedStep step = record_for_forecast(recipe, extensions, layout, prices, load);
+                           const StepPrices& prices, RoutingLoad load, std::shared_ptr<SharedByRuns> shared) {
+  RecordedStep step = record_for_forecast(recipe, extensions, layout, prices, std::move(load), std::move(shared));
   StepForecast forecast = simulate_recorded(step, recipe, prices);
   forecast.records = std::move(step.longer.stages);
   return forecast;

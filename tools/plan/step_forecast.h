@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -49,9 +50,11 @@ struct RecordedStep {
   /// there is no shorter part.
   double whole(double of_longer, double of_shorter) const;
 };
+/// Records a step for simulations. `shared` holds results that runs share: the runs of this call use them and add their
+/// own. Null: only these runs share results.
 RecordedStep record_for_forecast(const train::Recipe& recipe, const train::Extensions& extensions,
                                  const mesh::Layout& layout, const StepPrices& prices,
-                                 RoutingLoad load = RoutingLoad::even);
+                                 RoutingLoad load = RoutingLoad::even, std::shared_ptr<SharedByRuns> shared = nullptr);
 /// Simulates a recorded step. StepForecast::records is empty.
 StepForecast simulate_recorded(const RecordedStep& step, const train::Recipe& recipe, const StepPrices& prices);
 
@@ -70,8 +73,9 @@ Throughput throughput(double step_seconds, const train::Recipe& recipe, const tr
 /// Predicts a step of `layout` on the cluster of `prices`, with the load `load` of the experts. Assumes that all ranks
 /// of a pipeline stage do the same work at the same time. If loads of experts are given, assumes that each of these
 /// ranks has, in each layer, the load of the layer's busiest rank, because the other ranks wait for that rank
-/// (with_stragglers()).
+/// (with_stragglers()). `shared` is as in record_for_forecast().
 StepForecast forecast_step(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
-                           const StepPrices& prices, RoutingLoad load = RoutingLoad::even);
+                           const StepPrices& prices, RoutingLoad load = RoutingLoad::even,
+                           std::shared_ptr<SharedByRuns> shared = nullptr);
 
 }  // namespace hexad::plan

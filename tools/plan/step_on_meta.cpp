@@ -65,7 +65,7 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
-// Returns the number of micro-batches in flight on a rank of such a pipeline.
+// Returns the number of micro-batches in flight on a rank if repeats_one_micro_batch().
 int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
   const int stages = layout.size(base::Axis::pp);
   const auto enough = static_cast<int>(std::min<int64_t>(all, 2 * stages));
@@ -130,19 +130,40 @@ Recipe with_tokens(Recipe r, int64_t tokens) {
   return r;
 }
 
+// Numbers of micro-batches of steps that are run instead of a whole step: `few` gives the memory, and `fewer` is for
+// the extrapolation of traffic.
+struct FewMicroBatches {
+  int64_t fewer, few;
+};
+
+// Returns a number of micro-batches after which the actions of every rank repeat.
+int64_t repeated_unit(const Recipe& r) {
+  return (pipeline_of(r).kind == pp::PipelineKind::gpipe ? 2 : r.parallel.pp) *
+         (r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
+}
+
+FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, int rank, const RoutingLoad& load) {
+  const int64_t all = micro_batches_of(r, layout), unit = repeated_unit(r);
+  if (repeats_one_micro_batch(r, load)) {
+    const int64_t in_flight = in_flight_on(rank, r, layout, all);
+    return {in_flight, in_flight + 2};
+  }
+  // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
+  const int64_t fewer = (r.parallel.zero == 3 ? 2 : 1) * unit;
+  return {fewer, fewer + unit + all % unit};
+}
+
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                     const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
-  const int64_t unit =
-      (all_at_once ? 2 : recipe.parallel.pp) * (recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1);
-  // Under ZeRO-3, earlier uses of a weight determine whether it is gathered, even across micro-batches.
-  const bool gathers = recipe.parallel.zero == 3;
   const bool repeats = repeats_one_micro_batch(recipe, load);
-  const int64_t fewer = repeats ? in_flight_on(rank, recipe, layout, all) : (gathers ? 2 : 1) * unit,
-                few = fewer + (repeats ? 2 : unit + all % unit);
+  const auto [fewer, few] = few_micro_batches(recipe, layout, rank, load);
+  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
+  // order in which the same number of micro-batches uses the weights.
+  const int64_t first = recipe.parallel.zero == 3 ? few : has_equal_passes(recipe, load) ? 1 : repeated_unit(recipe);
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
-  measured_step(run, std::min({all, few, gathers ? few : unit}));
+  measured_step(run, std::min({all, few, first}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
@@ -175,7 +196,7 @@ StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, co
 
 // Runs the recipe. If its micro-batches have too many tokens, runs the recipe with two smaller sizes and extrapolates.
 StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const Recipe&)>& run) {
-  if (tokens_of(recipe) <= most_tokens) return run(recipe);
+  if (runs_whole_micro_batches(recipe)) return run(recipe);
   const Recipe smaller = with_tokens(recipe, most_tokens / 2), small = with_tokens(recipe, most_tokens);
   const StepOnMeta less = run(smaller);
   StepOnMeta more = run(small);
@@ -186,6 +207,16 @@ StepOnMeta for_tokens(const Recipe& recipe, const std::function<StepOnMeta(const
 }
 
 }  // namespace
+
+bool runs_whole_micro_batches(const Recipe& recipe) { return tokens_of(recipe) <= most_tokens; }
+
+std::optional<int64_t> micro_batches_in_memory(const Recipe& r, const mesh::Layout& layout, const RoutingLoad& load) {
+  if (pipeline_of(r).kind == pp::PipelineKind::gpipe) return {};
+  const int64_t all = micro_batches_of(r, layout);
+  if (repeats_one_micro_batch(r, load)) return std::min(all, 2 * r.parallel.pp);
+  const int64_t few = few_micro_batches(r, layout, 0, load).few;
+  return few >= all || !stands_for_all(r, layout, few, all) ? all : few;
+}
 
 std::vector<std::vector<int>> distinct_ranks(const Recipe& r, const mesh::Layout& layout, RoutingLoad load) {
   const moe::MoeConfig& moe = r.model.moe;

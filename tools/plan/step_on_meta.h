@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "framework/device/memory.h"
@@ -24,7 +25,8 @@ struct StepOnMeta {
 };
 
 /// Runs two steps of rank `rank` and returns the memory and the traffic of the second step. The first step creates
-/// buffers and records the order in which weights are used. Each sequence has two documents.
+/// buffers and records the order in which weights are used. It has one micro-batch if all passes are equal
+/// (has_equal_passes()). Each sequence has two documents.
 /// - If each pipeline stage has many micro-batches (except under gpipe), only a few of them are run. This requires that
 ///   the pipeline has the same number of micro-batches in flight with few as with all. The memory of the other
 ///   micro-batches' tokens is added. Under 1F1B and ZB-H1 with equal passes (has_equal_passes()), two more
@@ -36,10 +38,18 @@ struct StepOnMeta {
 /// - If micro-batches have more than 2^18 tokens, two smaller sizes are run, and the results are extrapolated. Their
 ///   pipeline stages have the layers that the recipe's stages have.
 ///
-/// `shared` are results of other runs; null: none.
+/// `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared.
 StepOnMeta step_on_meta(const train::Recipe& recipe, const train::Extensions& extensions, const mesh::Layout& layout,
                         int rank, const RoutingLoad& load, Wanted wanted,
                         const std::shared_ptr<SharedByRuns>& shared = nullptr);
+
+/// True if step_on_meta() runs micro-batches of the recipe's size. Otherwise, it extrapolates from two smaller sizes.
+bool runs_whole_micro_batches(const train::Recipe& recipe);
+/// Returns a number of micro-batches for which each rank of the layout has the memory that step_on_meta() returns,
+/// apart from the memory of tokens. Returns none under gpipe, where each rank is extrapolated from other numbers. Ranks
+/// of 1F1B and ZB-H1 with equal passes may run fewer micro-batches, with the same memory.
+std::optional<int64_t> micro_batches_in_memory(const train::Recipe& recipe, const mesh::Layout& layout,
+                                               const RoutingLoad& load);
 
 /// Returns the memory of rank `rank` in an evaluation on held-out data: the weights and all micro-batches that are
 /// evaluated at the same time.
@@ -47,9 +57,9 @@ device::MemoryStats evaluation_on_meta(const train::Recipe& recipe, const train:
                                        const mesh::Layout& layout, int rank);
 
 /// Returns, for each pipeline stage, the ranks that may need the most memory. If data are split unevenly over tp or
-/// etp, the last of the sharing ranks has the most. The other ranks of a stage have equal memory. Returns one rank for
-/// each ep coordinate in two cases, because the most loaded experts are unknown: if loads of experts are given, or if
-/// the recipe defines the routing and no other load is requested.
+/// etp, the last of the sharing ranks has the most. Apart from that, the ranks of a stage have equal memory. Returns
+/// one rank for each ep coordinate in two cases, because the most loaded experts are unknown: if loads of experts are
+/// given, or if the recipe defines the routing and no other load is requested.
 std::vector<std::vector<int>> distinct_ranks(const train::Recipe& recipe, const mesh::Layout& layout, RoutingLoad load);
 
 }  // namespace hexad::plan

@@ -11,7 +11,7 @@
 
 namespace hexad::plan {
 
-/// Prices of the operations of steps. Ranks fill the cluster's nodes in order.
+/// Prices of the operations of steps, and the node of each rank.
 class StepPrices {
  public:
   /// Fills nodes with `world` ranks in order. Throws Error(usage) if the cluster has fewer ranks than that, or has

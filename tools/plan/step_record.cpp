@@ -11,8 +11,12 @@ namespace hexad::plan {
 namespace {
 
 // True if steps are recorded after an equal step. Under ZeRO-3, the order in which weights are used depends on the
-// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of an equal step before it.
-bool needs_equal_step_before(const train::Recipe& r) { return r.parallel.zero > 0; }
+// number of micro-batches. Under ZeRO-1 and 2, a step hides the gathers of the step before it. They are at the same
+// distance from the end of every step (begin_with_gathers()), unless the host runs ahead: the step then ends with the
+// copies of the next step's micro-batches.
+bool needs_equal_step_before(const train::Recipe& r) {
+  return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
+}
 
 // True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
 // of each step.
@@ -53,8 +57,8 @@ bool is_gather_of_update(const StepRecord& record, const device::Issue& issue) {
 }
 
 // Returns the index of the operation of this step that corresponds to operation `before` of the step before, which
-// issued the same operations. `first` is the number of this step's first operation in the log. Returns the number of
-// operations if there is none.
+// issued the same operations from there on. `first` is the number of this step's first operation in the log. Returns
+// the number of operations if there is none.
 size_t same_in_this_step(int32_t before, int32_t first, const StepRecord& record) {
   const auto from_end = static_cast<size_t>(first - before);
   return from_end <= record.issues.size() ? record.issues.size() - from_end : record.issues.size();

@@ -47,20 +47,25 @@ struct SharedByRuns;
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
-/// gathered. If the run's previous step had the same number of micro-batches, the record therefore begins with these
-/// gathers, and its own gathers, which the next step hides, are left out. In a first step, the gathers are at the end.
-/// Spans are recorded if the run follows them (RunOnMeta::follow_spans).
+/// gathered. If the run's previous step ended with the same operations, the record therefore begins with these gathers,
+/// and its own gathers, which the next step hides, are left out. On a host that does not run ahead, all steps end with
+/// the same operations. Otherwise, steps with the same number of micro-batches do. In a first step, the gathers are at
+/// the end. Spans are recorded if the run follows them (RunOnMeta::follow_spans).
 StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank);
 
 /// Returns the number of micro-batches after which the list of a pipeline's actions repeats.
 int64_t repeated_micro_batches(const train::Recipe& recipe);
 
-/// Records one step of rank `rank` for each entry of `micro_batches`. Other steps run before: with ZeRO, an equal step
-/// before each recorded step, which determines when weights are gathered; otherwise one step, which creates buffers. If
-/// repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches, and
-/// all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty, all
-/// ranks are on one node. `shared` are results of other runs; null: none. Takes the time and memory of steps on the
-/// meta device: milliseconds for each layer and micro-batch that is not repeated.
+/// Records one step of rank `rank` for each entry of `micro_batches`. Other steps run before:
+/// - under ZeRO-3, and under ZeRO-1 and 2 if the host runs ahead: an equal step before each recorded step, which
+///   determines when weights are gathered
+/// - otherwise: one step, which creates buffers and leaves gathers in flight
+///
+/// If repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches,
+/// and all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
+/// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
+/// nothing is shared. Takes the time and memory of steps on the meta device: milliseconds for each layer and
+/// micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

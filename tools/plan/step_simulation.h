@@ -36,8 +36,8 @@ struct StepContention {
 /// Times of one rank in a simulated step, in seconds from the start of the step.
 struct SimulatedRank {
   int rank;  // rank number in the world
-  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job. The
-  /// job's time is divided in proportion to the operations' prices.
+  /// One interval for each entry of StepRecord::issues. Consecutive operations of a lane are simulated as one job if no
+  /// queue waits for another between them. The job's time is divided in proportion to the operations' prices.
   std::vector<schedule::Interval> times;
   double busy = 0;  // time in which kernels or copies ran
   /// Time in which no kernel or copy ran while communication of the class was in flight. If several classes are in
@@ -58,7 +58,8 @@ struct SimulatedStep {
 ///   `records`, its collective does not wait for the others, which are assumed to do the same at the same time.
 /// - A message begins when its sender issues it. A receive ends with its message if the sender is in `records`.
 /// - Otherwise, the receive ends with the message that the receiver sends in the mirrored direction, because its peers
-///   are assumed to do the same. It takes no time if no such message exists, or if that message is sent only later.
+///   are assumed to do the same. It takes no time if no such message exists, or if the rank waits for the receive
+///   before it sends that message.
 SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vector<int>& node_of_rank,
                             const PriceOfIssue& price, const StepContention& contention);
 

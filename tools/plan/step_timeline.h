@@ -1,6 +1,6 @@
 // Predicted and measured timelines of a whole step on one rank, for telemetry::timeline_svg(). The lane compute has the
-// parts of the model in which the rank computes. The lanes intra and inter have communication, named by its class. Very
-// short neighbouring spans are merged, because a picture cannot show them.
+// parts of the model in which the rank computes. The lanes intra and inter have communication, named by its class and
+// operation. Very short neighbouring spans are merged, because a picture cannot show them.
 #pragma once
 
 #include <vector>

@@ -9,9 +9,9 @@
 namespace hexad::plan {
 
 /// Returns the operations of the simulated step as events: one process for each simulated rank. Row "parts" has the
-/// parts of the model, with the names of a measured trace. A part lasts from the start of its first kernel to the end
-/// of its last kernel. Further rows have the operations of each lane, and the traffic of each class and kind of link,
-/// such as "dp (intra)". `node_of_rank` has the node of each rank of the world.
+/// parts of the model, with the names of a measured trace. A part lasts from the start of its first kernel or copy to
+/// the end of its last kernel or copy. Further rows have the operations of each lane, and the traffic of each class and
+/// kind of link, such as "dp (intra)". `node_of_rank` has the node of each rank of the world.
 telemetry::TraceRecords trace_of(const StepForecast& forecast, const std::vector<int>& node_of_rank);
 
 /// True if the operation leaves the rank's node, or, for a collective, if the group's ranks are on several nodes.

@@ -9,14 +9,15 @@
 
 namespace hexad::plan {
 
-/// Schedules that differ in memory_reuse. Each schedule keeps a rank within memory.limit_bytes, whatever experts the
-/// tokens choose. If the recipe has no limit, the list has all schedules with memory_reuse: none. If the recipe defines
-/// memory_reuse, the list has all schedules.
+/// Schedules from which a run may choose. Unless nothing fits, each schedule keeps a rank within memory.limit_bytes,
+/// whatever experts the tokens choose. If the recipe has no limit, the list has all schedules with memory_reuse: none.
+/// If the recipe defines memory_reuse, the list has all schedules, whatever they need.
 ///
 /// - A schedule with none must fit even if all tokens choose experts of one rank, because the kept memory grows with
 ///   the number of received rows.
 /// - With s1 to s4, a pass is divided at run time into chunks that need at most the schedule's memory_limit. If the
-///   recipe does not define memory_limit, it is memory.limit_bytes minus all other memory.
+///   recipe does not define memory_limit, it is 8/9 of the part of memory.limit_bytes that all other memory leaves. The
+///   last ninth is for rounding.
 /// - If a schedule with none fits, s1 to s4 are omitted, because they take more time. If nothing fits, the schedules
 ///   that need the least memory remain.
 struct WithinMemory {
@@ -35,7 +36,7 @@ class MemoryNeeds {
       : recipe_(recipe), extensions_(extensions), world_(world) {}
 
   /// Returns the bytes, with rounded-up blocks, of the rank that needs the most, whatever experts the tokens choose.
-  /// For schedules with s1 to s4, assumes the smallest possible buffers.
+  /// For schedules with s1 to s4 and without memory_limit, assumes the smallest possible buffers.
   double of(const moe::MoeSchedule& schedule);
 
   WithinMemory within(const std::vector<moe::MoeSchedule>& schedules);
@@ -48,7 +49,7 @@ class MemoryNeeds {
   std::map<std::tuple<moe::ReuseStrategy, moe::Duplicates, ep::EspExchange, int64_t>, double> known_;
 };
 
-/// Returns the schedule with memory_reuse: none.
+/// Returns the schedule with memory_reuse: none and without memory_limit.
 moe::MoeSchedule keeping_schedule(moe::MoeSchedule schedule);
 
 /// Returns the recipe with this schedule in place of its open choices.

@@ -102,7 +102,7 @@ Children::~Children() {
 
 int64_t Children::start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
                         int kept) {
-  base::require(!words.empty(), "[Children::start] no words");
+  base::require(!words.empty(), "[Children::start] the command has no words; expected a program's name");
   const double now = base::now();
   running_.push_back({.number = started_,
                       .process = spawn(words, output, before_, kept),
@@ -112,7 +112,7 @@ int64_t Children::start(const std::vector<std::string>& words, const std::string
 }
 
 std::pair<int64_t, ChildEnd> Children::wait() {
-  base::require(!running_.empty(), "[Children::wait] no child runs");
+  base::require(!running_.empty(), "[Children::wait] no child runs; expected at least one");
   while (true) {
     if (const auto ended = take_ended()) {
       if (received_ == 0) return *ended;

@@ -120,7 +120,8 @@ struct Experiment {
   std::string beside(const std::string& file) const;
 };
 
-/// Reads an experiment file. Throws config::RecipeError that lists every problem of the file with file and line.
+/// Reads an experiment file. Throws config::RecipeError that lists problems of the file with file and line. Rules
+/// between keys are checked only if each key has a legal value.
 Experiment load_experiment(const std::string& path, const std::vector<std::string>& overrides = {});
 /// Like load_experiment(), for a text. Messages name the text `path`.
 Experiment parse_experiment(std::string_view text, const std::string& path);

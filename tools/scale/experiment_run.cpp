@@ -160,8 +160,8 @@ class Runner {
     return record;
   }
 
-  // True if a run of this point executes. Another one has to wait, because problem_of_room() counts the memory of each
-  // point once.
+  // True if a run of this point executes. Another run of the point has to wait, because problem_of_room() counts the
+  // memory of each point once.
   bool is_active(int64_t point) const {
     return std::ranges::any_of(active_, [point](const Active& active) { return active.execution.point == point; });
   }

@@ -55,7 +55,7 @@ StepParts parts_of(const StepMetrics& step) {
 }
 
 PointMeasurement measurement_of(const std::vector<std::vector<StepMetrics>>& runs, int64_t warmup_steps) {
-  base::require(!runs.empty(), "[measurement] a point without runs");
+  base::require(!runs.empty(), "[measurement] a point has no runs; expected at least one");
   PointMeasurement m{.runs = std::ssize(runs)};
   std::vector<double> all, medians, tokens, work;
   std::vector<StepParts> parts;
@@ -70,7 +70,7 @@ PointMeasurement measurement_of(const std::vector<std::vector<StepMetrics>>& run
       work.push_back(step.model_flops_per_second * step.step_seconds);
       parts.push_back(parts_of(step));
     }
-    base::require(!seconds.empty(), "[measurement] a run without a measured step");
+    base::require(!seconds.empty(), "[measurement] a run has no step after the warm-up; expected at least one");
     medians.push_back(telemetry::median(seconds));
     all.insert(all.end(), seconds.begin(), seconds.end());
   }

@@ -29,7 +29,7 @@ class Clusters {
   /// Reads the cluster file of every point. Adds a problem to the experiment for each file that cannot be read.
   Clusters(Experiment& experiment, const std::vector<Point>& points);
 
-  /// Returns the cluster of the point; nullptr if the experiment has none.
+  /// Returns the cluster of the point; nullptr if the point has no cluster file, or if the file could not be read.
   const plan::Cluster* of(const Point& point) const;
   /// Return the number of available ranks, and the number of ranks on a node; 0 if unknown.
   int64_t most_ranks(const ExperimentConfig& config) const;

@@ -32,7 +32,7 @@ std::vector<Point> points_of(Experiment& experiment);
 /// unchanged.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
-/// Returns the overrides that set the steps and the run directory of a point's run.
+/// Returns the overrides of a point's run: those of the point, the number of steps, and the run directory.
 std::vector<std::string> overrides_of_run(const ExperimentConfig& config, const Point& point,
                                           const std::string& run_dir);
 
@@ -43,8 +43,9 @@ struct LoadedPoint {
 };
 
 /// Reads the recipe of every point, with the override that makes the problem grow with the ranks. Adds a problem to the
-/// experiment for each point that is illegal, equals an earlier point, or needs more than `most_ranks` ranks (0: any
-/// number). Throws config::RecipeError with all problems if there are any.
+/// experiment for each point that is illegal or equals an earlier point, and for each number of ranks above
+/// `most_ranks` (0: any number). Throws config::RecipeError with all problems if there are any, and Error(usage) if
+/// there are no points.
 std::vector<LoadedPoint> load_points(Experiment& experiment, std::vector<Point> points,
                                      const train::Extensions& extensions, int64_t most_ranks);
 

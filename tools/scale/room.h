@@ -32,8 +32,9 @@ Room room_here();
 /// Returns the number of places that a run of the point takes. `ranks_per_node` is only used for nodes.
 int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node);
 
-/// Returns the reason why runs of these points cannot execute at the same time, as the end of a sentence about the key
-/// at_once; empty if at least two can. Runs must not share cores, GPUs, memory that they need, or links of a node.
+/// Returns the reason why at_once runs of these points cannot execute at the same time, as the end of a sentence about
+/// the key at_once; empty if there is none. Cores and nodes must suffice for two runs, and memory for at_once runs.
+/// Runs must not share cores, GPUs, memory that they need, or links of a node.
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
                             const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node);
 

@@ -1,10 +1,11 @@
 // Folder of an experiment. An interrupted experiment continues from it.
 //
-//   DIR/experiment.json                the experiment and the recipes of its points
+//   DIR/experiment.json                the experiment and fingerprints of the recipes of its points
 //   DIR/POINT/repeat-1/                run directory
 //   DIR/POINT/repeat-1.json            state of this run
 //   DIR/POINT/repeat-1.txt             output of this run
 //   DIR/POINT/repeat-1.lock            lock of the process that executes this run
+//   DIR/scale.csv and other files      results (write_results())
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@ namespace hexad::scale {
 
 /// State of a run.
 ///   - waiting: not started
-///   - started: running, or killed
-///   - failed: ended with an exit code other than 0, or exceeded the limit of time
+///   - started: running, killed or preempted
+///   - failed: exceeded the time limit, or ended with an exit code other than 0 without being preempted
 ///   - finished: ended with exit code 0
 enum class RunState : uint8_t { waiting, started, failed, finished };
 constexpr auto enum_names(RunState) {

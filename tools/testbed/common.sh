@@ -5,6 +5,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 name=hx$$  # prefix of host names; whole names have at most 15 characters
 frame=32000
+packet=65536  # bytes of the largest packet that the kernel hands to a shaper
 . "$here/../launcher.sh"
 order=()  # hosts in the order of their ranks; empty: ascending numbers
 
@@ -31,6 +32,13 @@ burst_of() {
   [[ $1 =~ $rate_form ]]
   awk -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" -v least=$frame \
     'BEGIN { bytes = n * (unit == "k" ? 1 : unit == "m" ? 1e3 : 1e6) / 8; print int(bytes > least ? bytes : least) }'
+}
+# burst_entry GROUP BYTES RATE: prints an entry of the key `bursts` of a cluster file: the seconds that BYTES take at
+# RATE.
+burst_entry() {
+  [[ $3 =~ $rate_form ]]
+  awk -v group="$1" -v bytes="$2" -v n="${BASH_REMATCH[1]}" -v unit="${BASH_REMATCH[2]}" \
+    'BEGIN { printf "{group: %s, seconds: %.6f}\n", group, 8 * bytes / (n * (unit == "k" ? 1e3 : unit == "m" ? 1e6 : 1e9)) }'
 }
 
 spaces() { ip netns list | awk -v own="$name" '$1 == own "sw" || index($1, own "n") == 1 {print $1}'; }

@@ -5,6 +5,7 @@
 #
 #   tools/testbed/rank_nodes.sh [--nodes 2] [--ranks 2] [--inter 25mbit] [--intra 200mbit] [--placement 0,0,1,1]
 #                               COMMAND...
+#   tools/testbed/rank_nodes.sh [--inter 25mbit] [--intra 200mbit] --bursts
 #
 # --ranks: number of ranks on every node. --inter, --intra: a rank's rate to other nodes and inside its node, in kbit,
 # mbit or gbit per second. --placement: the node of each rank, 0 for the first rank; default: node by node. Every rank
@@ -12,10 +13,12 @@
 # rank on that node. Nothing outside the new namespaces changes. When this script ends, it removes the namespaces and
 # all processes in them. The cores of the machine are divided among the nodes, and the ranks of a node share its cores.
 # Needs root, iproute2 and openmpi-bin. Otherwise, prints the reason and exits with 77 (a skipped test).
+# --bursts: only prints the bursts of links that have rested (docs/profile.md), as a list for a cluster file. A shaper
+# sends its burst and one packet at once, and makes up for the packet afterwards.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-nodes=2 ranks=2 inter=25mbit intra=200mbit placement=
+nodes=2 ranks=2 inter=25mbit intra=200mbit placement= bursts=
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;
@@ -23,16 +26,24 @@ while [ $# -gt 0 ]; do
   --inter) inter=${2:?} ;;
   --intra) intra=${2:?} ;;
   --placement) placement=${2:?} ;;
+  --bursts) bursts=yes && shift && continue ;;
   -*) usage "unknown option '$1'" ;;
   *) break ;;
   esac
   shift 2
 done
-[ $# -gt 0 ] || usage
+[ $# -gt 0 ] || [ -n "$bursts" ] || usage
 check_count --nodes "$nodes"
 check_count --ranks "$ranks"
 check_rate --inter "$inter"
 check_rate --intra "$intra"
+
+if [ -n "$bursts" ]; then
+  between=$(burst_entry inter $(($(burst_of "$inter") + packet)) "$inter")
+  inside=$(burst_entry intra $(($(burst_of "$intra") + packet)) "$intra")
+  echo "[$between, $inside]"
+  exit
+fi
 
 # Assigns to each rank the next free host of the rank's node. Hosts are numbered node by node.
 place_ranks() {

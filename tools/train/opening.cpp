@@ -126,8 +126,8 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     InitialWeights(weights, recipe).load(state.instance, state.optimizer);
     directory.info(fmt::format("weights from {}", recipe.train.init_from));
   } else {
-    directory.note(fmt::format("a new run: there is no checkpoint to resume from (checkpoint.resume: {})",
-                               recipe.checkpoint.resume));
+    directory.note(
+        fmt::format("a new run, which resumes from no checkpoint (checkpoint.resume: {})", recipe.checkpoint.resume));
   }
   return {};
 }

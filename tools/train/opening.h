@@ -24,8 +24,8 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 /// makes groups slow.
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
-/// Opens the training data, ordered by data.shuffle. Warns about missing held-out data. Throws Error(data) if the data
-/// cannot be used. Collective.
+/// Opens the training data, ordered by data.shuffle. Warns about missing held-out data. Throws like
+/// data::open_training_data(). Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 

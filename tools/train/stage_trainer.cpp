@@ -259,8 +259,8 @@ void StageTrainer::write_report(const std::string& trouble, Samples samples) {
                      .facts = std::move(advice.environment),
                      .samples = std::move(samples),
                      .timelines = std::move(advice.timelines)});
-    // If this start failed before its first step, the report of the previous start remains. In a later stage, earlier
-    // stages of this start may have trained steps, which need a report.
+    // If this start failed or was preempted before its first step, the report of the previous start remains. In a later
+    // stage, earlier stages of this start may have trained steps, which need a report.
     if (trained() || trouble.empty() || stage_ > 0) write_run_report(dir);
   } catch (const std::exception& e) {  // any error: the reason why the run failed must still be reported
     directory_.warn(cat("no report: ", e.what()));

@@ -36,9 +36,9 @@ struct SharedRun {
 
 class StageTrainer {
  public:
-  /// Opens the data and the model of the stage that follows `checkpoint`; without a checkpoint, the first stage. Loads
-  /// the weights. Throws Error if a path of the recipe cannot be used, so such errors occur before the stage's first
-  /// step. Collective.
+  /// Opens the data and the model of the stage that trains the step after `checkpoint`; without a checkpoint, of the
+  /// first stage. Loads the weights. Throws Error if a path of the recipe cannot be used, so such errors occur before
+  /// the stage's first step. Collective.
   StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> checkpoint);
 
   /// Trains to the last step of the stage. Returns done, or preempted if a signal ended the run, whose trained steps
@@ -57,12 +57,12 @@ class StageTrainer {
   /// Does the work of run(). If it throws, run() reports the failure.
   ExitCode train();
   void begin_steps();
-  /// Waits for the weights that the last step has updated and that are still being gathered.
+  /// Makes the compute stream wait for gathers of weights that the last step has updated.
   void complete_weights();
   /// True if a signal has asked any rank to save and end. Collective.
   bool any_rank_asked_to_stop();
-  /// Evaluates `sequences` sequences of the held-out set (see evaluate()). Returns none without a held-out set.
-  /// Collective.
+  /// Evaluates `sequences` sequences of the held-out set (see evaluate()), and sends the metrics to the sinks. Returns
+  /// none without a held-out set. Collective.
   std::optional<telemetry::EvalMetrics> evaluate_heldout(int64_t sequences);
   /// If the run evaluates samples of the held-out set regularly, evaluates the sample once more, for the last point of
   /// the loss curve. Then evaluates the whole held-out set and returns that result.
@@ -77,8 +77,9 @@ class StageTrainer {
   telemetry::ReportInputs advice() const;
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
-  /// Records how the run ended, and writes report.html. `trouble` is a sentence with the reason why the run ended
-  /// early; empty if the run trained to its last step.
+  /// On rank 0, records how the run ended, and writes report.html unless this start ended early without a trained step.
+  /// A failure is only a warning. `trouble` is a sentence with the reason why the run ended early; empty if the run
+  /// trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }
@@ -96,7 +97,7 @@ class StageTrainer {
   std::unique_ptr<TrainingState> state_;
   std::unique_ptr<StepObservers> observers_;
   RunStart start_;
-  telemetry::MetricsHub sinks_;  // used on rank 0 only
+  telemetry::MetricsHub sinks_;  // has sinks on rank 0 only
 };
 
 }  // namespace hexad::train

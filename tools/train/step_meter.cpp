@@ -21,7 +21,7 @@ namespace {
 // A warning reports a new peak that is more than this multiple of the previous peak.
 constexpr double noticeable_rise = 1.1;
 
-// Reduces all values in one collective, because a step reports dozens of small numbers.
+// Reduces all values in one collective, because a collective for each number would take longer.
 std::vector<double> all_reduced(const std::vector<double>& mine, comm::Reduce op, const comm::ProcessGroup& group,
                                 Device device) {
   const Device host = device.host();
@@ -76,7 +76,7 @@ telemetry::StepMetrics StepMeter::metrics_of(const StepResult& result) {
 void StepMeter::add_memory(telemetry::StepMetrics& m) {
   device::DeviceContext& context = state_.instance.context;
   device::MemoryStats memory = context.allocator()->stats();
-  if (recipe_.offload.any()) {  // offloaded tensors are in a file, which has its own allocator
+  if (recipe_.offload.any()) {  // offloaded tensors have their own allocator
     const auto& files = context.offload_allocator();
     memory.peak[base::ordinal(Category::offload)] = files->stats().peak_in(Category::offload);
     files->reset_peaks();
@@ -113,7 +113,7 @@ void StepMeter::add_routers(telemetry::StepMetrics& m, const StepResult& result)
 }
 
 // True if the metrics of `step` contain the experts' loads: every train.router_every steps (0: never). Also includes
-// the first step after the start and the last step of the run, so that every report can show loads.
+// the first step that this meter measures and the last step of the run, so that every report can show loads.
 bool StepMeter::shows_loads(int64_t step) const {
   const int64_t every = recipe_.train.router_every;
   return every > 0 && (step % every == 0 || step == started_after_ + 1 || step == recipe_.train.steps);

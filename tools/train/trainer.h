@@ -12,9 +12,9 @@ namespace hexad::train {
 
 class Trainer {
  public:
-  /// Opens the run directory, the checkpoint to resume from, and the stage that follows this checkpoint. Throws Error
-  /// if a path of the recipe cannot be used, so such errors occur before the first step. `extensions` and `world` must
-  /// outlive the trainer. Collective.
+  /// Opens the run directory, the checkpoint to resume from, and the stage that trains the step after this checkpoint.
+  /// Throws Error if a path of the recipe cannot be used, so such errors occur before the first step. `extensions` and
+  /// `world` must outlive the trainer. Collective.
   Trainer(Recipe recipe, const Extensions& extensions, const comm::World& world, MakeAdviser make_adviser = {});
 
   /// Trains to the last step, stage by stage. A stage begins by loading the checkpoint with which the previous stage
@@ -27,7 +27,7 @@ class Trainer {
 
  private:
   void open_stage(std::optional<io::Checkpoint> checkpoint);
-  /// Opens the stage that follows the checkpoint of `step`. Collective.
+  /// Opens the stage that begins after `step`, from the checkpoint of this step. Collective.
   void open_next_stage(const std::string& checkpoint, int64_t step);
   /// Records a failure between two stages, and writes report.html. Call it on rank 0. StageTrainer handles failures
   /// during a stage.

@@ -19,8 +19,8 @@ struct Covering {
   std::vector<Variant> runs;               // legal meshes in the given order, then runs for the remaining pairs
   int64_t meshes = 0;                      // number of legal meshes
   std::map<std::string, int64_t> refused;  // illegal meshes by reason
-  int64_t pairs = 0;                       // number of pairs that occur in legal variants; `runs` cover all of them
-  std::vector<std::string> impossible;     // pairs that no legal variant has: "pipeline=zb_v with cp>1"
+  int64_t pairs = 0;                       // number of pairs that `runs` cover
+  std::vector<std::string> impossible;     // pairs for which no legal variant was found: "pipeline=zb_v with cp>1"
 };
 
 /// Selects runs. A pair is two values of different options, or a value of an option and an axis longer than one. Both

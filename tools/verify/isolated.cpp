@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "framework/base/error.h"
+#include "framework/base/failure.h"
 
 namespace hexad::verify {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 using base::cat;
 using Clock = std::chrono::steady_clock;
 
+// First byte of an answer. If the work threw an exception, its exit code is the second byte.
 constexpr char returned = 'R', threw = 'T';
 
 // Sends all bytes. Returns false if the other process has ended.
@@ -75,7 +77,8 @@ Received receive_message(int socket, Clock::time_point end, std::string& text) {
     try {
       answer = returned + work(request);
     } catch (const std::exception& e) {
-      answer = threw + std::string(e.what());
+      const base::Failure failure = base::failure_of(e);
+      answer = cat(threw, static_cast<char>(failure.code), failure.text);
     }
     std::fflush(nullptr);
     if (!send_message(socket, answer)) break;
@@ -123,7 +126,7 @@ int IsolatedWorker::finish() {
 
 void IsolatedWorker::end() {
   if (child_ == 0) return;
-  ::kill(child_, SIGKILL);  // the answer is complete, and a regular exit may take long to free the memory
+  ::kill(child_, SIGKILL);  // the child may hang, and a regular exit may take long to free the memory
   finish();
 }
 
@@ -133,8 +136,8 @@ Isolated IsolatedWorker::ask(const std::string& request, double seconds) {
   std::string answer;
   const Received received = send_message(socket_, request) ? receive_message(socket_, end, answer) : Received::closed;
   if (received == Received::all) {
-    if (answer[0] == threw) return {{}, answer.substr(1)};
-    return {answer.substr(1), {}};
+    if (answer[0] == threw) return {{}, answer.substr(2), static_cast<base::ExitCode>(answer[1])};
+    return {answer.substr(1)};
   }
   if (received == Received::late) {
     this->end();

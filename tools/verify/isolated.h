@@ -4,13 +4,17 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+
+#include "framework/base/error.h"
 
 namespace hexad::verify {
 
 struct Isolated {
-  std::string text;     // result of the work
-  std::string failure;  // exception, signal or timeout that ended the work; empty if the work succeeded
+  std::string text{};                    // result of the work
+  std::string failure{};                 // exception, signal or timeout that ended the work; empty: it succeeded
+  std::optional<base::ExitCode> code{};  // exit code of the exception (base::failure_of()); empty: no exception
 };
 
 /// A child process that answers any number of requests. The first request forks this process to make the child. After a

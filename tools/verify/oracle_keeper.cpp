@@ -13,9 +13,9 @@ OracleKeeper::OracleKeeper(Run run, double seconds)
 Outcome OracleKeeper::run(const Variant& variant) {
   const Isolated result = worker_.ask(request_of(variant), seconds_);
   if (result.failure.empty()) return outcome_from_json(result.text, variant);
-  if (result.failure.starts_with("the oracle")) fail(ExitCode::numeric, result.failure);
+  if (result.code) fail(*result.code, result.failure);
   fail(ExitCode::numeric, "the oracle (subject=", variant["subject"],
-       " on one rank in f64 on the CPU) crashed: ", result.failure);
+       " on one rank in f64 on the CPU) failed: ", result.failure);
 }
 
 }  // namespace hexad::verify

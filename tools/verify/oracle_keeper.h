@@ -16,7 +16,8 @@ class OracleKeeper {
   /// time limit of one run. This process must have only one thread.
   OracleKeeper(Run run, double seconds);
 
-  /// Runs a layout. Throws Error(numeric) if the oracle cannot be computed, crashes, or takes too long.
+  /// Runs a layout. If `run` throws an exception, throws an Error with its message and exit code (base::failure_of()).
+  /// Throws Error(numeric) if the oracle crashes or takes too long.
   Outcome run(const Variant& variant);
 
  private:

@@ -43,7 +43,9 @@ struct Outcome {
   std::string error{};  // reason why there is no comparison
   double seconds = 0;
 
-  bool agrees() const { return error.empty() && comparison.mismatches.empty() && comparison.compared.something(); }
+  /// True if the run ended without an error and some of its results were compared.
+  bool compares() const { return error.empty() && comparison.compared.something(); }
+  bool agrees() const { return compares() && comparison.mismatches.empty(); }
 };
 
 /// Runs this rank's part of the variant and returns the comparison, which is equal on all ranks. Collective over the
@@ -59,8 +61,9 @@ Outcome run_in_world(const Subject& subject, const Oracle& oracle, const Variant
 inline constexpr std::chrono::microseconds longest_delay{300};
 
 struct ThreadRuns {
-  std::optional<uint64_t> jitter;  // seed of injected delays and of a ThreadNetwork's adversary; none: no delays
-  double seconds = 240;            // time limit of a run
+  // Seed of injected delays and of a ThreadNetwork's adversary; none: no delays, and 1 for the adversary.
+  std::optional<uint64_t> jitter;
+  double seconds = 240;  // time limit of a run
 };
 /// Returns the largest time, in seconds, that an operation of a run may wait for other ranks; 0: no limit. The result
 /// is distributed.watchdog_seconds, but at most a quarter of `seconds`, so that a hang is reported before the run times

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/counted.h"
 #include "tools/verify/outcome_text.h"
 
 namespace hexad::verify {
@@ -31,8 +32,8 @@ bool run_all(const Selection& selection, const Session& session) {
   const auto start = std::chrono::steady_clock::now();
   session.print(selection.text + "\n\n" + table_head() + "\n");
   std::optional<Outcome> failure;
-  int64_t failures = 0;
-  Comparison worst;  // run with the largest difference relative to its tolerance
+  int64_t errors = 0, mismatches = 0;  // numbers of runs without a comparison, and of runs with wrong results
+  Comparison worst;                    // run with the largest difference relative to its tolerance
   Compared compared;
   const auto share = [](const Comparison& c) { return c.tolerance > 0 ? c.worst.relative / c.tolerance : 0; };
   for (const Variant& v : selection.runs) {
@@ -40,7 +41,7 @@ bool run_all(const Selection& selection, const Session& session) {
     session.print(table_row(outcome) + "\n");
     compared += outcome.comparison.compared;
     if (!outcome.agrees()) {
-      ++failures;
+      ++(outcome.compares() ? mismatches : errors);
       if (!failure) failure = outcome;
     } else if (share(outcome.comparison) > share(worst)) {
       worst = outcome.comparison;
@@ -49,8 +50,9 @@ bool run_all(const Selection& selection, const Session& session) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const size_t runs = selection.runs.size();
   session.print(
-      fmt::format("\n{} layout{} in {:.1f} s: {} mismatch{}; otherwise the worst difference is {:.1e}{}\n", runs,
-                  runs == 1 ? "" : "s", seconds, failures, failures == 1 ? "" : "es", worst.worst.relative,
+      fmt::format("\n{} layout{} in {:.1f} s: {}{} mismatch{}; otherwise the worst difference is {:.1e}{}\n", runs,
+                  runs == 1 ? "" : "s", seconds, errors > 0 ? base::counted(errors, "error") + ", " : "", mismatches,
+                  mismatches == 1 ? "" : "es", worst.worst.relative,
                   worst.worst.what.empty()
                       ? ""
                       : fmt::format(", {:.0f}% of its tolerance, in {}", 100 * share(worst), worst.worst.what)));

@@ -6,10 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "framework/base/failure.h"
 #include "framework/data/training_data.h"
 #include "framework/kernels/kernel_table.h"
 #include "layers/model_size.h"
 #include "parallel/comm/self_group.h"
+#include "parallel/mesh/layout.h"
 #include "tools/train/model/generation.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/verify/exactness.h"
@@ -208,14 +210,25 @@ Recipe Subject::recipe_for(const Variant& variant, const std::string& name, std:
   return load_recipe(document, extensions_, variant.mesh.world(), {}, device);
 }
 
+namespace {
+
+// Returns the reason why ranks on nodes_of_threads() cannot have windows; empty if they can.
+std::string window_problem(const Recipe& recipe, int world) {
+  const mesh::Layout layout(recipe.parallel.sizes(), world);
+  const bool across = !group_across_nodes(layout, Axis::ep, nodes_of_threads(world)).empty();
+  return across ? "window=yes needs every ep group on one node" : "";
+}
+
+}  // namespace
+
 std::string Subject::illegal(const Variant& variant) const {
   if (const std::string& start = variant["start"]; start != "fresh" && steps_ == 1)
     return cat("start=", start, " begins after the first step: --steps must be at least 2");
   if (!subject_kind(variant["subject"]).differs(recipe_, extensions_))
-    return cat("subject=", variant["subject"], " does not differ from the recipe");
+    return cat("subject=", variant["subject"], " cannot change the recipe");
   try {
-    recipe_for(variant);
-    return {};
+    const Recipe recipe = recipe_for(variant);
+    return variant["window"] == "yes" ? window_problem(recipe, variant.mesh.world()) : "";
   } catch (const Error& e) {
     return rule_of(e.what());
   }
@@ -301,15 +314,11 @@ void compute(Oracle& oracle, const Subject& subject, Saves saves, std::string_vi
 Oracle compute_oracle(const Subject& subject, Saves saves, std::string_view kind, const std::string& start) {
   Oracle oracle;
   oracle.start = start;
-  const auto say = [&](const std::exception& e) {
-    return cat("the oracle (subject=", kind, " on one rank in f64 on the CPU) failed: ", e.what());
-  };
   try {
     compute(oracle, subject, saves, kind);
-  } catch (const Error& e) {
-    fail(e.code(), say(e));
   } catch (const std::exception& e) {
-    fail(ExitCode::numeric, say(e));
+    const Failure failure = failure_of(e);
+    fail(failure.code, "the oracle (subject=", kind, " on one rank in f64 on the CPU) failed: ", failure.text);
   }
   return oracle;
 }

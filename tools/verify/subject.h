@@ -48,8 +48,8 @@ class Subject {
   /// error in brackets if the recipe's data cannot be opened.
   const std::string& source_text() const { return source_text_; }
   int steps() const { return steps_; }
-  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. They do not fill the
-  /// last pass, which tests padding.
+  /// Returns the data of the held-out loss. Only the first heldout_sequences() sequences are used. If batch.micro is
+  /// above 1, they do not fill the last pass, which tests padding.
   const data::Source& heldout() const { return *heldout_; }
   /// Returns invented lengths of each id's text, in bytes. Some are 0.
   std::vector<int32_t> bytes_per_id() const;
@@ -83,8 +83,8 @@ struct Oracle {
   layers::RoutingLog routing;      // set if may_differ_by_rounding(), otherwise empty
   // Set only for an eventful kind:
   std::string start{};  // checkpoint with the initial weights
-  // Name of the tensor that is made not finite in the first step: its weights in runs of the training loop of
-  // `hexad train`, its gradient in other runs.
+  // Names of the tensors that are made not finite in the first step: the weights of `ruined` in runs of the training
+  // loop of `hexad train`, and the gradient of `ruined_gradient` in other runs.
   std::string ruined{};
   std::string ruined_gradient{};
 };

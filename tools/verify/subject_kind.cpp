@@ -164,6 +164,10 @@ Overrides delta_net(const OwnSubject& own) {
 }
 
 bool always(const Recipe&, const Extensions&) { return true; }
+// True if some layout can have a rank without rows: no token visits all experts.
+bool if_ranks_may_be_idle(const Recipe& r, const Extensions&) {
+  return has_experts(r) && !r.model.moe.experts_choose() && r.model.moe.top_k < r.model.moe.experts;
+}
 bool if_tokens_choose(const Recipe& r, const Extensions&) { return has_experts(r) && !r.model.moe.experts_choose(); }
 
 bool if_moments_may_be_bf16(const Recipe& r, const Extensions& extensions) {
@@ -234,7 +238,7 @@ std::span<const SubjectKind> subject_kinds() {
        [](const OwnSubject&) {
          return Overrides{"model.moe.routing=zipf", "model.moe.zipf_exponent=2"};
        }},
-      {"idle_ranks", if_tokens_choose,
+      {"idle_ranks", if_ranks_may_be_idle,
        [](const OwnSubject& own) {
          return Overrides{"model.moe.routing=trace", "model.moe.trace=" + own.trace};
        }},
@@ -286,11 +290,12 @@ std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject&
 void write_routing_trace(const Recipe& recipe, const std::string& file) {
   const moe::MoeConfig& m = recipe.model.moe;
   const int64_t busy = std::max(m.top_k, m.experts / 4), tokens = recipe.batch.global * recipe.model.context;
+  const int64_t second = std::min(m.experts / 2, m.experts - busy);  // first expert of the second half of a batch
   const std::string mine = base::cat(file, ".", ::getpid());
   std::ofstream out(mine);
-  for (int64_t token = 0; token < tokens; ++token) {
-    const int64_t first = token < tokens / 2 ? 0 : m.experts / 2;
-    for (int64_t k = 0; k < m.top_k; ++k) out << (first + (token + k) % busy) % m.experts << ' ';
+  for (int64_t token = 0; token < 2 * tokens; ++token) {
+    const int64_t first = token >= tokens / 2 && token < tokens ? second : 0;
+    for (int64_t k = 0; k < m.top_k; ++k) out << first + (token + k) % busy << ' ';
     out << '\n';
   }
   out.close();

@@ -27,7 +27,8 @@ enum class Course : uint8_t {
 
 struct SubjectKind {
   std::string_view name;  // name in lists of layouts
-  /// True if the subject differs from the recipe itself. `extensions` has the parts that the recipe may select by name.
+  /// True if the subject applies to the recipe and differs from it; always true for `own`. `extensions` has the parts
+  /// that the recipe may select by name.
   bool (*differs)(const train::Recipe&, const train::Extensions& extensions);
   /// Returns the changes to the recipe, as overrides.
   std::vector<std::string> (*overrides)(const OwnSubject&);
@@ -55,7 +56,7 @@ struct SubjectKind {
 /// - sequences: the auxiliary loss and the capacity cover one sequence, so the size of micro-batches must not
 ///   change the result; the oracle has micro-batches of one sequence and never pads
 /// - zipf: skewed routing
-/// - idle_ranks: routing from a file that leaves some ranks without rows
+/// - idle_ranks: routing from a file that leaves some ranks without rows, if top_k is below the number of experts
 /// - eventful: see Course; the learning rate differs between steps
 /// - f32, bf16: dtype of weights and activations; the oracle remains in f64
 /// - bf16_gradients: like bf16, with gradients in bf16
@@ -67,14 +68,19 @@ std::span<const SubjectKind> subject_kinds();
 /// Returns the kind called `name`.
 const SubjectKind& subject_kind(std::string_view name);
 /// Returns the overrides of `kind` for its runs and its oracle. If the recipe sends rows in fp8, these include changes
-/// that prevent rounding from flipping a decision. If `kind` changes the model, these clear optim.freeze and
-/// optim.muon_except.
+/// that prevent rounding from flipping a decision. If any of them changes a key of `model`, these also clear
+/// optim.freeze and optim.muon_except.
 std::vector<std::string> overrides_of(const SubjectKind& kind, const OwnSubject& own);
 
-/// Writes a file for model.moe.trace. Tokens of the first half of a global batch visit one quarter of the experts;
-/// tokens of the second half visit another quarter. Therefore, some ranks get no rows if experts are distributed over
-/// ranks. Replicas of their experts on other ranks see other tokens and do get rows. The file appears atomically,
-/// because several processes may write it. Throws Error(resource) if the write fails.
+/// Writes a file for model.moe.trace, with lines for two global batches. Tokens of a half of a batch visit only a block
+/// of experts: a quarter of the experts, or top_k experts if these are more.
+/// - First batch: the halves visit different blocks, which overlap only if 2 top_k exceeds the number of experts. Ranks
+///   of an ep group that sees only one half may get no rows, while replicas of their experts get rows.
+/// - Second batch: both halves visit the first block.
+///
+/// In the second batch, each ep group has a rank without rows if a rank has at most experts - top_k experts and at most
+/// three quarters of the experts. The file appears atomically, because several processes may write it. Throws
+/// Error(resource) if the write fails.
 void write_routing_trace(const train::Recipe& recipe, const std::string& file);
 
 }  // namespace hexad::verify

@@ -43,8 +43,10 @@ enum class Measure : uint8_t {
 
 /// Difference in one quantity of one step. `relative` is the difference divided by the expected number; for an element,
 /// by the larger of the expected value and the tensor's unit. If runs round values, it is the root mean square of a
-/// tensor's differences in units, and eight times as large for numbers. It is infinite if counts, texts or shapes
-/// differ, if only one value is not finite, or if the ranks do not own each element of the tensor exactly once.
+/// tensor's differences in units, and eight times as large for numbers. It is infinite in these cases:
+/// - Counts, texts or shapes differ.
+/// - Only one value is not finite, or only the expected number is zero.
+/// - The oracle has no such tensor, or the ranks do not own each element of the tensor exactly once.
 struct Finding {
   int64_t step = 0;
   std::string what;  // such as "loss" or "gradient layers.0.moe.router.weight"
@@ -88,8 +90,8 @@ class Comparer {
   void tensors(int64_t step, std::string_view kind, const WholeMap& expected, const std::vector<Piece>& held);
   void evaluation(int64_t step, const train::Evaluation& expected, const train::Evaluation& actual);
   void generated(int64_t step, const std::vector<int32_t>& expected, const std::vector<int32_t>& actual);
-  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors that the ranks
-  /// together do not own completely. Collective.
+  /// Merges the differences of all ranks and returns the same result on each rank. Also reports tensors whose elements
+  /// the ranks do not own exactly once. Collective.
   Comparison merged(const comm::ProcessGroup& group, Device device) const;
 
  private:
@@ -102,7 +104,7 @@ class Comparer {
     int64_t step;
     std::string what;
     int64_t place, expected, owned = 0, held = 0;
-    double squares = 0;  // sum of the squared differences, in units of Whole::unit, over the elements held
+    double squares = 0;  // sum of the squared differences, in the tensor's units, over the elements held
   };
   double tolerance_;
   Measure measure_;

@@ -25,7 +25,7 @@ std::pair<std::string, io::Kind> stored_as(const std::string& name) {
   const size_t slash = name.rfind('/');
   for (const io::Kind kind : {io::Kind::main, io::Kind::moment1, io::Kind::moment2, io::Kind::state})
     if (io::name_of(kind) == name.substr(slash + 1)) return {name.substr(0, slash), kind};
-  return {name, io::Kind::state};  // state of a user's optimizer
+  return {name, io::Kind::state};  // state of another optimizer, such as Muon
 }
 
 // Returns a pointer to `source` that does not own it. The subject keeps the source alive.
@@ -98,7 +98,7 @@ std::vector<Piece> saved_states(const std::string& folder, const WholeMap& expec
   std::vector<Piece> out;
   for (const auto& [name, whole] : expected) {
     const auto& [stored, kind] = stored_as(name);
-    if (!checkpoint.contains(stored, kind)) continue;  // merged() reports the tensor as not held
+    if (!checkpoint.contains(stored, kind)) continue;  // merged() reports the tensor as not owned
     const Tensor t = checkpoint.read(stored, kind, device);
     Shape zero = t.shape();
     for (int d = 0; d < zero.rank(); ++d) zero[d] = 0;

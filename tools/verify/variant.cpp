@@ -93,6 +93,15 @@ bool has_two_levels(const MeshSizes& m) {
   return m[Axis::pp] * m[Axis::edp] == 1 && m[Axis::ep] >= 4 && nodes_of_threads(m.world()).back() == 1;
 }
 
+// Returns the option for windows. Subject::illegal() refuses ep groups on several nodes, which depend on the order.
+Option window_option() {
+  return {"window",
+          "",
+          {"no", "yes"},
+          [](const MeshSizes& m) { return m[Axis::ep] > 1 && m[Axis::etp] == 1; },
+          {{}, {"schedule.moe.all_to_all=window"}}};
+}
+
 // Returns the option for one choice of schedule.moe. If a value requires another key, the option sets both keys.
 Option schedule_option(const moe::VariedChoice& choice) {
   const auto in_section = [](std::string_view key) { return cat("schedule.moe.", key); };
@@ -152,6 +161,7 @@ std::vector<Option> make_options() {
       order_option()};
   for (const moe::VariedChoice& choice : moe::varied_choices()) all.push_back(schedule_option(choice));
   const Option others[] = {
+      window_option(),
       moe_option(),
       memory_reuse_option(),
       {"recompute", "recompute", names_of(layers::Recompute{}), always},

@@ -29,17 +29,18 @@ struct MeshSizes {
 /// Returns every mesh of `world` ranks, even if a model forbids it. There are 10 meshes of 2 ranks, 46 of 4, 146 of 8.
 std::vector<MeshSizes> meshes_of(int world);
 
-/// Returns the simulated node of each of `world` ranks that are threads. The ranks are divided evenly between two nodes
-/// if every group is then either within one node or also divided evenly. Otherwise, all ranks are on one node.
+/// Returns the simulated node of each of `world` ranks that are threads. If `world` is a power of two, the ranks are
+/// divided evenly between two nodes, because every group is then either within one node or also divided evenly.
+/// Otherwise, all ranks are on one node.
 std::vector<int> nodes_of_threads(int world);
 
 /// A setting with several values. The first value is the plain value.
 struct Option {
   std::string name;  // name in lists of layouts
-  std::string key;   // key of the recipe; empty if the option sets several keys or none
+  std::string key;   // key of the recipe that gets the value; empty: see `sets`
   std::vector<std::string> values;
   std::function<bool(const MeshSizes&)> matters;  // returns false if the option has no effect on a mesh
-  /// Overrides of the recipe for each value, if the option sets several keys.
+  /// Overrides of the recipe for each value, if `key` is empty; empty if the option sets no key.
   std::vector<std::vector<std::string>> sets{};
 };
 
@@ -47,17 +48,18 @@ struct Option {
 /// - sp, zero, pipeline, cp_kind, expansion, order, recompute, bucket_bytes and worker_lanes.
 /// - overlap: overlap of two micro-batches.
 /// - The choices of schedule.moe that are marked as varied in layers/moe/schedule/moe_schedule.h.
+/// - window: rows are exchanged through windows (ep::AllToAll::window), where all ep groups are on one node each.
 /// - moe: division, overlap and order of the MoE layer's work, as in the recipe or different.
 /// - memory_reuse: all values without a memory limit, s1 and s4 also with a limit.
 /// - offload: offload of optimizer states.
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads communicate through shared memory, or exchange messages like processes.
 /// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which
-///   also resumes, but in the training loop of `hexad train`.
+///   also resumes (an eventful subject starts anew), but in the training loop of `hexad train`.
 /// - subject: the recipe itself, or a variation of it (subject_kind.h), which has its own oracle.
 std::span<const Option> options();
 
-/// A mesh and a value for each option, with which the recipe can run.
+/// A mesh and a value for each option. They may be illegal for a recipe.
 struct Variant {
   MeshSizes mesh;
   std::vector<int> choice;  // index into options()[i].values; 0 if the option has no effect

@@ -13,11 +13,12 @@ Value attention(Tape& tape, const Value& q, const Value& k, const Value& v, cons
   require(q.data.dim(0) == queries && k.data.dim(0) == keys, "[attention] q is ", q.shape(), ", k ", k.shape(),
           "; expected ", queries, " rows of q (", shape.sequences, " sequences of ", shape.queries, " queries) and ",
           keys, " rows of k (", shape.sequences, " sequences of ", shape.keys, " keys)");
-  require(q.data.dim(1) % k.data.dim(1) == 0, "[attention] q has ", q.data.dim(1),
-          " heads; expected a multiple of the ", k.data.dim(1), " heads of k");
+  const int64_t heads = q.data.dim(1), key_heads = k.data.dim(1);
+  require(key_heads > 0 && heads % key_heads == 0, "[attention] q has ", heads, " heads, k ", key_heads,
+          "; expected at least 1 head of k, and a multiple of this number in q");
   const auto& kernel = kernels::kernels(q.device()).attention;
   Tensor out = Tensor::like(q.data);
-  Tensor lse = Tensor::empty({q.data.dim(0), q.data.dim(1)}, accumulator_dtype(q.data.dtype()), q.device());
+  Tensor lse = Tensor::empty({queries, heads}, accumulator_dtype(q.data.dtype()), q.device());
   kernel.forward(tape.stream, out, lse, q.data, k.data, v.data, first, last, shape);
   sinks.add(tape.stream, out, lse);
   return tape.record(

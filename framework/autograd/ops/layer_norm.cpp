@@ -5,8 +5,8 @@ namespace hexad::autograd {
 using namespace base;
 
 Value layer_norm(Tape& tape, const Value& x, Parameter& gain, Parameter* bias, double eps) {
-  require(x.data.dim(-1) == gain.shape()[0], "[layer_norm] x is ", x.shape(), " but ", gain.name(), " is ",
-          gain.shape(), "; expected [..., D] and [D]");
+  require(x.data.dim(-1) == gain.shape()[0] && x.data.dim(-1) > 0, "[layer_norm] x is ", x.shape(), " but ",
+          gain.name(), " is ", gain.shape(), "; expected [..., D] and [D] with D > 0");
   const auto& k = kernels::kernels(x.device()).layer_norm;
   const auto bias_data = [bias](Stream& s) { return bias ? bias->use(s) : Tensor{}; };
   Tensor out = Tensor::like(x.data);

@@ -6,10 +6,10 @@ using namespace kernels;
 
 Value linear(Tape& tape, const Value& x, Parameter& w, Parameter* bias) {
   const Shape& ws = w.shape();
-  require(ws.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == ws[ws.rank() - 1], "[linear] x is ", x.shape(),
-          " but ", w.name(), " is ", ws, "; expected [T, D] and [..., N, D]");
+  require(ws.rank() >= 2 && x.data.rank() == 2 && x.data.dim(1) == ws[-1] && ws[-1] > 0, "[linear] x is ", x.shape(),
+          " but ", w.name(), " is ", ws, "; expected [T, D] and [..., N, D] with D > 0");
   const KernelTable& k = kernels::kernels(x.device());
-  Tensor out = Tensor::empty({x.data.dim(0), ws.numel() / ws[ws.rank() - 1]}, x.data.dtype(), x.device());
+  Tensor out = Tensor::empty({x.data.dim(0), ws.numel() / ws[-1]}, x.data.dtype(), x.device());
   k.matmul.forward(tape.stream, out, x.data, matrix_of(w.use(tape.stream)), Write::replace);
   std::vector<Parameter*> parameters{&w};
   if (bias) {

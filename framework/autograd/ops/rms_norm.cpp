@@ -62,8 +62,8 @@ struct RmsNorm {
 }  // namespace
 
 Value rms_norm(Tape& tape, const Value& x, Parameter& gain, double eps, double base) {
-  require(x.data.dim(-1) == gain.shape()[0], "[rms_norm] x is ", x.shape(), " but ", gain.name(), " is ", gain.shape(),
-          "; expected [..., D] and [D]");
+  require(x.data.dim(-1) == gain.shape()[0] && x.data.dim(-1) > 0, "[rms_norm] x is ", x.shape(), " but ", gain.name(),
+          " is ", gain.shape(), "; expected [..., D] and [D] with D > 0");
   const RmsNorm norm{kernels::kernels(x.device()), gain, eps, base};
   const auto [out, inverse_rms] = norm.forward(tape.stream, {}, x.data, {});
   const Value y = tape.record(
@@ -82,8 +82,8 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
   require(x.shape() == addend.shape() && x.data.dtype() == addend.data.dtype(), "[add_rms_norm] x is ", x.shape(), " ",
           x.data.dtype(), " but addend is ", addend.shape(), " ", addend.data.dtype(),
           "; expected the same shape and dtype");
-  require(x.data.dim(-1) == gain.shape()[0], "[add_rms_norm] x is ", x.shape(), " but ", gain.name(), " is ",
-          gain.shape(), "; expected [..., D] and [D]");
+  require(x.data.dim(-1) == gain.shape()[0] && x.data.dim(-1) > 0, "[add_rms_norm] x is ", x.shape(), " but ",
+          gain.name(), " is ", gain.shape(), "; expected [..., D] and [D] with D > 0");
   const RmsNorm norm{kernels::kernels(x.device()), gain, eps, base};
   const Tensor sum = Tensor::like(x.data);
   const auto [out, inverse_rms] = norm.forward(tape.stream, sum, x.data, addend.data);
@@ -110,6 +110,7 @@ SumAndNorm add_rms_norm(Tape& tape, const Value& x, const Value& addend, Paramet
 }
 
 Value unit_rms_norm(Tape& tape, const Value& x, double eps) {
+  require(x.data.dim(-1) > 0, "[unit_rms_norm] x is ", x.shape(), "; expected [..., D] with D > 0");
   const auto& k = kernels::kernels(x.device());
   const Tensor gain = Tensor::empty({x.data.dim(-1)}, x.data.dtype(), x.device());
   k.pointwise.fill(tape.stream, gain, 1);

@@ -28,7 +28,7 @@ int64_t count_valid(const Tensor& segment, int64_t tokens) {
   if (!segment.defined()) return tokens;
   const int32_t* s = segment.data<int32_t>();
   int64_t valid = 0;
-  for (int64_t t = 0; t < segment.numel(); ++t) {
+  for (int64_t t = 0; t < tokens; ++t) {
     require(-1 <= s[t], "[router_z_loss] token ", t, " has scope ", s[t], "; expected at least 0, or -1 for none");
     valid += s[t] >= 0;
   }
@@ -58,12 +58,12 @@ Coefficients coefficients(const std::vector<int64_t>& tokens_in_scope, int64_t e
 Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment, const Tensor& fractions,
                           const std::vector<int64_t>& tokens_in_scope, const LossUse& use) {
   const int64_t tokens = scores.data.dim(0), experts = scores.data.dim(1), scopes = fractions.dim(0);
-  require((!segment.defined() || segment.dim(0) == tokens) && fractions.dim(1) == experts,
+  require((!segment.defined() || segment.shape() == Shape{tokens}) && fractions.dim(1) == experts && scopes > 0,
           "[load_balancing_loss] scores ", scores.shape(), ", segment ", segment.shape(), ", fractions ",
-          fractions.shape(), "; expected [T, E], [T] and [S, E]");
+          fractions.shape(), "; expected [T, E], [T] and [S, E] with S > 0");
   const std::vector<int64_t> counts = tokens_in_scope.empty() ? count_tokens(segment, tokens, scopes) : tokens_in_scope;
-  require(!counts.empty() && static_cast<int64_t>(counts.size()) == scopes,
-          "[load_balancing_loss] tokens_in_scope has ", counts.size(), " entries; expected ", scopes);
+  require(static_cast<int64_t>(counts.size()) == scopes, "[load_balancing_loss] tokens_in_scope has ", counts.size(),
+          " entries; expected ", scopes);
   const auto [scale, of_scopes] = coefficients(counts, experts, scores.device());
   const LossFactors factors{.scale = scale, .share = use.share, .weight = use.weight};
   const auto& k = kernels::kernels(scores.device()).router_loss;
@@ -80,7 +80,9 @@ Value load_balancing_loss(Tape& tape, const Value& scores, const Tensor& segment
 
 Value router_z_loss(Tape& tape, const Value& logits, const Tensor& segment, std::optional<int64_t> valid_tokens,
                     const LossUse& use) {
-  const int64_t tokens = logits.data.dim(0);
+  const int64_t tokens = logits.data.dim(0), experts = logits.data.dim(1);
+  require((!segment.defined() || segment.shape() == Shape{tokens}) && experts > 0, "[router_z_loss] logits ",
+          logits.shape(), ", segment ", segment.shape(), "; expected [T, E] with E > 0, and [T]");
   const int64_t valid = valid_tokens ? *valid_tokens : count_valid(segment, tokens);
   const LossFactors factors{
       .scale = valid > 0 ? 1 / static_cast<double>(valid) : 0, .share = use.share, .weight = use.weight};

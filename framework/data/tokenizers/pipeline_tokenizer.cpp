@@ -46,11 +46,15 @@ class Pipeline final : public ImportedTokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_with_special(std::string_view text) const override { return encode(text, true); }
-  std::string decode(std::span<const int32_t> ids) const override {
-    std::string text = Tokenizer::decode(ids);
+  std::string_view special_text(int32_t id) const override {
+    if (!bytes_of(id).empty() || id >= std::ssize(parts_.names)) return {};
+    return parts_.names[id];
+  }
+
+ protected:
+  void remove_prefix(std::string& text) const override {
     if (!parts_.decoded_prefix.empty() && text.starts_with(parts_.decoded_prefix))
       text.erase(0, parts_.decoded_prefix.size());
-    return text;
   }
 
  private:

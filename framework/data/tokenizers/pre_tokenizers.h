@@ -26,11 +26,11 @@ struct PieceList {
   std::string_view keep(std::string text) { return changed.emplace_back(std::move(text)); }
 };
 
-/// Divides one piece. Thread-safe.
+/// Divides or changes one piece. Thread-safe.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// Appends the parts of `piece` to `out`, in order.
+  /// Appends the parts of `piece`, which may be changed, to `out`, in order.
   virtual void split(const Piece& piece, PieceList& out) const = 0;
 };
 
@@ -45,7 +45,7 @@ std::unique_ptr<PreTokenizer> make_regex_split(Regex regex, RegexSplit options =
 
 struct PreTokenizers {
   std::vector<std::unique_ptr<PreTokenizer>> steps;
-  bool byte_level = false;  // true: the model's symbols are bytes, and its vocabulary is in the byte alphabet
+  bool byte_level = false;  // true: the model's symbols are bytes; a tokenizer.json has them in the byte alphabet
 
   /// Divides `text`, which must outlive the result. `first` is true if `text` is the beginning of the whole text.
   PieceList split(std::string_view text, bool first) const;

@@ -35,7 +35,7 @@ class SentencePiece final : public ImportedTokenizer {
     set_vocabulary(std::move(request), std::move(bytes), hints, [&](std::string_view name) { return id_of(name); });
     // If the model inserts a space before each text, decode() must remove it.
     const std::vector<int32_t> letter = encode("a");
-    has_dummy_prefix_ = Tokenizer::decode(letter).starts_with(' ');
+    has_dummy_prefix_ = decode(letter).starts_with(' ');
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
@@ -59,10 +59,14 @@ class SentencePiece final : public ImportedTokenizer {
         [&](int32_t id) { ids.push_back(id); });
     return ids;
   }
-  std::string decode(std::span<const int32_t> ids) const override {
-    std::string text = Tokenizer::decode(ids);
+  std::string_view special_text(int32_t id) const override {
+    if (!bytes_of(id).empty() || processor_.IsUnused(id)) return {};
+    return processor_.IdToPiece(id);
+  }
+
+ protected:
+  void remove_prefix(std::string& text) const override {
     if (has_dummy_prefix_ && text.starts_with(' ')) text.erase(0, 1);
-    return text;
   }
 
  private:

@@ -29,7 +29,8 @@ using IdByName = std::function<std::optional<int32_t>(std::string_view)>;
 /// If tokenizer_config.json contains add_bos_token, the beginning of a document is bos_token (true) or nothing (false).
 /// Otherwise it is the hint.
 /// Throws Error(usage) if the token that the user has named does not exist. Throws Error(data) if no token ends
-/// documents, if an id is not below `vocab_size`, or if a configuration file is damaged.
+/// documents, if an id is not below `vocab_size`, or if a configuration file is damaged or names a token that does not
+/// exist.
 void choose_special_ids(TokenizerRequest& request, const SpecialHints& hints, const IdByName& id_of,
                         int64_t vocab_size);
 

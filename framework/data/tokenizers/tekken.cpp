@@ -44,8 +44,9 @@ std::vector<std::string> read_special(const JsonField& json, int64_t count) {
   if (const auto list = json.find("special_tokens")) {
     for (size_t i = 0; i < list->size(); ++i) {
       const JsonField token = list->at(i);
-      std::string& name = names[token["rank"].integer(0, count - 1)];
-      if (!name.empty()) token.fail(" has the rank of another token");
+      const int64_t rank = token["rank"].integer(0, count - 1);
+      std::string& name = names[rank];
+      if (!name.empty()) token.fail(" has the rank of another token, ", rank, ", expected distinct ranks");
       name = token["token_str"].text();
     }
   } else {

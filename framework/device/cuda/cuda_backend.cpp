@@ -101,6 +101,11 @@ class CudaBackend final : public Backend {
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return buffers_->take(bytes); }
   void keep_host_memory() override { pinned_->keep(); }
+  int64_t memory_number() const override {
+    int64_t number = 0;
+    std::memcpy(&number, card_->properties().uuid.bytes, sizeof number);
+    return number;
+  }
 
  private:
   const ContextOptions options_;

@@ -25,13 +25,14 @@ std::unique_ptr<CudaStream> CudaStream::beside(int priority) const {
 }
 
 void CudaStream::run(std::function<void()>) {
-  base::fail_invariant("[cuda] a stream of the card accepts kernels and copies, not host work");
+  base::fail_invariant(base::cat("[cuda] host work was appended to a stream of card ", card_->ordinal(),
+                                 "; expected kernels and copies"));
 }
 
 CudaStream& cuda_stream(Stream& stream) {
   auto* cuda = dynamic_cast<CudaStream*>(&stream);
-  base::require(cuda != nullptr,
-                "[cuda] a kernel of the card was given a stream of another device; expected a CudaStream");
+  base::require(cuda != nullptr, "[cuda] a kernel of the card was given a stream of ",
+                stream.on_device() ? "another device" : "the host", "; expected a CudaStream");
   return *cuda;
 }
 

@@ -23,10 +23,13 @@ class Card {
   int ordinal() const { return ordinal_; }
   const cudaDeviceProp& properties() const { return properties_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
+  /// Maximum bytes of shared memory per block. A kernel must request more than 48 KiB before its launch.
+  size_t shared_memory() const { return properties_.sharedMemPerBlockOptin; }
   /// Number of multiprocessors that are reserved for communication. Matrix products must not use them.
   int reserved() const { return reserved_; }
-  /// Reserves at least `multiprocessors`; 0 reserves none. Matrix products use multiprocessors in pairs, so an even
-  /// number remains for them. Throws Error(usage) unless at least two multiprocessors remain for matrix products.
+  /// Reserves at least `multiprocessors`; 0 reserves none. If some are reserved, an even number remains for matrix
+  /// products, which use multiprocessors in pairs. Throws Error(usage) if `multiprocessors` is negative, or if fewer
+  /// than two multiprocessors would remain.
   void reserve(int multiprocessors);
 
   /// Returns the shared object of type T, which must be default-constructible.

@@ -20,8 +20,8 @@ Marks Blocks::remove(void* begin) {
   {
     std::lock_guard lock(mutex_);
     const auto it = blocks_.find(reinterpret_cast<uintptr_t>(begin));
-    base::require(it != blocks_.end(),
-                  "[cuda] an unknown block was freed; expected the first address of a block in use");
+    base::require(it != blocks_.end(), "[cuda] the unknown block ", begin,
+                  " was freed; expected the first address of a block in use");
     block = std::move(it->second);
     blocks_.erase(it);
     for (const User& user : block.users) last.push_back(user.end ? user.end : user.queue->record());

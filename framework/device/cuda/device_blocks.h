@@ -35,8 +35,8 @@ class Blocks {
   /// after that work was issued. Does nothing if no block contains `place` or `queue` has not used the block.
   void end_use(const void* place, const std::shared_ptr<Queue>& queue);
 
-  /// Makes the CardAllocator allocate later large parameters and gradients as whole blocks, for libraries that register
-  /// blocks.
+  /// Makes the CardAllocator allocate each large parameter and gradient as a whole block from now on, for libraries
+  /// that register blocks.
   void make_whole() { make_whole_ = true; }
   bool makes_whole() const { return make_whole_; }
   struct Extent {

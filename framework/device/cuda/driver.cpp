@@ -88,8 +88,14 @@ bool Driver::map(CUdeviceptr where, int64_t bytes, Page& page) const {
   const CUresult created = create_(&page, size, &memory_, 0);
   if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
   require_success(created, "allocating pages");
-  require_success(map_(where, size, 0, page, 0), "mapping pages");
-  require_success(set_access_(where, size, &access_, 1), "setting the access rights of pages");
+  if (const CUresult mapped = map_(where, size, 0, page, 0); mapped != CUDA_SUCCESS) {
+    static_cast<void>(release_(page));
+    require_success(mapped, "mapping pages");
+  }
+  if (const CUresult accessible = set_access_(where, size, &access_, 1); accessible != CUDA_SUCCESS) {
+    drop(where, bytes, page);
+    require_success(accessible, "setting the access rights of pages");
+  }
   return true;
 }
 

@@ -60,8 +60,8 @@ void* PinnedAllocator::allocate(int64_t bytes, Category category) {
   }
   if (!block)
     base::fail(base::ExitCode::resource, "out of page-locked host memory: a block of ", bytes, " bytes (",
-               name_of(category), ") is needed, but ", memory_->unavailable_reason(), "; in use:\n", stats().table(),
-               "largest blocks:\n", largest_blocks());
+               name_of(category), ") is needed, but ", memory_->unavailable_reason(size), "; in use:\n",
+               stats().table(), "largest blocks:\n", largest_blocks());
   blocks_->add(block->begin, size, std::move(block->last));
   count(bytes, category);
   return block->begin;

@@ -11,7 +11,7 @@ namespace hexad::device::cuda {
 std::byte* PinnedMemory::allocate(int64_t bytes) {
   {
     std::lock_guard lock(mutex_);
-    if (limit_ && held_ + bytes > limit_) return nullptr;
+    if (exceeds_limit(bytes)) return nullptr;
     held_ += bytes;
   }
   const OnCard on(ordinal_);
@@ -41,9 +41,11 @@ int64_t PinnedMemory::held() const {
   return held_;
 }
 
-std::string PinnedMemory::unavailable_reason() const {
-  if (limit_ == 0) return base::cat("the system page-locks no more than the ", held(), " bytes that are taken");
-  return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held(), " are taken",
+std::string PinnedMemory::unavailable_reason(int64_t bytes) const {
+  std::lock_guard lock(mutex_);
+  if (!exceeds_limit(bytes))
+    return base::cat("the system page-locks no more than the ", held_, " bytes that are taken");
+  return base::cat("memory.pinned_bytes allows ", limit_, " bytes, of which ", held_, " are taken",
                    is_kept() ? " and must not be freed before the run ends" : "");
 }
 

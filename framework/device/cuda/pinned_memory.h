@@ -22,9 +22,11 @@ class PinnedMemory final : public RawMemory {
   void keep() { kept_ = true; }
   int64_t held() const;
   std::string_view name() const override { return "page-locked host memory"; }
-  std::string unavailable_reason() const override;
+  std::string unavailable_reason(int64_t bytes) const override;
 
  private:
+  bool exceeds_limit(int64_t bytes) const { return limit_ && held_ + bytes > limit_; }
+
   const int ordinal_;
   const int64_t limit_;
   mutable std::mutex mutex_;

@@ -24,7 +24,7 @@ void PlainMemory::free(std::byte* block, int64_t) noexcept {
   static_cast<void>(cudaFree(block));
 }
 
-std::string PlainMemory::unavailable_reason() const {
+std::string PlainMemory::unavailable_reason(int64_t) const {
   return "the card has no more; set memory.limit_bytes so that memory remains for the buffers of collectives";
 }
 

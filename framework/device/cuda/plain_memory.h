@@ -12,7 +12,7 @@ class PlainMemory final : public RawMemory {
   std::byte* allocate(int64_t bytes) override;
   void free(std::byte* block, int64_t bytes) noexcept override;
   std::string_view name() const override { return "memory of the card"; }
-  std::string unavailable_reason() const override;
+  std::string unavailable_reason(int64_t bytes) const override;
 
  private:
   const int ordinal_;

@@ -45,7 +45,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   /// Returns a mark at the current end of the queue. This is the mark of the previous call if that mark still exists
   /// and no Handle existed during or since that call; otherwise it is a new mark.
   std::shared_ptr<const DeviceMark> record();
-  /// Like record(), but the mark also records the time at which the queue passed it.
+  /// Returns a new mark that also records the time at which the queue passes it. The first call blocks the host until
+  /// all work of the queue is done. So does the first call more than 16 s after the last call that blocked.
   std::shared_ptr<const DeviceMark> record_timed();
   /// Makes later work of this queue wait for `event`. Blocks the host until the host's part of the event, if any, is
   /// done. The host does not wait for the mark of another queue, and nothing waits for a mark of this queue. A mark of

@@ -18,10 +18,10 @@ class RawMemory {
   /// True if memory must not be freed before the end of the context. An allocator at its limit then reuses its blocks
   /// or fails.
   virtual bool is_kept() const { return false; }
-  /// Return texts for messages, for example the name "page-locked host memory" and the reason "memory.pinned_bytes
-  /// allows 1024 bytes, of which 512 are taken".
+  /// Return texts for messages, for example the name "page-locked host memory" and, as the reason why `bytes` bytes
+  /// cannot be allocated, "memory.pinned_bytes allows 1024 bytes, of which 512 are taken".
   virtual std::string_view name() const = 0;
-  virtual std::string unavailable_reason() const = 0;
+  virtual std::string unavailable_reason(int64_t bytes) const = 0;
 };
 
 }  // namespace hexad::device::cuda

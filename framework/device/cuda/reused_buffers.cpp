@@ -84,12 +84,13 @@ std::shared_ptr<std::byte> ReusedBuffers::take(int64_t bytes) {
   }
   if (!taken.block)
     base::fail(base::ExitCode::resource, "out of ", memory_->name(), ": a buffer of ", size,
-               " bytes is needed for copies, and ", memory_->unavailable_reason());
+               " bytes is needed for copies, and ", memory_->unavailable_reason(size));
   blocks_->add(taken.block, taken.size, {});
   return {taken.block, [self = shared_from_this(), size = taken.size](std::byte* b) { self->give_back(b, size); }};
 }
 
-// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size.
+// Allocates 16 buffers of each size up to 512 KiB, and 8 MiB of buffers of each larger size, until `bytes` or the
+// memory does not suffice.
 void ReusedBuffers::stock(int64_t bytes) {
   constexpr int64_t largest = int64_t{4} << 20, share = int64_t{8} << 20;
   constexpr int64_t fewest = 2, most = 16;

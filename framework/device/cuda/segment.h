@@ -33,7 +33,7 @@ class Segment {
   /// Allocates a block in mapped free memory. Returns nullopt if no free range is large enough.
   std::optional<Taken> take(int64_t bytes);
   /// Returns the bytes of pages that must be added before take(bytes) can succeed. Throws Error(resource) if no range
-  /// of addresses between the blocks in use is large enough.
+  /// of addresses without blocks in use is large enough.
   int64_t missing(int64_t bytes) const;
   /// Adds the pages that take(bytes) needs: missing(bytes) bytes in total. Returns false if the card's memory does not
   /// suffice. Pages that were already added then remain. Throws like missing().

@@ -38,7 +38,8 @@ SharedLibrary::SharedLibrary(const std::string& name) : name_(name) {
     handle_ = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_) return;
     reason += (reason.empty() ? "" : "; ") + std::string(::dlerror());
-    // The next file is tried only if this file does not exist, so a damaged library is reported.
+    // The next file is tried only if this file, or a library that it needs, does not exist. A damaged library is
+    // therefore reported.
     if (!reason.ends_with("No such file or directory")) break;
   }
   refuse(base::cat(name, " cannot be loaded (", reason, ")"));

@@ -1,5 +1,7 @@
 #include "framework/device/cuda/whole_blocks.h"
 
+#include "framework/base/error.h"
+
 namespace hexad::device::cuda {
 namespace {
 
@@ -18,9 +20,14 @@ void* WholeBlocks::take(int64_t bytes) {
   const int64_t size = size_of(bytes);
   const CUdeviceptr begin = driver_.reserve(size);
   Driver::Page page{};
-  if (!driver_.map(begin, size, page)) {
+  try {
+    if (!driver_.map(begin, size, page)) {
+      driver_.give_back_addresses(begin, size);
+      return nullptr;
+    }
+  } catch (const base::Error&) {
     driver_.give_back_addresses(begin, size);
-    return nullptr;
+    throw;
   }
   void* const block = reinterpret_cast<void*>(begin);
   blocks_.emplace(block, Piece{size, page});

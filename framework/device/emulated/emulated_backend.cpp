@@ -75,6 +75,7 @@ class EmulatedBackend final : public Backend {
     emulated_stream(stream).launch({&to, 1}, [to = there(to), byte, bytes] { std::memset(to, byte, bytes); });
   }
   std::shared_ptr<std::byte> host_buffer(int64_t bytes) override { return pinned_->take(bytes); }
+  const void* kernel_address(const void* p) const override { return there(p); }
 
  private:
   // Returns the address at which the device accesses `p`, an address of the device or of the host.

@@ -38,7 +38,8 @@ class Queue::Mark final : public DeviceMark {
 };
 
 Queue::Queue(const std::string& name, std::optional<uint64_t> jitter_seed)
-    : jitter_(jitter_seed ? std::optional<base::Philox>({*jitter_seed, base::Purpose::jitter, name}) : std::nullopt) {
+    : name_(name),
+      jitter_(jitter_seed ? std::optional<base::Philox>({*jitter_seed, base::Purpose::jitter, name}) : std::nullopt) {
   const base::BlockedSignals blocked;
   thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
@@ -134,7 +135,8 @@ void Queue::loop() {
 }
 
 void EmulatedStream::run(std::function<void()>) {
-  base::fail_invariant("[emulated device] host work was appended to the device's queue; expected kernels and copies");
+  base::fail_invariant(base::cat("[emulated device] host work was appended to the queue '", queue_->name(),
+                                 "'; expected kernels and copies"));
 }
 
 void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()> work) {
@@ -144,8 +146,8 @@ void EmulatedStream::launch(std::span<void* const> blocks, std::function<void()>
 
 EmulatedStream& emulated_stream(Stream& stream) {
   auto* emulated = dynamic_cast<EmulatedStream*>(&stream);
-  base::require(emulated != nullptr,
-                "[emulated device] a kernel was given another device's stream; expected an EmulatedStream");
+  base::require(emulated != nullptr, "[emulated device] a kernel was given a stream of ",
+                stream.on_device() ? "another device" : "the host", "; expected an EmulatedStream");
   return *emulated;
 }
 

@@ -22,13 +22,15 @@ class Heap;
 /// for later marks throw its error.
 class Queue {
  public:
-  /// If a seed is given, about a quarter of the launched operations start after a random delay below 300 microseconds.
+  /// Starts the thread of the queue. About a quarter of the launched operations start after a random delay below 300
+  /// microseconds if a seed is given.
   Queue(const std::string& name, std::optional<uint64_t> jitter_seed);
   /// Runs the remaining work before it returns. Must not be called on the queue's own thread.
   ~Queue();
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
+  const std::string& name() const { return name_; }
   /// Appends work and returns without waiting. All objects to which `work` refers must live until the queue has run it.
   /// The device memory that `work` uses must be announced with Heap::touch(). Throws the error of earlier work that
   /// failed.
@@ -51,6 +53,7 @@ class Queue {
   void loop();
   void delay(uint64_t launch) const;
 
+  const std::string name_;
   const std::optional<base::Philox> jitter_;
   std::mutex mutex_;
   std::condition_variable changed_;

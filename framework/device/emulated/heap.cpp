@@ -51,9 +51,8 @@ void* Heap::allocate(int64_t bytes) {
 void Heap::free(void* block) {
   std::unique_lock lock(mutex_);
   const auto it = live_.find(memory_.offset(block));
-  base::require(
-      it != live_.end(),
-      "[emulated device] free() of an address at which no block begins; expected the first address of a block in use");
+  base::require(it != live_.end(), "[emulated device] free() of ", block,
+                ", at which no block begins; expected the first address of a block in use");
   const auto [offset, freed] = *it;
   live_.erase(it);
   if (freed.queues.empty()) return cached_[freed.size].emplace_back(offset, freed.clean), void();
@@ -77,11 +76,11 @@ void Heap::touch(void* place, const std::shared_ptr<Queue>& queue) {
   if (!place || !memory_.contains(place)) return;
   std::lock_guard lock(mutex_);
   auto it = live_.upper_bound(memory_.offset(place));
-  base::require(it != live_.begin(),
-                "[emulated device] work on memory outside every block; expected memory of a block in use");
+  base::require(it != live_.begin(), "[emulated device] work on memory at ", place,
+                ", outside every block; expected memory of a block in use");
   Block& block = (--it)->second;
-  base::require(memory_.offset(place) < it->first + block.size,
-                "[emulated device] work on memory that was freed; expected memory of a block in use");
+  base::require(memory_.offset(place) < it->first + block.size, "[emulated device] work on memory at ", place,
+                ", which was freed; expected memory of a block in use");
   if (std::find(block.queues.begin(), block.queues.end(), queue) != block.queues.end()) return;
   queue->wait(block.clean);
   block.queues.push_back(queue);

@@ -12,21 +12,23 @@
 namespace hexad::device::emulated {
 namespace {
 
-[[noreturn]] void refuse(const char* what) {
-  base::fail(base::ExitCode::resource, "[emulated device] ", what, " failed: ", std::strerror(errno));
+[[noreturn]] void refuse(const char* what, int64_t bytes) {
+  base::fail(base::ExitCode::resource, "[emulated device] ", what, " its memory of ", bytes,
+             " bytes failed: ", std::strerror(errno));
 }
 
 std::byte* map(int file, int64_t bytes, int rights) {
   void* begin = mmap(nullptr, bytes, rights, MAP_SHARED | MAP_NORESERVE, file, 0);
-  if (begin == MAP_FAILED) refuse("mapping its memory");
+  if (begin == MAP_FAILED) refuse("mapping", bytes);
   return static_cast<std::byte*>(begin);
 }
 
 }  // namespace
 
-MirroredMemory::MirroredMemory(int64_t bytes) : bytes_(bytes), file_(memfd_create("hexad-emulated", MFD_CLOEXEC)) {
-  if (file_ < 0) refuse("creating its memory");
-  if (ftruncate(file_, bytes) != 0) refuse("sizing its memory");
+// Delegates, so that the destructor runs if the body throws.
+MirroredMemory::MirroredMemory(int64_t bytes) : MirroredMemory(bytes, memfd_create("hexad-emulated", MFD_CLOEXEC)) {
+  if (file_ < 0) refuse("creating", bytes);
+  if (ftruncate(file_, bytes) != 0) refuse("sizing", bytes);
   host_ = map(file_, bytes, PROT_NONE);
   device_ = map(file_, bytes, PROT_READ | PROT_WRITE);
 }

@@ -30,8 +30,10 @@ class MirroredMemory {
   std::byte* device(const void* host) const { return device_ + offset(host); }
 
  private:
+  MirroredMemory(int64_t bytes, int file) : bytes_(bytes), file_(file) {}
+
   int64_t bytes_;
-  int file_ = -1;
+  int file_;
   std::byte *host_ = nullptr, *device_ = nullptr;
 };
 

@@ -54,7 +54,8 @@ struct AttentionWork {
 /// Kernel that is neither a product nor attention. It takes a time per byte that depends on its family.
 struct MemoryWork {
   int64_t bytes;                         // bytes read and written
-  base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for routing kernels and Backend::fill
+  base::Dtype dtype = base::Dtype::f32;  // dtype of a tensor that is written; f32 for Backend::fill and for the
+                                         // kernels of framework/kernels/meta/routing.cpp
 
   bool operator==(const MemoryWork&) const = default;
 };

@@ -45,12 +45,13 @@ struct IssuePart {
   std::vector<Span> spans;
   int64_t first_mark = 0, marks = 0;        // numbers of the marks that the part made: the first number, and the count
   int32_t first_issue = 0, first_span = 0;  // numbers of operations and of spans in the log when the part began
-  bool marks_earlier_operations = false;    // true if the part marked an operation from before it
+  bool marks_earlier_operations = false;    // true if the part called mark() for an operation from before it
 
   /// True if the part made the mark with this number.
   bool made(int64_t mark) const { return mark >= first_mark && mark < first_mark + marks; }
   /// True if the log can repeat the part after repetitions of the parts `earlier`. This requires that the part waits
-  /// only for marks that it made itself or that `earlier` made, and that it marked no operation from before it.
+  /// only for marks that it made itself or that `earlier` made, and that it did not call IssueLog::mark() for an
+  /// operation from before it.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
 };
 

@@ -8,15 +8,18 @@
 
 namespace hexad::device {
 
-bool KnownResults::is_same(const Kept& kept, const Computation& c) {
-  if (kept.kernel != c.kernel || kept.numbers != c.numbers || kept.operand.size() != c.operand.size()) return false;
-  return c.operand.empty() || std::memcmp(kept.operand.data(), c.operand.data(), c.operand.size()) == 0;
+const KnownResults::Kept* KnownResults::find(const Key& key, std::span<const std::byte> operand) const {
+  const auto [begin, end] = kept_.equal_range(key);
+  for (auto known = begin; known != end; ++known)
+    if (operand.empty() || std::memcmp(known->second.operand.data(), operand.data(), operand.size()) == 0)
+      return &known->second;
+  return nullptr;
 }
 
 void KnownResults::write(const Computation& computation, std::span<const std::span<std::byte>> results,
                          const std::function<void()>& compute) {
-  const auto known = std::ranges::find_if(kept_, [&](const Kept& k) { return is_same(k, computation); });
-  if (known != kept_.end()) {
+  Key key{computation.kernel, computation.numbers, computation.operand.size()};
+  if (const Kept* known = find(key, computation.operand)) {
     for (size_t r = 0; r < results.size(); ++r) {
       base::require(known->results[r].size() == results[r].size(), "[meta device] result ", r, " of kernel ",
                     computation.kernel, " has ", results[r].size(), " bytes; an equal computation has ",
@@ -26,9 +29,7 @@ void KnownResults::write(const Computation& computation, std::span<const std::sp
     return;
   }
   // The operand is copied first, because a result may replace it.
-  Kept kept{.kernel = std::string(computation.kernel),
-            .numbers = computation.numbers,
-            .operand = {computation.operand.begin(), computation.operand.end()},
+  Kept kept{.operand = {computation.operand.begin(), computation.operand.end()},
             .results = {},
             .bytes = computation.operand.size()};
   compute();
@@ -37,14 +38,17 @@ void KnownResults::write(const Computation& computation, std::span<const std::sp
     kept.results.emplace_back(result.begin(), result.end());
     kept.bytes += result.size();
   }
-  keep(std::move(kept));
+  keep(std::move(key), std::move(kept));
 }
 
-void KnownResults::keep(Kept kept) {
+void KnownResults::keep(Key key, Kept kept) {
   if (kept.bytes > most_bytes_) return;
-  for (; bytes_ + kept.bytes > most_bytes_; kept_.pop_front()) bytes_ -= kept_.front().bytes;
+  for (; bytes_ + kept.bytes > most_bytes_; by_age_.pop_front()) {
+    bytes_ -= by_age_.front()->second.bytes;
+    kept_.erase(by_age_.front());
+  }
   bytes_ += kept.bytes;
-  kept_.push_back(std::move(kept));
+  by_age_.push_back(kept_.emplace(std::move(key), std::move(kept)));
 }
 
 }  // namespace hexad::device

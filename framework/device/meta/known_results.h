@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace hexad::device {
@@ -37,19 +39,20 @@ class KnownResults {
   int64_t computed() const { return computed_; }
 
  private:
+  using Key = std::tuple<std::string, std::vector<int64_t>, size_t>;  // kernel, numbers, and bytes of the operand
   struct Kept {
-    std::string kernel;
-    std::vector<int64_t> numbers;
     std::vector<std::byte> operand;
     std::vector<std::vector<std::byte>> results;
     size_t bytes = 0;  // bytes of the operand and the results
   };
-  static bool is_same(const Kept& kept, const Computation& computation);
-  void keep(Kept kept);
+  using AllKept = std::multimap<Key, Kept>;
+  const Kept* find(const Key& key, std::span<const std::byte> operand) const;
+  void keep(Key key, Kept kept);
 
   const size_t most_bytes_;
-  size_t bytes_ = 0;       // bytes of all kept operands and results
-  std::deque<Kept> kept_;  // oldest computation first
+  size_t bytes_ = 0;                      // bytes of all kept operands and results
+  AllKept kept_;                          // found by their keys, because a search among layouts keeps thousands
+  std::deque<AllKept::iterator> by_age_;  // oldest computation first
   int64_t computed_ = 0;
 };
 

@@ -58,8 +58,8 @@ AttentionProblem problem_of(const Tensor& out, const Tensor& log_sum_exp, const 
   return p;
 }
 
-/// Returns the number of multiply-adds of a forward pass without documents. A causal mask halves the number, because
-/// each query sees half of the keys on average. A query sees at most the keys of its window.
+/// Returns an estimate of the multiply-adds of a forward pass without documents. A causal mask halves the number, as if
+/// each query saw half of the keys on average. A query sees at most the keys of its window.
 double multiply_adds(const AttentionProblem& p, int64_t sequences) {
   const double seen = static_cast<double>(p.keys) * (p.causal ? 1 : 2);
   return static_cast<double>(sequences * p.heads * p.queries) * static_cast<double>(p.size) *
@@ -98,7 +98,7 @@ void attention_forward(Stream& stream, const Tensor& out, const Tensor& log_sum_
                        const Tensor& v, const Tensor& first, const Tensor& last, const AttentionShape& shape) {
   const AttentionProblem p = problem_of(out, log_sum_exp, q, k, v, first, last, shape);
   // Every piece copies the keys that its queries see. Therefore there are only as many pieces as four tasks per thread
-  // require, and no piece is much shorter than 256 queries.
+  // require, and at most 1 + queries / 256 pieces for each sequence and key head.
   const int64_t heads = shape.sequences * p.key_heads, wanted = 4 * threads_for(multiply_adds(p, shape.sequences));
   const int64_t pieces = heads > 0 ? std::clamp<int64_t>((wanted + heads - 1) / heads, 1, 1 + p.queries / 256) : 1;
   const int64_t piece = std::max<int64_t>(round_up(p.queries, pieces) / pieces, 1);

@@ -17,7 +17,7 @@ static_assert(attention_queries % mr == 0 && nr<float> <= 32 && mr <= 32);
 int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/// Range [begin, end) of the keys that at least one of several queries sees.
+/// Range [begin, end) of keys.
 struct Range {
   int64_t begin, end;
 };

@@ -29,7 +29,7 @@ struct DeltaLoops {
 /// Gradients of a chunk's operands. Rows are those of the chunk.
 template <class A>
 struct DeltaChunkGradients {
-  A *dq, *dk;                       // [n, C]; gradients are added, because value heads share keys
+  A *dq, *dk;                       // [n, C]; gradients are added, because value heads share queries and keys
   std::vector<A> dv, dlog, dwrite;  // [n, U], [n], [n]
 };
 
@@ -160,8 +160,8 @@ class DeltaChunk {
   A* row(std::vector<A>& x, int64_t t) const { return x.data() + t * values_; }
   const A* row(const std::vector<A>& x, int64_t t) const { return x.data() + t * values_; }
 
-  // Replaces dS by the gradient of the state before the chunk, and adds to dlast the gradient of the chunk's whole
-  // decay.
+  // Replaces dS by the gradient of the state before the chunk, and adds to dlast the gradient of the logarithm of the
+  // chunk's whole decay.
   void state_gradient(A& dlast, const A* dr, const A* dout, const A* S, A* dS) const {
     const A whole = std::exp(sums_[n_ - 1]);
     dlast += whole * loops_.dot(S, dS, size_ * values_);

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "framework/kernels/cpu/operands.h"
 #include "framework/kernels/kernel_table.h"
 
@@ -143,6 +145,55 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
   });
 }
 
+// Returns the distance in bytes between rows of x [R, D], which may be strided.
+int64_t pitch_of(std::string_view op, const Tensor& x) {
+  require(x.dim(1) <= 1 || x.strides()[1] == 1, "[", op, "] the last dimension of a tensor of shape ", x.shape(),
+          " has stride ", x.strides()[1], "; expected 1");
+  return x.strides()[0] * size_of(x.dtype());
+}
+
+// Calls f(r, place) in parallel for each of `rows` rows. `place` is the address of the row's place in a window.
+template <class F>
+void for_each_place(std::string_view op, const Tensor& window, const Tensor& distances, const Tensor& runs,
+                    int64_t rows, int64_t row_bytes, const F& f) {
+  require_flat(op, "runs", runs, 3 * runs.dim(1));
+  const int64_t *end = runs.data<int64_t>(), count = runs.dim(1), *shift = end + 2 * count;
+  const int64_t last = count > 0 ? end[count - 1] : 0;
+  require(last == rows, "[", op, "] the last run ends at ", last, "; expected ", rows, ", the number of rows");
+  const int64_t* rank = checked_indices<int64_t>(op, "runs", runs.slice(0, 1, 2), 0, distances.numel());
+  const int64_t* distance = distances.data<int64_t>();
+  std::byte* const begin = static_cast<std::byte*>(window.raw());
+  parallel_for(rows, row_grain(row_bytes), [&](int64_t first, int64_t past) {
+    int64_t n = std::upper_bound(end, end + count, first) - end;
+    for (int64_t r = first; r < past; ++r) {
+      while (r >= end[n]) ++n;
+      f(r, begin + distance[rank[n]] + (r + shift[n]) * row_bytes);
+    }
+  });
+}
+
+void put(Stream& stream, const Tensor& window, const Tensor& distances, const Tensor& runs, const Tensor& x,
+         const Tensor& index) {
+  stream.run([=] {
+    const int64_t row_bytes = x.dim(1) * size_of(x.dtype()), rows = index.defined() ? index.numel() : x.dim(0);
+    const int64_t pitch = pitch_of("put", x);
+    const int64_t* from = index.defined() ? checked_indices<int64_t>("put", "index", index, 0, x.dim(0)) : nullptr;
+    const auto* of_x = static_cast<const std::byte*>(x.raw());
+    for_each_place("put", window, distances, runs, rows, row_bytes, [&](int64_t r, std::byte* place) {
+      std::memcpy(place, of_x + (from ? from[r] : r) * pitch, row_bytes);
+    });
+  });
+}
+
+void pull(Stream& stream, const Tensor& out, const Tensor& window, const Tensor& distances, const Tensor& runs) {
+  stream.run([=] {
+    const int64_t row_bytes = out.dim(1) * size_of(out.dtype()), pitch = pitch_of("pull", out);
+    auto* const of_out = static_cast<std::byte*>(out.raw());
+    for_each_place("pull", window, distances, runs, out.dim(0), row_bytes,
+                   [&](int64_t r, const std::byte* place) { std::memcpy(of_out + r * pitch, place, row_bytes); });
+  });
+}
+
 }  // namespace
 }  // namespace hexad::kernels::cpu
 
@@ -153,6 +204,8 @@ const PermuteKernels PermuteKernels::of_cpu{.gather = cpu::gather,
                                             .combine_backward = cpu::combine_backward,
                                             .scatter = cpu::scatter,
                                             .gather_weighted = cpu::gather_weighted,
-                                            .row_dots = cpu::row_dots};
+                                            .row_dots = cpu::row_dots,
+                                            .put = cpu::put,
+                                            .pull = cpu::pull};
 
 }  // namespace hexad::kernels

@@ -22,7 +22,7 @@ void fill(Stream& stream, const Tensor& out, double value) {
   });
 }
 
-// Calls `loop` on the whole tensors if both are contiguous, otherwise on each row.
+// Calls `loop` on pieces of the tensors if both are contiguous, otherwise on each row.
 template <class T, class X, class Loop>
 void by_rows(const Tensor& out, const Tensor& x, const Loop& loop) {
   if (out.contiguous() && x.contiguous())

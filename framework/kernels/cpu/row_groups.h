@@ -16,11 +16,11 @@ class Groups {
   Groups(std::string_view op, const GroupOffsets& o, int64_t groups, int64_t rows)
       : op_(op), groups_(groups), rows_(rows), most_(o.max_rows), host_(o.host.begin(), o.host.end()) {
     require(!host_.empty() || o.device.defined(), "[", op, "] neither host nor device has the offsets of ", groups,
-            " groups; expected one of them to have them");
+            " groups; expected offsets on the host or on the device");
     if (host_.empty())
       device_ = o.device;
     else
-      check(host_);
+      require_offsets(op_, host_, groups_, rows_);
   }
 
   std::vector<int64_t> offsets() const {
@@ -29,7 +29,7 @@ class Groups {
             "; expected contiguous offsets");
     const auto* o = device_.data<int64_t>();
     std::vector<int64_t> offsets(o, o + device_.numel());
-    check(offsets);
+    require_offsets(op_, offsets, groups_, rows_);
     for (size_t e = 0; e + 1 < offsets.size(); ++e)
       require(offsets[e + 1] - offsets[e] <= most_, "[", op_, "] group ", e, " has ", offsets[e + 1] - offsets[e],
               " rows; expected ", most_, " at most");
@@ -37,17 +37,6 @@ class Groups {
   }
 
  private:
-  void check(const std::vector<int64_t>& offsets) const {
-    require(static_cast<int64_t>(offsets.size()) == groups_ + 1, "[", op_, "] ", offsets.size(), " offsets for ",
-            groups_, " experts; expected ", groups_ + 1);
-    int64_t least = 0;
-    for (size_t e = 0; e < offsets.size(); ++e) {
-      require(least <= offsets[e] && offsets[e] <= rows_, "[", op_, "] offset ", e, " is ", offsets[e], "; expected ",
-              least, " .. ", rows_);
-      least = offsets[e];
-    }
-  }
-
   std::string_view op_;  // string literal
   int64_t groups_, rows_, most_;
   std::vector<int64_t> host_;

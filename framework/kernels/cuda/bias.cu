@@ -29,7 +29,7 @@ struct Sharing {
   __device__ int64_t block() const { return blockIdx.x / across; }
 };
 
-/// Rows of groups, given by offsets on the device. If `offsets` is null, one group has all `size` rows.
+/// Rows of groups, given by offsets on the device. If `offsets` is null, each group has `size` rows.
 struct Ranges {
   const int64_t* offsets;
   int64_t groups, size;
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(threads)
   for (int i = 0; i < N; ++i) result[i] = add ? result[i] + scratch[i][threadIdx.x] : scratch[i][threadIdx.x];
 }
 
-/// Calls go.operator()<N>() with the largest vector size N that the rows and `bias` (may be null) allow.
+/// Calls go.operator()<N>() with N = wide<D> if the rows and `bias` (may be null) allow it, otherwise with N = 1.
 template <class D, class Go>
 void with_vectors(const Rows<D>& x, const void* bias, const Go& go) {
   if (x.aligned(wide<D>) && reinterpret_cast<uintptr_t>(bias) % 16 == 0) {

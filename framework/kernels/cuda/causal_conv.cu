@@ -9,7 +9,7 @@ namespace {
 
 constexpr int threads = 256;
 
-// The rows of one call. `before` and `first` may be null.
+// Operands of one call. `before` and `first` may be null.
 template <class D>
 struct Filter {
   const D *x, *before, *weight;
@@ -63,7 +63,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(D* out, Filter<D> f) {
   out[e] = to<D>(z / (1 + exp(-z)));
 }
 
-// Computes dx and, if it is not null, dbefore. Element e belongs to row e / width - (taps - 1) of its sequence.
+// Computes dx and, if it is not null, dbefore. Each sequence has rows + taps - 1 rows of elements: first those of
+// dbefore, then those of dx.
 template <class D>
 __global__ void __launch_bounds__(threads) input_kernel(D* dx, D* dbefore, const D* dout, Filter<D> f) {
   using A = sum_t<D>;
@@ -102,9 +103,10 @@ __global__ void __launch_bounds__(threads) weight_kernel(sum_t<D>* dweight, cons
 template <class T>
 Filter<device_t<T>> filter_of(const Tensor& out, const CausalConvOperands& o, const SequenceRows& rows) {
   const int64_t tokens = o.x.dim(0), width = o.x.dim(1), taps = o.weight.dim(1);
-  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && tokens % rows.sequences == 0,
+  require(o.x.rank() == 2 && o.weight.rank() == 2 && o.weight.dim(0) == width && rows.sequences > 0 &&
+              tokens % rows.sequences == 0,
           "[causal_conv] x is ", o.x.shape(), ", weight ", o.weight.shape(), ", with ", rows.sequences,
-          " sequences; expected [T, N] and [N, W]");
+          " sequences; expected [T, N] and [N, W], and T a multiple of the sequences");
   require_flat("causal_conv", "x", o.x, tokens * width);
   require_flat("causal_conv", "weight", o.weight, width * taps);
   require_flat("causal_conv", "out", out, tokens * width);

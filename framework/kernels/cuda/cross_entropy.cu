@@ -22,25 +22,40 @@ struct Operands {
   A scale;
 };
 
-/// Returns the logit of the target. If the target is out of range, returns NaN. The loss is then NaN, and the step is
-/// skipped.
+/// Returns the logit of the target. If the target is not below the size of the vocabulary, returns NaN. The loss is
+/// then NaN, and the step is skipped.
 template <class A, class D>
 __device__ __forceinline__ A logit_of(const Operands<A, D>& o, int64_t row, int32_t target) {
   return target < o.vocabulary ? o.logits[row * o.vocabulary + target] : std::numeric_limits<A>::quiet_NaN();
 }
 
-// Number of vectors of a row per thread, and maximum number of threads. Together they hold 32768 elements.
+// Number of vectors of a row per thread, and maximum number of threads. Together they hold 32768 elements. Cards that
+// permit 99 KiB of shared memory hold 24576.
 constexpr int held = 8, most_threads = 1024;
 constexpr int row_elements = 4;  // f32 elements in 16 bytes
+
+/// Returns the number of threads that hold a row of losses_of_rows().
+int threads_of_row(int64_t vocabulary) {
+  return static_cast<int>(blocks_of(vocabulary / row_elements, held * warp_size)) * warp_size;
+}
+/// Returns the bytes of shared memory of losses_of_rows(): the next row, and the scratch of sums over the block.
+constexpr size_t shared_of_rows(int threads) {
+  return static_cast<size_t>(threads) * held * sizeof(float4) + warp_size * sizeof(float);
+}
+/// True if losses_of_rows() can compute rows of `vocabulary` elements on this card.
+bool fits_block(const device::cuda::Card& card, int64_t vocabulary) {
+  return vocabulary <= int64_t{row_elements} * held * most_threads &&
+         shared_of_rows(threads_of_row(vocabulary)) <= card.shared_memory();
+}
 
 /// Computes rows that fit into the registers of a block. Each block iterates over rows. While it computes a row, the
 /// next row is copied to shared memory. Each thread reads only elements that it copied.
 template <class D>
 __global__ void __launch_bounds__(most_threads) losses_of_rows(Operands<float, D> o) {
   constexpr int N = row_elements;
-  float4* const next = &dynamic_shared<float4>();  // [held][threads]
-  __shared__ float scratch[warp_size];
   const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  float4* const next = &dynamic_shared<float4>();                          // [held][threads]
+  float* const scratch = reinterpret_cast<float*>(next + held * threads);  // [warp_size]
   const int vectors = static_cast<int>(o.vocabulary / N);
   const auto fetch = [&](int64_t row) {
 #pragma unroll
@@ -121,7 +136,7 @@ struct Running {
 constexpr int any_threads = 512;
 
 /// Computes rows of any length and alignment in vectors of N elements. There is one block per row. The block reads the
-/// row twice: for the sum and for the gradient.
+/// row for the sum and, if it computes a gradient, a second time for the gradient.
 template <class A, class D, int N>
 __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
   constexpr int at_once = 4;
@@ -167,14 +182,11 @@ __global__ void __launch_bounds__(any_threads) losses_any(Operands<A, D> o) {
 
 template <class D>
 void launch_rows(Stream& stream, const Operands<float, D>& o) {
-  const int64_t vectors = o.vocabulary / row_elements;
-  const int warps = static_cast<int>((vectors + held * warp_size - 1) / (held * warp_size)),
-            threads = warps * warp_size;
-  constexpr size_t thread_bytes = held * sizeof(float4);
+  const int threads = threads_of_row(o.vocabulary);
   const int64_t blocks =
       std::min<int64_t>(o.rows, cuda_stream(stream).card().multiprocessors() * (most_threads / threads));
-  launch_shared<most_threads * thread_bytes>("cross_entropy", losses_of_rows<D>, blocks, threads,
-                                             static_cast<size_t>(threads) * thread_bytes, stream, o);
+  launch_shared<shared_of_rows(most_threads)>("cross_entropy", losses_of_rows<D>, blocks, threads,
+                                              shared_of_rows(threads), stream, o);
 }
 
 template <class A, class D>
@@ -182,7 +194,7 @@ void launch_any(Stream& stream, const Operands<A, D>& o) {
   if constexpr (std::is_same_v<A, float>) {
     constexpr int N = row_elements;
     if (multiples_of(N, sizeof(A), o.logits, {o.vocabulary}) && multiples_of(N, sizeof(D), o.dlogits, {})) {
-      if (o.vocabulary <= int64_t{N} * held * most_threads) return launch_rows(stream, o);
+      if (fits_block(cuda_stream(stream).card(), o.vocabulary)) return launch_rows(stream, o);
       return launch("cross_entropy", losses_any<A, D, N>, o.rows, any_threads, stream, o);
     }
   }

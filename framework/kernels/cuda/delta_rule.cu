@@ -90,8 +90,8 @@ struct Back {
   int64_t parts;
 };
 
-// Runs rows [from, end) of column u of the state S. If `decayed` is not null, it receives the state of each row after
-// its decay.
+// Advances column u of the state S over rows [from, end) of sequence b. Stores the column after the decay of each of
+// these rows in `decayed` if that is not null.
 template <class D>
 __device__ void run_column(sum_t<D>* S, sum_t<D>* decayed, const Rule<D>& r, int64_t b, int64_t h, int64_t from,
                            int64_t end, int64_t u) {
@@ -227,9 +227,10 @@ template <class T>
 Rule<device_t<T>> rule_of(const DeltaRuleOperands& o, const SequenceRows& rows) {
   using A = accumulator_t<T>;
   require(o.q.rank() == 3 && o.k.shape() == o.q.shape() && o.v.rank() == 3 && o.v.dim(0) == o.q.dim(0) &&
-              o.v.dim(1) % o.q.dim(1) == 0 && o.q.dim(0) % rows.sequences == 0,
+              o.q.dim(1) > 0 && o.v.dim(1) % o.q.dim(1) == 0 && rows.sequences > 0 && o.q.dim(0) % rows.sequences == 0,
           "[delta_rule] q is ", o.q.shape(), ", k ", o.k.shape(), ", v ", o.v.shape(), ", with ", rows.sequences,
-          " sequences; expected q and k [T, G, C], v [T, H, U], and H a multiple of G");
+          " sequences; expected q and k [T, G, C], v [T, H, U], H a multiple of G, G > 0, and T a multiple of the "
+          "sequences");
   const int64_t gates = o.v.dim(0) * o.v.dim(1);
   for (const auto& [name, t] : {std::pair{"q", o.q}, {"k", o.k}, {"v", o.v}})
     require_flat("delta_rule", name, t, t.numel());

@@ -146,24 +146,34 @@ template <class T>
 concept KernelParameter = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !std::ranges::range<T>;
 
 /// Launches `kernel`, unless the number of blocks is zero, and checks that the launch succeeded. Each block gets
-/// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `most_shared` bytes.
+/// `shared` bytes of dynamic shared memory. No launch of this kernel may request more than `most_shared` bytes, or more
+/// than the card permits. If `most_shared` exceeds usual_shared_memory, the kernel must have no other shared memory.
 template <size_t most_shared, KernelParameter... Parameters, class... Arguments>
 void launch_shared(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, size_t shared,
                    Stream& stream, Arguments&&... arguments) {
-  static_assert(most_shared <= most_shared_memory, "no card has that much shared memory");
+  static_assert(most_shared <= most_shared_memory, "compute capability 8.0 does not permit that much shared memory");
   if (blocks.none()) return;
   require(blocks.possible(), "[", op, "] needs ", blocks.x, " x ", blocks.y, " blocks of threads; at most ",
           most_blocks_x, " x ", most_blocks_y, " are possible");
   require(threads <= most_threads_of_block, "[", op, "] needs ", threads, " threads per block; at most ",
           most_threads_of_block, " are possible");
-  require(shared <= most_shared, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ",
-          most_shared);
+  const size_t permitted = std::min(most_shared, cuda_stream(stream).card().shared_memory());
+  require(shared <= permitted, "[", op, "] needs ", shared, " bytes of shared memory; expected at most ", permitted);
   // The maximum is set at every launch, because other host threads may set a maximum for the same kernel.
-  if (most_shared > usual_shared_memory) check(allow_shared(kernel, most_shared), op);
+  if (most_shared > usual_shared_memory) check(allow_shared(kernel, permitted), op);
   const auto queue = cuda_stream(stream).handle();
   start_kernel(op, kernel, dim3(static_cast<unsigned>(blocks.x), static_cast<unsigned>(blocks.y)),
                dim3(static_cast<unsigned>(threads)), shared, queue.get(), static_cast<Parameters>(arguments)...);
   check(cudaGetLastError(), op);
+}
+
+/// Launches `kernel` with one object of type Memory in the shared memory of each block. Every card permits its size.
+template <class Memory, KernelParameter... Parameters, class... Arguments>
+void launch_with(std::string_view op, void (*kernel)(Parameters...), Blocks blocks, int threads, Stream& stream,
+                 Arguments&&... arguments) {
+  static_assert(sizeof(Memory) <= common_shared_memory, "some cards do not permit that much shared memory");
+  launch_shared<sizeof(Memory)>(op, kernel, blocks, threads, sizeof(Memory), stream,
+                                std::forward<Arguments>(arguments)...);
 }
 
 /// Launches `kernel` without dynamic shared memory.
@@ -212,8 +222,8 @@ __device__ __forceinline__ A block_sum(A x, A* scratch) {
   return x;
 }
 
-/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). NaN is
-/// ignored; callers must detect NaN by a sum.
+/// Returns the maximum over all threads of the block, on every thread. Synchronises the block like block_sum(). x must
+/// not be NaN: callers leave NaN out of the maximum and detect it by a sum.
 template <class A>
 __device__ __forceinline__ A block_max(A x, A* scratch) {
   x = warp_max(x);

@@ -1,5 +1,6 @@
 // Table of the CUDA backend's kernels. A launch checks shapes on the host and returns. No function waits for the device
-// or accesses device memory from the host.
+// or accesses device memory from the host, except grouped products on cards without a kernel for all groups
+// (products/grouped_by_group.cpp).
 #pragma once
 
 #include "framework/kernels/kernel_table.h"

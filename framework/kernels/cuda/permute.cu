@@ -4,6 +4,7 @@
 
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/cuda/matrix.cuh"
+#include "framework/kernels/cuda/windows.cuh"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::kernels::cuda {
@@ -282,7 +283,7 @@ __global__ void __launch_bounds__(threads) dot_kernel(sum_t<D>* out, Rows<D> a, 
   if (lane_id() == 0) out[r] = sum;
 }
 
-/// Calls f with the number of elements per access: 16 bytes if `aligned`, otherwise one element.
+/// Calls f with the number of elements per access: as many as fill 16 bytes if `aligned`, otherwise one.
 template <class D, class F>
 void with_vector(bool aligned, const F& f) {
   if (aligned)
@@ -417,6 +418,15 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
   });
 }
 
+void put(Stream& stream, const Tensor& window, const Tensor& distances, const Tensor& runs, const Tensor& x,
+         const Tensor& index) {
+  copy_by_window<Towards::windows>("put", stream, window, distances, runs, x, index);
+}
+
+void pull(Stream& stream, const Tensor& out, const Tensor& window, const Tensor& distances, const Tensor& runs) {
+  copy_by_window<Towards::rows>("pull", stream, window, distances, runs, out, {});
+}
+
 }  // namespace
 }  // namespace hexad::kernels::cuda
 
@@ -427,6 +437,8 @@ const PermuteKernels PermuteKernels::of_cuda{.gather = cuda::gather,
                                              .combine_backward = cuda::combine_backward,
                                              .scatter = cuda::scatter,
                                              .gather_weighted = cuda::gather_weighted,
-                                             .row_dots = cuda::row_dots};
+                                             .row_dots = cuda::row_dots,
+                                             .put = cuda::put,
+                                             .pull = cuda::pull};
 
 }  // namespace hexad::kernels

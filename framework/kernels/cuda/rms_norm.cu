@@ -110,7 +110,7 @@ struct Backward {
   __device__ int64_t first(int64_t p) const { return x.count * p / gridDim.x; }
 };
 
-/// Sums each of `rows` values over the threads of a group, with a single barrier. Two consecutive calls must use
+/// Sums each of `rows` values over the threads of a group, with at most one barrier. Two consecutive calls must use
 /// different values of `phase`.
 template <int rows, class A>
 __device__ __forceinline__ void group_sums(A (&x)[rows], int lanes, A (&scratch)[2][rows][warp_size], int phase) {

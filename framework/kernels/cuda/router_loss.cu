@@ -1,5 +1,7 @@
 // Statistics of routing, and the losses computed from them. Sums over tokens are divided into partial sums. The number
 // of partial sums depends only on the number of tokens.
+#include <limits>
+
 #include "framework/kernels/cuda/launch.cuh"
 #include "framework/kernels/kernel_table.h"
 
@@ -148,7 +150,7 @@ __global__ void __launch_bounds__(threads) z_kernel(double* partials, A* log_sum
       continue;
     }
     const A* const row = logits + t * experts;
-    A top = row[0];  // the maximum ignores NaN, but the sum does not
+    A top = -std::numeric_limits<A>::infinity();  // the maximum ignores NaN, but the sum does not
     for (int64_t e = lane_id(); e < experts; e += warp_size) top = row[e] > top ? row[e] : top;
     const double largest = static_cast<double>(warp_max(top));
     double total = 0;

@@ -1,4 +1,5 @@
-// Products and attention on a meta device, which count operations.
+// Kernels of the meta device whose work is not the number of bytes of their operands. Products, attention and the delta
+// rule count operations.
 #include <algorithm>
 
 #include "framework/kernels/compute_share.h"
@@ -34,7 +35,7 @@ int64_t rows_of(const GroupOffsets& offsets, const Tensor& x) {
   return offsets.host.empty() ? x.dim(0) : offsets.host.back() - offsets.host.front();
 }
 
-// Returns the number of groups that have rows.
+// Returns the number of groups that have rows; the number of all groups if the host does not know the offsets.
 int64_t groups_of(const GroupOffsets& offsets) {
   if (offsets.host.empty()) return offsets.groups;
   int64_t groups = 0;
@@ -50,7 +51,8 @@ double pairs_before(double begin, double end, double keys) {
 }
 
 // Returns the FLOPs of the scores and of the product with the values. With a causal mask, a query sees only the keys
-// before it. Documents are ignored, as if a sequence were one document.
+// before it. With a window, it sees only keys from the window's begin on. Documents are ignored, as if a sequence were
+// one document.
 double attention_flops(const Tensor& q, const AttentionShape& shape) {
   const auto queries = static_cast<double>(shape.queries), keys = static_cast<double>(shape.keys);
   const auto begin = static_cast<double>(shape.query_offset), window = static_cast<double>(shape.window);

@@ -42,8 +42,8 @@ void forget_output(const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>) forget(operand);
 }
 
-/// Returns the bytes that an entry reads and writes for an operand: the bytes of its tensors; 0 for other arguments.
-/// Tensors of an AdamwSlice that are both read and written count twice.
+/// Returns the bytes that are counted for an operand of an entry: the bytes of its tensors; 0 for other arguments.
+/// Tensors that are both read and written count twice only in an AdamwSlice.
 inline int64_t bytes_of(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 inline int64_t bytes_of(std::span<const Tensor> tensors) {
   int64_t bytes = 0;
@@ -89,7 +89,8 @@ Tensor a_tensor(const S& operands) {
   });
   return any;
 }
-/// Returns the first defined tensor among the operands that a kernel writes.
+/// Sets `found` to the first defined tensor of `operand`, unless `found` is already defined or the kernel does not
+/// write `operand`.
 template <class Argument>
 void find_output(Tensor& found, const std::remove_cvref_t<Operand<Argument>>& operand) {
   if constexpr (is_out<Argument>)
@@ -116,7 +117,7 @@ struct NothingEntry<Family, Entry, Kernel<Answer(Args...)> F::*> {
   static Answer launch(Args... args) { return (cpu_table.*Family.*Entry)(args...); }
 };
 
-/// Wraps an entry. The wrapper computes nothing.
+/// Wraps an entry. The wrapper computes no tensor.
 template <auto Family, auto Entry>
 struct Nothing : NothingEntry<Family, Entry, decltype(Entry)> {};
 

@@ -1,4 +1,4 @@
-// Kernels of the meta device, which count operations and bytes and compute nothing.
+// Kernels of the meta device, which count operations and bytes and compute only routing.
 #pragma once
 
 #include "framework/kernels/kernel_table.h"
@@ -7,9 +7,10 @@ namespace hexad::kernels {
 
 /// Returns the kernels of a meta device that imitates `stands_for`. Properties of kernels are those of `stands_for`.
 /// Products, attention and the delta rule add their operations to the device's MetaRun. Routers use the run's routing
-/// model. Layers call the same model for routers without a kernel (framework/kernels/meta/meta_routing.h). Kernels that
-/// sort slots use the resulting ids, because the host needs the numbers of rows that this routing implies. All other
-/// kernels only invalidate the tensors that they would overwrite. If the run keeps a log, kernels append their work.
+/// model, and experts choose tokens in turn. Layers call the same model for routers without a kernel
+/// (framework/kernels/meta/meta_routing.h). Kernels that drop, mask or sort slots use the resulting ids, because the
+/// host needs the numbers of rows that this routing implies. All other kernels only invalidate the tensors that they
+/// would overwrite. If the run keeps a log, kernels append their work.
 const KernelTable& meta_kernels(device::DeviceKind stands_for);
 
 }  // namespace hexad::kernels

@@ -1,5 +1,5 @@
-// Kernels of the meta device that determine how many rows go to each destination. They call the CPU's kernels on the
-// known values.
+// Kernels of the meta device that determine how many rows go to each destination. Most of them call the CPU's kernels
+// on known values.
 #include <algorithm>
 #include <array>
 #include <cmath>

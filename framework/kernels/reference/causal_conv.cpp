@@ -8,7 +8,7 @@ namespace {
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// The rows that one call convolves, in order of their positions.
+// Operands of one call. The rows of a sequence are in the order of their positions.
 struct Filter {
   const Array X, W, before, first;
   const int64_t sequences, begin, rows, taps;

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "framework/kernels/kernel_table.h"
 #include "framework/kernels/reference/array.h"
 
@@ -83,6 +85,41 @@ void row_dots(Stream& stream, const Tensor& out, const Tensor& a, const Tensor& 
   });
 }
 
+// Calls f(r, place) for each row r of the runs. `place` is the offset of the row's place from this rank's window, in
+// bytes.
+template <class F>
+void for_each_place(const Tensor& distances, const Tensor& runs, int64_t row_bytes, const F& f) {
+  HostMemory distance(distances), run(runs);
+  const int64_t *end = run.data<int64_t>(), count = runs.dim(1), *rank = end + count, *shift = rank + count;
+  for (int64_t n = 0, r = 0; n < count; ++n)
+    for (; r < end[n]; ++r) f(r, distance.data<int64_t>()[rank[n]] + (r + shift[n]) * row_bytes);
+}
+
+void put(Stream& stream, const Tensor& window, const Tensor& distances, const Tensor& runs, const Tensor& x,
+         const Tensor& index) {
+  stream.run([=] {
+    const int64_t row_bytes = x.dim(1) * base::size_of(x.dtype()), pitch = x.strides()[0] * base::size_of(x.dtype());
+    HostMemory windows(window), rows(x), chosen(index.defined() ? index : runs);
+    for_each_place(distances, runs, row_bytes, [&](int64_t r, int64_t place) {
+      const int64_t from = index.defined() ? chosen.data<int64_t>()[r] : r;
+      std::memcpy(windows.bytes() + place, rows.bytes() + from * pitch, row_bytes);
+    });
+    windows.put_back();
+  });
+}
+
+void pull(Stream& stream, const Tensor& out, const Tensor& window, const Tensor& distances, const Tensor& runs) {
+  stream.run([=] {
+    const int64_t row_bytes = out.dim(1) * base::size_of(out.dtype()),
+                  pitch = out.strides()[0] * base::size_of(out.dtype());
+    HostMemory windows(window), rows(out);
+    for_each_place(distances, runs, row_bytes, [&](int64_t r, int64_t place) {
+      std::memcpy(rows.bytes() + r * pitch, windows.bytes() + place, row_bytes);
+    });
+    rows.put_back();
+  });
+}
+
 }  // namespace
 }  // namespace hexad::kernels::reference
 
@@ -93,6 +130,8 @@ const PermuteKernels PermuteKernels::of_reference{.gather = reference::gather,
                                                   .combine_backward = reference::combine_backward,
                                                   .scatter = reference::scatter,
                                                   .gather_weighted = reference::gather_weighted,
-                                                  .row_dots = reference::row_dots};
+                                                  .row_dots = reference::row_dots,
+                                                  .put = reference::put,
+                                                  .pull = reference::pull};
 
 }  // namespace hexad::kernels

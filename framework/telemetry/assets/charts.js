@@ -53,8 +53,8 @@ function chartKit(tables) {
     return values.map((y, i) => ({x: x[i], y, step: of.step[i]}));
   };
 
-  /// Returns the exponential moving average without start-up bias. Values that are null (not finite) leave a gap and do
-  /// not change the average.
+  /// Returns the exponential moving average without start-up bias. Values that are null (missing or not finite) leave a
+  /// gap and do not change the average.
   function smooth(values) {
     const keep = smoothingOf(values);
     let sum = 0, weight = 0;

@@ -5,6 +5,7 @@
 #include "layers/moe/pass/token_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/window_exchange.h"
 
 namespace hexad::moe {
 
@@ -44,7 +45,10 @@ void Combine::add(size_t chunk, const Computed& computed, const Handoff<Tensor>&
                               .in_place = landing() == Landing::in_place,
                               .collection = options_.collection,
                               .collected = collected_});
-  add_all_to_all(chunk);
+  if (g_.windows)
+    add_window_exchange(chunk);
+  else
+    add_all_to_all(chunk);
   if (landing() == Landing::unpacked) add_unpacking(chunk);
   g_.note_returned(chunk, here.last);
   if (options_.collection) add_all_gather(chunk);
@@ -172,6 +176,23 @@ void Combine::add_all_to_all(size_t chunk) {
            rows.put({data});
            return arrived;
          });
+}
+
+void Combine::add_window_exchange(size_t chunk) {
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  append(chunk, Lane::inter, TaskKind::all_to_all, "a2a",
+         g_.exchange(g_.ranks, "", ep::returning(counts.splits), format_),
+         on_lane([this, chunk, &counts, landing = landing(), rows = chunks_[chunk].rows](Stream& s) {
+           const Tensor results = rows.take().values;
+           const Tensor out = landing == Landing::in_place
+                                  ? slot_rows_.read().values.slice(0, counts.slots_begin, counts.slots_end)
+                                  : format_.buffer(counts.slots(), g_.device).values;
+           ep::return_by_window(out, counts, g_.routes.plan.indices.chunks[chunk].runs, results, *g_.windows, s);
+           if (landing == Landing::as_they_are)
+             slot_rows_.put({out});
+           else if (landing == Landing::unpacked)
+             rows.put({out});
+         }));
 }
 
 void Combine::add_unpacking(size_t chunk) {

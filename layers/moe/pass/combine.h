@@ -13,9 +13,10 @@ namespace hexad::moe {
 ///                            rows are joined; omitted if nothing changes or if a later task packs the rows
 ///   combine.reduce_scatter,  sum the results of ranks that share an expert's width (esp_exchange: gather and
 ///   combine.all_reduce       replicated, respectively)
-///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes
+///   combine.a2a              returns the rows; in a hierarchical all-to-all, only between nodes; with windows, copies
+///                            the results of this rank's rows from the windows of the experts' ranks
 ///   combine.a2a_inside       only hierarchical: returns the rows to their sources inside nodes
-///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all writes the slot rows
+///   combine.unpack           unpacks returned rows and sums addends; omitted if the all-to-all results in slot rows
 ///   combine.all_gather       only with a RowCollection: gathers the returned rows on each tensor-parallel rank
 class Combine {
  public:
@@ -32,7 +33,7 @@ class Combine {
   /// they are summed; undefined: not multiplied.
   void add(size_t chunk, const Computed& computed, const Handoff<Tensor>& row_weights);
 
-  // Call the next two functions only after a pass that is not bounded.
+  // Call the next two functions only in a pass that is not bounded, once its rows have returned.
   /// Returns the slot rows: values [S, D] in the order of PlanIndices::rows, and row_weights [S, M X], X weights for
   /// each of the M slots of a row.
   const Rows& slot_rows() const { return slot_rows_.read(); }
@@ -57,6 +58,7 @@ class Combine {
   void add_all_reduce(size_t chunk);
   Landing landing() const;
   void add_all_to_all(size_t chunk);
+  void add_window_exchange(size_t chunk);
   void add_unpacking(size_t chunk);
   Rows unpacked(size_t chunk, const Tensor& sent, Stream& s) const;
   void add_all_gather(size_t chunk);

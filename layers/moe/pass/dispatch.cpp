@@ -6,6 +6,7 @@
 #include "parallel/comm/gathered_rows.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
+#include "parallel/ep/window_exchange.h"
 
 namespace hexad::moe {
 
@@ -60,6 +61,7 @@ Dispatch::Dispatch(PassGraph& g, const Options& options)
 
 void Dispatch::add(size_t chunk, TaskId after, std::function<RowSource(Stream&)> rows) {
   chunks_[chunk].last = after;
+  if (g_.windows) return add_window_exchange(chunk, std::move(rows));
   add_packing(chunk, std::move(rows));
   add_all_to_all(chunk);
   if (g_.shares_width(ep::EspExchange::gather)) add_width_gather(chunk);
@@ -106,6 +108,20 @@ void Dispatch::add_all_to_all(size_t chunk) {
             [nodes = g_.nodes](const ep::ChunkCounts& at, const Tensor& rows, Stream& s) {
               return ep::send_between_nodes(at, rows, *nodes, s);
             });
+}
+
+// The rows are computed on the compute lane, in the order of the chunks, like rows that are packed.
+void Dispatch::add_window_exchange(size_t chunk, std::function<RowSource(Stream&)> rows) {
+  const Chunk& here = chunks_[chunk];
+  append(chunk, Lane::compute, TaskKind::copy, "pack", PassGraph::copied(0),
+         on_lane([rows = std::move(rows), source = here.source](Stream& s) { source.put(rows(s)); }));
+  const ep::ChunkCounts& counts = g_.counts.chunks[chunk];
+  append(chunk, Lane::inter, TaskKind::all_to_all, "a2a", g_.exchange(g_.ranks, "", counts.splits, format_),
+         on_lane([&counts, chunk, &g = g_, source = here.source, grouped = here.rows](Stream& s) {
+           const RowSource sent = source.take();
+           grouped.put({ep::send_by_window(counts, g.routes.plan.indices.chunks[chunk].runs, sent.values, sent.index,
+                                           *g.windows, s)});
+         }));
 }
 
 void Dispatch::add_width_gather(size_t chunk) {

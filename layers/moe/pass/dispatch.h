@@ -19,7 +19,9 @@ void add_token_gather(PassGraph& g, Tensor& tokens);
 ///   dispatch.pack         copies rows into the order and format in which they are sent (RowFormat::gather_packed)
 ///   dispatch.a2a_inside   only hierarchical: sends each row to the rank of this node that has the same position in the
 ///                         node as the rank of the row's expert
-///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes
+///   dispatch.a2a          sends rows to the experts' ranks; in a hierarchical all-to-all, only between nodes. With
+///                         windows, copies rows to their grouped places there; dispatch.pack then obtains the rows
+///                         without copying them
 ///   dispatch.all_gather   gathers the rows received by ranks that share an expert's width (esp_exchange: gather)
 ///   dispatch.place        copies row r to row place[r] of the grouped rows (ChunkIndices); omitted if rows arrive
 ///                         grouped and in plain format, and chunks are not computed together. A joined row is copied to
@@ -51,11 +53,13 @@ class Dispatch {
  private:
   struct Chunk {
     TaskId last = no_task;
-    Handoff<Rows> rows{};  // rows in wire format, then the same rows grouped
+    Handoff<RowSource> source{};  // with windows: rows to send
+    Handoff<Rows> rows{};         // rows in wire format, then the same rows grouped
     Handoff<Tensor> row_weights{};
   };
   void add_packing(size_t chunk, std::function<RowSource(Stream&)> rows);
   void add_all_to_all(size_t chunk);
+  void add_window_exchange(size_t chunk, std::function<RowSource(Stream&)> rows);
   void add_width_gather(size_t chunk);
   void add_placing(size_t chunk);
   void add_joined_placing(size_t chunk);

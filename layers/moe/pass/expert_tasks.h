@@ -36,7 +36,7 @@ class ExpertTasks {
   ExpertTasks(PassGraph& g, double flops_per_row, const schedule::ByGemmPass<int64_t>& products);
 
   /// Adds the task shared_experts. Call this function after the dispatches that precede the first chunk's experts have
-  /// been added, and before any task that waits for rows is added.
+  /// been added, and before any task of the compute lane that waits for rows is added.
   void add_shared(SharedWork shared);
   /// Adds the task `experts` of a chunk, which starts when the rows have arrived and the tasks `after` are done.
   /// `compute` maps the chunk's grouped rows [C, D] to their results [C, D].

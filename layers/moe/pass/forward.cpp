@@ -21,7 +21,7 @@ struct Times {
 
   Times(const Routes& routes, bool bounded)
       : sums_chunks(bounded),
-        // If rows are gathered chunk by chunk (Combine::collected), they are summed after the pass.
+        // If rows are gathered by chunk or set (Combine::collected), they are summed after the pass.
         sums_shares(routes.sharers && !routes.collection),
         shared(routes.settings.schedule.shares_pass() ? Shared::in_pass
                : sums_in_pass()                       ? Shared::before_pass

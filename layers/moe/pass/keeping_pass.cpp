@@ -1,7 +1,7 @@
-// Pass for memory_reuse: none. The tape keeps the experts' inputs T_DI and activations T_M for backward. For the
-// gradient of the routing weights, it also keeps the returned slot rows or, with `rows: token`, the experts' results
-// T_DO. If the experts multiply by the routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO,
-// nor the output of the activation.
+// Pass for memory_reuse: none, and for all passes in evaluation and in recomputed blocks (moe_pass.cpp). A recording
+// tape keeps the experts' inputs T_DI and activations T_M for backward. For the gradient of the routing weights, it
+// also keeps the returned slot rows or, with `rows: token`, the experts' results T_DO. If the experts multiply by the
+// routing weights (experts_weight), the tape keeps neither slot rows, nor T_DO, nor the output of the activation.
 #include "layers/moe/pass/pass_call.h"
 
 #include <utility>
@@ -162,8 +162,8 @@ void accumulate(const Routes& routes, const Tensor& dout, const Tensor& dslots, 
 }
 
 // Runs the pass `g` for tensor-parallel ranks that hold the same inputs. First adds the tasks that gather the gradients
-// of the inputs. The gradients of x are gathered chunk by chunk (Combine::collected) or at the end. Finally accumulates
-// the gradients on the tape.
+// of the inputs. The gradients of x are gathered by chunk or set (Combine::collected), or at the end. Finally
+// accumulates the gradients on the tape.
 void run_for_sharers(PassGraph& g, const Combine& combine, const GradientRows& gradients, const Tensor& dtokens,
                      const Tensor& dout, const Tensor& dweights, Backward& b) {
   const Routes& routes = g.routes;

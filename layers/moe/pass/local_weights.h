@@ -9,8 +9,8 @@
 
 namespace hexad::moe {
 
-/// True if the experts multiply their results by the routing weights. The answer is the same for all schedules with
-/// rows: slot and wire: model, so their results are bitwise identical.
+/// True if the experts multiply their activations by the routing weights. The answer is the same for all schedules with
+/// rows: slot and wire: model, so the results of these schedules are bitwise identical.
 bool experts_weight(const Routes& routes, const Experts& experts);
 
 /// Returns the weights [S] of the computed rows, taken from the weights [T, K] of the plan's tokens. They are in the

@@ -18,6 +18,7 @@ PassGraph::PassGraph(const Routes& r, const Tensor& like, bool shares_buffers)
       bounded(shares_buffers),
       ranks(counts.all_to_all_group(r.settings.groups)),
       nodes(counts.node_groups(r.settings.groups)),
+      windows(counts.windows),
       etp(*r.settings.groups.etp),
       computed_by_(counts.chunks.size(), no_task),
       returned_by_(counts.chunks.size(), no_task) {}

@@ -21,7 +21,7 @@ using schedule::TaskKind;
 constexpr TaskId no_task = -1;
 
 /// Passes a value from the task that creates it to later tasks. Copies of a handoff share the value. take() empties the
-/// handoff. A value that no task takes exists until the graph is destroyed.
+/// handoff. A value that no task takes exists until all copies of the handoff, such as those in tasks, are destroyed.
 template <class T>
 class Handoff {
  public:
@@ -63,11 +63,13 @@ class PassGraph {
   const bool bounded;
   const comm::ProcessGroup& ranks;      // group of the all-to-all
   const comm::NodeGroups* const nodes;  // levels of a hierarchical all-to-all; null: it is direct
+  comm::Windows* const windows;         // windows in which rows are exchanged; null: rows are sent
   const comm::ProcessGroup& etp;
 
-  /// Returns the chunks in the order in which add_steps() computes them. Throws like add_steps().
+  /// Returns the chunks in the order in which add_steps() computes them. Throws like checked_steps().
   std::vector<size_t> compute_order() const;
-  /// Calls the steps in the schedule's issue order. Throws Error(usage) if the issue order is illegal.
+  /// Calls the steps in the schedule's issue order or, if chunks are computed together, stage by stage. Throws
+  /// Error(usage) if the issue order is used and illegal.
   void add_steps(const PassSteps& steps);
   void run(std::string_view name) const { run_graph(graph_, routes.settings, name, device); }
   const schedule::TaskGraph& graph() const { return graph_; }

@@ -199,12 +199,13 @@ bool is_local(const PassSettings& settings, const ep::PlanOptions& options) {
          s.gemms == Gemms::grouped;
 }
 
-ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
+ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks, int64_t row_bytes) {
   using By = ep::Chunking::By;
   ep::PlanOptions options{.esp_exchange = s.esp_exchange_used(),
                           .row_of = s.rows,
                           .merged = !s.is_chunked() && s.overlaps_collectives() && !s.returns_in_phases(),
-                          .all_to_all = s.all_to_all};
+                          .all_to_all = s.all_to_all,
+                          .row_bytes = row_bytes};
   if (s.returns_in_phases()) {
     options.return_phases = static_cast<int>(s.chunks);
     return options;
@@ -218,12 +219,12 @@ ep::PlanOptions plan_options(const MoeSchedule& s, int ep_ranks) {
   return options;
 }
 
-// Makes the routes with the number of chunks that `settings` contains.
+// Makes the routes with the number of chunks that `settings` contains. `dtype` is the dtype of the rows.
 Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape,
-                        Stream& stream) {
+                        Dtype dtype, Stream& stream) {
   const MoeSchedule& schedule = settings.schedule;
   const int ep_ranks = settings.groups.ep->size();
-  ep::PlanOptions options = plan_options(schedule, ep_ranks);
+  ep::PlanOptions options = plan_options(schedule, ep_ranks, shape.hidden * size_of(dtype));
   Routes routes{.settings = settings};
   routes.end = ids.dim(0);
   if (ids.device().runs_ahead() && is_local(settings, options)) {
@@ -266,7 +267,7 @@ Routes routes_in_chunks(const Tensor& ids, Held held, const PassSettings& settin
 
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream) {
-  Routes routes = routes_in_chunks(ids, held, settings, shape, stream);
+  Routes routes = routes_in_chunks(ids, held, settings, shape, dtype, stream);
   if (!settings.schedule.memory_limit) return routes;
   // A RowCollection determines when the shared experts compute (forward.cpp), which must not depend on the number of
   // chunks.
@@ -284,7 +285,7 @@ Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, c
     const int64_t bytes = largest(buffer_bytes(routes.plan.counts, shape, finer.schedule.memory_reuse, dtype));
     if (bytes <= limit || finer.schedule.chunks >= most_chunks) break;
     finer.schedule.chunks = std::min(most_chunks, more_chunks(finer.schedule.chunks, bytes, limit));
-    routes = routes_in_chunks(ids, held, finer, shape, stream);
+    routes = routes_in_chunks(ids, held, finer, shape, dtype, stream);
   }
   routes.settings = settings;
   return routes;

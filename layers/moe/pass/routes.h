@@ -107,8 +107,8 @@ struct Routes {
   /// Returns the rows that a chunk sends, taken from slot rows [S, D] (PlanIndices::wire_slots). If wire_slots is
   /// undefined, row i to send is slot row i.
   RowSource sent_slots(size_t chunk, const Tensor& slot_rows) const;
-  /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the plan
-  /// does not store the tokens.
+  /// Returns the token of each slot row [S], or -1 for rows without a slot. Returns an undefined tensor if the host
+  /// knows the plan (ChunkIndices::offsets).
   Tensor tokens_of_slot_rows() const;
   /// Returns the weights of the plan's tokens. If ranks gather tokens, the weights are gathered from the op's `weights`
   /// [T, K] of all gatherers. Otherwise, they are the rows of this rank's own tokens.
@@ -119,8 +119,9 @@ struct Routes {
 
 /// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
 /// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
-/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is schedule.chunks, or
-/// more if this routing of rows of `dtype` would exceed schedule.memory_limit, but then at most one chunk per token.
+/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is that of the
+/// schedule, or more if this routing of rows of `dtype` would exceed schedule.memory_limit, but then at most one chunk
+/// per token. With chunk_by: nodes, it is at most the number of ep ranks; if rows return in phases, there is one chunk.
 /// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups
 /// may get another number.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,

@@ -117,9 +117,9 @@ class Gate {
 
 /// Returns the built-in routers. top_k chooses the experts with the highest scores of a linear gate. The keys of
 /// model.moe set the score function, groups, normalisation and scale (Shazeer 2017, Switch, Mixtral, DeepSeek-V3).
-/// sparse_mixer also chooses the highest logits, and computes the weight of each expert from logits near its own
-/// (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented. expert_choice lets each expert
-/// choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
+/// sparse_mixer chooses the experts with the highest logits, and computes the weight of each expert from logits near
+/// its own (Phi-3.5-MoE). The method's sampling and its estimated gradient are not implemented. expert_choice lets each
+/// expert choose the tokens with the highest scores (Zhou et al. 2022; choose_tokens()).
 std::map<std::string, RouterDeclaration> built_in_routers();
 
 }  // namespace hexad::moe

@@ -21,8 +21,8 @@ struct RouterStatistics {
   double aux_loss = 0, z_loss = 0;   // sums of the unweighted losses over the micro-batches
   int64_t passes = 0, shadowed = 0;  // number of forward passes, and sum of their numbers of hot experts
 
-  /// Sums on the model's device, to which kernels add. ModelStatistics zeroes them and reads them into the members
-  /// above.
+  /// Sums on the model's device, to which kernels add. ModelStatistics zeroes them and reads them into counts,
+  /// assignments, dropped, aux_loss and z_loss.
   struct Sums {
     Tensor chosen, kept;  // [E] i64: slots of each expert before and after drops; `kept` only if slots may be dropped
     Tensor aux_loss, z_loss;  // [1] f64
@@ -36,7 +36,7 @@ class ModelStatistics {
  public:
   ModelStatistics(int64_t moe_layers, int64_t experts, Device device);
   void reset(Stream& stream);
-  /// Reads the sums that have accumulated since the last reset into the other members of `layers`.
+  /// Reads the sums that have accumulated since the last reset into other members of `layers` (RouterStatistics::Sums).
   void read(Stream& stream);
 
   std::vector<RouterStatistics> layers;

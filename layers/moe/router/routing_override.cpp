@@ -31,8 +31,12 @@ std::vector<int32_t> read_trace(const MoeConfig& c) {
         fail(ExitCode::data, c.trace, ":", number, ": expert ", id, " is named twice");
       ids.push_back(static_cast<int32_t>(id));
     }
-    if (static_cast<int64_t>(ids.size() - begin) != c.top_k || !words.eof())
-      fail(ExitCode::data, c.trace, ":", number, ": expected ", c.top_k, " expert numbers (model.moe.top_k)");
+    const size_t found = ids.size() - begin;
+    if (!words.eof())
+      fail(ExitCode::data, c.trace, ":", number, ": word ", found + 1, " of '", line, "' is not an expert number");
+    if (static_cast<int64_t>(found) != c.top_k)
+      fail(ExitCode::data, c.trace, ":", number, ": the line has ", found, " expert numbers, expected ", c.top_k,
+           " (model.moe.top_k)");
   }
   if (ids.empty()) fail(ExitCode::data, "model.moe.trace: '", c.trace, "' is empty");
   return ids;

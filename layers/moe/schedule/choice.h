@@ -89,7 +89,8 @@ struct ChoiceFacts {
   /// Adds refusals if the value of this choice is illegal in a schedule. The text of a refusal follows the key in the
   /// message, and says which values are legal or what to change.
   void (*excludes)(const ScheduleSite&, const MoeSchedule&, Refusals&) = nullptr;
-  /// True if the value of this choice has an effect at this site. If false, `auto` tries only one value.
+  /// True if the values that `auto` tries or `hexad verify` compares differ in effect at this site. If false, `auto`
+  /// tries only one value.
   bool (*matters)(const ScheduleSite&) = [](const ScheduleSite&) { return true; };
 
   /// Settings for `auto`. `chosen_in` is true for schedules in which this choice has an effect. `tried` returns the

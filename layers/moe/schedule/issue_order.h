@@ -38,9 +38,10 @@ std::string issue_order_problem(std::span<const IssueStep> steps, size_t chunks,
 /// Therefore the chunks must be computed by chunk number, and returned by chunk number.
 std::string in_turn_problem(std::span<const IssueStep> steps);
 
-/// Named order of steps. Dispatch and combine run on one lane, compute and weight_gradients on another. Each lane runs
-/// its steps in the listed order. It starts a compute step when the chunk has arrived, and a combine or
-/// weight_gradients step when the chunk is computed. The order affects waiting times and memory, but not results.
+/// Named order of steps. The all-to-alls of dispatch and combine run on one lane, compute and weight_gradients on
+/// another. Each lane runs its tasks in the listed order of the steps. A compute step starts when the chunk has
+/// arrived, and a combine or weight_gradients step when the chunk is computed. The order affects waiting times and
+/// memory, but not results.
 struct IssueOrder {
   std::string name;
   /// Returns the steps of a pass with `chunks` chunks. Must be a pure function, because all ranks need the same steps.

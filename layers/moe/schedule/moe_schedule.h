@@ -324,7 +324,26 @@ inline constexpr std::tuple moe_choices{
     ChoiceFacts{.meaning = "transport of rows between ranks: direct, or hierarchical (DeepSpeed-MoE, Tutel's 2DH): "
                            "first inside a node, to the rank with the position of the destination, then between nodes, "
                            "so that a rank sends one message to each other node; hierarchical needs the same number of "
-                           "ranks on each node of an all-to-all",
+                           "ranks on each node of an all-to-all; window: each rank copies rows to their places in the "
+                           "memory of the experts' ranks and copies results from there, which needs ep ranks on one "
+                           "node that are threads, or have a GPU each that NCCL connects; see docs/windows.md",
+      .excludes = [](const ScheduleSite& at, const MoeSchedule& s, Refusals& no) {
+        if (s.all_to_all != ep::AllToAll::window) return;
+        const auto refuse = [&](std::string_view need) {
+          no.add("needs ", need, "; legal here: direct, hierarchical");
+        };
+        if (at.etp > 1) refuse("parallel.etp: 1, because rows for several ranks have several places");
+        if (s.rows == ep::RowOf::token) refuse("schedule.moe.rows: slot, because a row of a token has several places");
+        if (s.wire != kernels::WireFormat::model)
+          refuse("schedule.moe.wire: model, because rows are computed as they lie in the window");
+        if (s.memory_reuse != ReuseStrategy::none)
+          refuse("schedule.moe.memory_reuse: none, because the others send weights with the rows");
+        if (s.overlaps_collectives())
+          refuse("schedule.moe.overlap: sequential or none, because the others compute all chunks together or return "
+                 "rows in phases");
+        if (s.hot_experts == HotExperts::shadow)
+          refuse("schedule.moe.hot_experts: stay, because rows of shadows have no place on another rank");
+      },
       .matters = [](const ScheduleSite& at) { return at.two_levels; },
       .varied = {{"direct"}, {"hierarchical"}}}),
 

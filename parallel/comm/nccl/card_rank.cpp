@@ -34,10 +34,11 @@ std::byte* take_scratch(int ordinal) {
 }  // namespace
 
 CardRank::CardRank(const Library& library, const CudaStream& compute, std::shared_ptr<device::Allocator> allocator,
-                   int world_rank, const DeviceGroupOptions& options)
+                   int world_rank, const DeviceGroupOptions& options, int limit)
     : library_(library),
       ordinal_(compute.card().ordinal()),
       options_(options),
+      most_blocks_(limit),
       compute_(compute),
       allocator_(std::move(allocator)),
       scratch_(take_scratch(ordinal_), [](void* p) { return cudaFree(p); }),
@@ -50,6 +51,7 @@ CardRank::CardRank(const Library& library, const CudaStream& compute, std::share
 
 CommunicatorConfig CardRank::named(CommunicatorConfig config, TrafficClass traffic, std::string name) const {
   config.name = std::move(name);
+  config.max_ctas = std::min(config.max_ctas, most_blocks_);
   config.network_class = options_.network_class[base::ordinal(traffic)];
   return config;
 }

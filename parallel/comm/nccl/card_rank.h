@@ -38,15 +38,18 @@ class TrafficStream {
 class CardRank {
  public:
   /// Makes the state of one rank. `compute` is a stream of the device context, which must outlive this object.
-  /// `allocator` is the allocator of this context, which also counts the card memory that NCCL allocates.
+  /// `allocator` is the allocator of this context, which also counts the card memory that NCCL allocates. No operation
+  /// gets more than `limit` thread blocks. All ranks must pass the same `limit`.
   CardRank(const Library& library, const device::cuda::CudaStream& compute,
-           std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options);
+           std::shared_ptr<device::Allocator> allocator, int world_rank, const DeviceGroupOptions& options, int limit);
 
   const Library& library() const { return library_; }
   int ordinal() const { return ordinal_; }
   const DeviceGroupOptions& options() const { return options_; }
   Watch& watch() { return watch_; }
-  /// Returns `config` with the name of a communicator and the network class of its traffic.
+  /// Returns the maximum number of thread blocks of an operation.
+  int most_blocks() const { return most_blocks_; }
+  /// Returns `config` with at most most_blocks(), the name of a communicator and the network class of its traffic.
   CommunicatorConfig named(CommunicatorConfig config, TrafficClass traffic, std::string name) const;
   /// Returns the stream that all groups of kind `kind` share. Launches on it run in the order of the calls.
   const std::shared_ptr<TrafficStream>& stream(StreamKind kind);
@@ -73,6 +76,7 @@ class CardRank {
   const Library& library_;
   const int ordinal_;
   const DeviceGroupOptions options_;
+  const int most_blocks_;
   const device::cuda::CudaStream& compute_;
   const std::shared_ptr<device::Allocator> allocator_;
   ConnectionMemory memory_;

@@ -1,6 +1,7 @@
 #include "parallel/comm/nccl/class_config.h"
 
 #include <algorithm>
+#include <set>
 
 #include "framework/base/ordinal.h"
 
@@ -11,7 +12,7 @@ CommunicatorConfig config_of(StreamKind kind) {
     case TrafficClass::tp:
     case TrafficClass::ep:
     case TrafficClass::dp:
-      return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : 16};
+      return {.min_ctas = 1, .max_ctas = kind.across_nodes ? 8 : most_ctas};
     case TrafficClass::control:
     case TrafficClass::pp:
     case TrafficClass::cp:
@@ -25,15 +26,33 @@ CommunicatorConfig message_config(bool across_nodes, int channels) {
   return {.min_ctas = 1, .max_ctas = std::clamp(all / std::max(channels, 1), fewest, across_nodes ? 4 : 8)};
 }
 
-int multiprocessors_of(std::span<const TrafficBeside> traffic) {
+int blocks_in_flight(std::span<const GroupTraffic> groups, int limit) {
+  std::set<StreamKind> kinds;
+  int blocks = 0;
+  for (const GroupTraffic& g : groups)
+    if (g.channels > 0)
+      blocks += g.channels * std::min(message_config(g.across_nodes, g.channels).max_ctas, limit);
+    else
+      kinds.insert({.traffic = g.traffic, .urgency = g.urgency, .across_nodes = g.across_nodes});
+  for (const StreamKind& kind : kinds) blocks += std::min(config_of(kind).max_ctas, limit);
+  return blocks;
+}
+
+int most_ctas_of(std::span<const GroupTraffic> groups) {
+  for (const int limit : {most_ctas, 12, 8, 4, 2})
+    if (blocks_in_flight(groups, limit) <= most_blocks_in_flight) return limit;
+  return 1;
+}
+
+int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit) {
   constexpr int cluster = 4, most_doubled = 8;
   int blocks = 0, single = 0;
   for (const TrafficBeside& t : traffic) {
     const CommunicatorConfig config =
         t.messages ? message_config(false, t.operations) : config_of({.traffic = t.traffic});
-    const int own = t.operations * config.max_ctas;
+    const int of_operation = std::min(config.max_ctas, limit), own = t.operations * of_operation;
     blocks += own;
-    if (config.max_ctas % cluster != 0) single += own;
+    if (of_operation % cluster != 0) single += own;
   }
   return blocks + std::min(single, most_doubled);
 }

@@ -26,10 +26,14 @@ struct StreamKind {
   auto operator<=>(const StreamKind&) const = default;
 };
 
+/// Maximum number of thread blocks of all operations that may be in flight together: one for each multiprocessor of an
+/// H100. With more blocks, an operation could wait for the blocks of an operation that waits for a peer.
+inline constexpr int most_blocks_in_flight = 132;
+/// Maximum number of thread blocks of an operation.
+inline constexpr int most_ctas = 16;
+
 /// Returns the configuration of communicators for the collectives of a group. Network links need few thread blocks;
-/// links inside a node need more. The blocks are chosen such that all operations that may be in flight together fit on
-/// the card: collectives and messages occupy at most 132 blocks, one for each multiprocessor of an H100. Otherwise, an
-/// operation could wait for the blocks of an operation that waits for a peer.
+/// links inside a node need more. Layouts with many groups need a lower maximum (most_ctas_of()).
 CommunicatorConfig config_of(StreamKind kind);
 
 /// Returns the configuration of a communicator for messages. `channels` is the maximum number of channels of a rank of
@@ -37,12 +41,20 @@ CommunicatorConfig config_of(StreamKind kind);
 /// across nodes. As far as these limits allow, all messages of a rank in a group together occupy at most 32 blocks.
 CommunicatorConfig message_config(bool across_nodes, int channels);
 
-/// Returns the number of multiprocessors that matrix products cannot use because of this traffic. If the number of
-/// blocks of an operation is a multiple of four, NCCL launches them in clusters of four; otherwise, it launches single
-/// blocks. A single block makes a second multiprocessor unusable, because products use pairs of multiprocessors within
-/// a part of the card (a GPC). Up to eight single blocks count twice; all further blocks are assumed to share pairs.
-/// Messages are assumed to have one channel per operation and to remain inside a node, where they need more blocks.
-int multiprocessors_of(std::span<const TrafficBeside> traffic);
+/// Returns the maximum number of thread blocks of all operations of `groups` together if no operation has more than
+/// `limit` blocks. Collectives of equal StreamKind run one after the other, and count once.
+int blocks_in_flight(std::span<const GroupTraffic> groups, int limit);
+/// Returns the largest of 16, 12, 8, 4 and 2 blocks for an operation with which the operations of `groups` occupy at
+/// most most_blocks_in_flight; 1 if there is none.
+int most_ctas_of(std::span<const GroupTraffic> groups);
+
+/// Returns the number of multiprocessors that matrix products cannot use because of this traffic. `limit` is the
+/// maximum number of blocks of an operation. If the number of blocks of an operation is a multiple of four, NCCL
+/// launches them in clusters of four; otherwise, it launches single blocks. A single block makes a second
+/// multiprocessor unusable, because products use pairs of multiprocessors within a part of the card (a GPC). Up to
+/// eight single blocks count twice; all further blocks are assumed to share pairs. Messages are assumed to have one
+/// channel per operation and to remain inside a node, where they need more blocks.
+int multiprocessors_of(std::span<const TrafficBeside> traffic, int limit = most_ctas);
 
 /// Returns CUDA's priority for a stream of this kind, from `least` to `greatest`. In CUDA, smaller numbers are higher
 /// priorities. The priorities of the classes determine the order of the streams, as far as CUDA has enough levels. With

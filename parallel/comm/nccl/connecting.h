@@ -1,4 +1,4 @@
-// Connection of the ranks of a communicator before its first operation.
+// Connection of the ranks of a communicator before its first operation of each kind.
 #pragma once
 
 #include "parallel/comm/nccl/card_rank.h"
@@ -16,7 +16,7 @@ struct CommunicatorRank {
 /// Returns a buffer on `device` for connect(). Allocate it before the memory of connections is measured.
 Tensor connecting_buffer(Uses uses, int ranks, device::Device device);
 
-/// Connects the ranks: launches an operation of each kind in `uses`, except messages, and ignores the result. NCCL
+/// Connects the ranks for the kinds in `uses`, except messages: launches operations and ignores their results. NCCL
 /// connects ranks, and allocates memory for the connection, at the first operation of a kind. For some kinds, NCCL
 /// connects ranks separately for each algorithm, which it chooses by size. For these kinds, operations of several sizes
 /// are launched. The host waits until the other ranks have launched their operations.

@@ -106,7 +106,9 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
     };
   const device::cuda::CudaStream& compute = device::cuda::cuda_stream(context.compute());
   context.keep_host_memory();
-  const auto card = std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete);
+  const int limit = static_cast<int>(world.all_reduce_value(nccl::most_ctas_of(options.groups), Reduce::min, context));
+  const auto card =
+      std::make_shared<nccl::CardRank>(*library, compute, context.allocator(), world.rank(), complete, limit);
   const ncclUniqueId id = unique_id(*library, world, context);
   device::cuda::use_card(card->ordinal());  // NCCL uses the calling thread's current card
   auto communicator = std::make_unique<nccl::Communicator>(
@@ -116,7 +118,8 @@ std::unique_ptr<ProcessGroup> make_device_group(const ProcessGroup& world, Devic
   // The reserve is limited, because it slows products at all times. Without a reserve, products that wait for
   // multiprocessors take at most twice as long, and only while there is traffic.
   if (!options.beside_products.empty())
-    products.reserve(std::min(nccl::multiprocessors_of(options.beside_products), products.multiprocessors() / 4));
+    products.reserve(
+        std::min(nccl::multiprocessors_of(options.beside_products, limit), products.multiprocessors() / 4));
   int version = 0;
   nccl::check(*library, library->get_version(&version), "querying the version");
   say(cat("cards communicate through NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100,

@@ -25,6 +25,10 @@ Library load() {
   l.get_last_error = nccl.function<decltype(ncclGetLastError)>("ncclGetLastError");
   l.comm_register = nccl.function<decltype(ncclCommRegister)>("ncclCommRegister");
   l.comm_deregister = nccl.function<decltype(ncclCommDeregister)>("ncclCommDeregister");
+  l.mem_alloc = nccl.function<decltype(ncclMemAlloc)>("ncclMemAlloc");
+  l.mem_free = nccl.function<decltype(ncclMemFree)>("ncclMemFree");
+  l.comm_window_register = nccl.function<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister");
+  l.comm_window_deregister = nccl.function<decltype(ncclCommWindowDeregister)>("ncclCommWindowDeregister");
   l.group_start = nccl.function<decltype(ncclGroupStart)>("ncclGroupStart");
   l.group_end = nccl.function<decltype(ncclGroupEnd)>("ncclGroupEnd");
   l.all_reduce = nccl.function<decltype(ncclAllReduce)>("ncclAllReduce");

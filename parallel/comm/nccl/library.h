@@ -8,7 +8,7 @@
 
 namespace hexad::comm::nccl {
 
-/// NCCL's functions, with NCCL's names but without their prefix.
+/// NCCL's functions. Their names are derived from NCCL's, without the prefix.
 struct Library {
   decltype(&::ncclGetVersion) get_version;
   decltype(&::ncclGetUniqueId) get_unique_id;
@@ -22,6 +22,10 @@ struct Library {
   decltype(&::ncclGetLastError) get_last_error;
   decltype(&::ncclCommRegister) comm_register;
   decltype(&::ncclCommDeregister) comm_deregister;
+  decltype(&::ncclMemAlloc) mem_alloc;
+  decltype(&::ncclMemFree) mem_free;
+  decltype(&::ncclCommWindowRegister) comm_window_register;
+  decltype(&::ncclCommWindowDeregister) comm_window_deregister;
   decltype(&::ncclGroupStart) group_start;
   decltype(&::ncclGroupEnd) group_end;
   decltype(&::ncclAllReduce) all_reduce;

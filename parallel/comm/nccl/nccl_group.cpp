@@ -10,6 +10,7 @@
 #include "parallel/comm/nccl/connecting.h"
 #include "parallel/comm/nccl/connection_bytes.h"
 #include "parallel/comm/nccl/message_pieces.h"
+#include "parallel/comm/nccl/nccl_windows.h"
 
 namespace hexad::comm::nccl {
 
@@ -160,7 +161,8 @@ void NcclGroup::connect(Uses uses, Device device) const {
   const Uses fresh = uses - connected - Use::messages;
   if (fresh.empty()) return;
   const auto here = std::count(node_of_rank().begin(), node_of_rank().end(), node_of_rank()[rank()]);
-  const CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
+  CommunicatorShape shape = shape_of(kind_of(*this, urgency_), size(), static_cast<int>(here));
+  shape.channels = std::min(shape.channels, card_->most_blocks());
   const int64_t expected = connection_bytes(shape, connected | fresh) - connection_bytes(shape, connected);
   const Tensor buffer = connecting_buffer(fresh, size(), device);
   const Watch::HostCall call(card_->watch(), cat("connecting the ranks of group ", name()));
@@ -177,6 +179,10 @@ void NcclGroup::connect_routes(std::span<const Route> routes, Device) const {
   channels_->add(routes);
 }
 
+std::unique_ptr<WindowMemory> NcclGroup::window_memory() const {
+  return std::make_unique<NcclWindows>(card_, communicator_, stream_, control_);
+}
+
 // Checks that all ranks split off a group of the same name. If ranks made communicators in different orders,
 // communicators would contain the wrong ranks and hang later.
 void NcclGroup::check_same_split(const std::string& name) const {
@@ -190,7 +196,7 @@ void NcclGroup::check_same_split(const std::string& name) const {
     std::memcpy(others.data(), all.data() + static_cast<size_t>(r) * name_words, sizeof mine);
     if (std::string_view(others.data()) != name.substr(0, sizeof mine))
       fail(ExitCode::communication, "[", this->name(), "] rank ", rank(), " splits off group ", name, " where rank ", r,
-           " splits off ", others.data());
+           " splits off group ", others.data(), "; expected the same group on all ranks, in the same order");
   }
 }
 

@@ -14,8 +14,8 @@ using base::Dtype;
 /// Streams: each class of traffic has one stream for groups inside a node and one for groups across nodes, which all
 /// groups of the class share. Urgent groups have further streams. For messages, each route has a separate stream.
 /// Operations on one stream run in the order of the calls. Therefore ranks that share several groups of a class must
-/// call their operations in the same order. Operations on different streams do not wait for each other: all launches
-/// that may be in flight at the same time fit on the card together (class_config.h).
+/// call their operations in the same order. Operations on different streams do not wait for each other if all launches
+/// that are in flight at the same time fit on the card together (class_config.h).
 ///
 /// Events: an event is a mark on the stream of the operation. It needs no host thread and owns no tensor. A tensor may
 /// be freed immediately, because its memory is reused only after the stream has passed the operation (Blocks). The
@@ -45,6 +45,7 @@ class NcclGroup final : public ProcessGroup {
   std::unique_ptr<ProcessGroup> twin(std::string name) const override;
   void connect(Uses uses, Device device) const override;
   void connect_routes(std::span<const Route> routes, Device device) const override;
+  std::unique_ptr<WindowMemory> window_memory() const override;
   const ConnectionMemory& memory() const { return card_->memory(); }
 
  protected:

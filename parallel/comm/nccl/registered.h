@@ -32,7 +32,8 @@ class Registered : public std::enable_shared_from_this<Registered> {
   /// communicator at a time.
   [[nodiscard]] std::unique_lock<std::mutex> use(std::span<const Tensor* const> tensors, Stream& caller,
                                                  const std::shared_ptr<TrafficStream>& stream);
-  /// Waits for the operations of the communicator and deregisters all buffers. Called when the communicator ends.
+  /// Deregisters all buffers. If there are any, first waits for the operations of the communicator. Called when the
+  /// communicator ends.
   void end();
   /// Forgets all buffers. Called when the communicator is aborted, because NCCL then deregisters the buffers itself.
   void forget();

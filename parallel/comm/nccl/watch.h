@@ -43,8 +43,8 @@ class Watch {
   bool release(ncclComm_t communicator);
   bool has(ncclComm_t communicator);
 
-  /// Marks the calling thread as inside a call of NCCL that may wait for other ranks. The constructor throws the error
-  /// of an earlier failure.
+  /// Marks the calling thread as inside a call that may wait for other ranks, such as one of NCCL. The constructor
+  /// throws the error of an earlier failure.
   class HostCall {
    public:
     HostCall(Watch& watch, std::string what);

@@ -199,6 +199,10 @@ TEST(BadTekken, FieldsAreChecked) {
                   "'config.default_num_special_tokens' is 0, expected a whole number from 1 to 5");
   expect_contains(damage([](Json& j) { j["vocab"][3]["token_bytes"] = "?"; }), "'vocab[3].token_bytes' is not base64");
   expect_contains(damage([](Json& j) { j["vocab"][3]["rank"] = 2; }), "'vocab[3]' has the rank of another token, 2");
+  expect_contains(damage([](Json& j) {
+                    j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
+                  }),
+                  "'special_tokens[1]' has the rank of another token, 1, expected distinct ranks");
   expect_contains(damage([](Json& j) { j["vocab"][256]["token_bytes"] = "YQ=="; }),
                   "ranks 97 and 256 are the same token");
 }

@@ -177,6 +177,22 @@ TEST(Tekken, SpecialTokensComeFirst) {
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
+TEST(Import, SpecialTokensAreDecodedOnRequest) {
+  const Loaded json("tokenizer.json", byte_level_json().dump());
+  EXPECT_EQ(json->special_text(258), "<|endoftext|>");
+  EXPECT_EQ(json->special_text(256), "");
+  EXPECT_EQ(json->decode_with_special(Ids{256, 258, 'a'}), "ab<|endoftext|>a");
+  EXPECT_EQ(json->decode(Ids{256, 258, 'a'}), "aba");
+  const Loaded fallback("tokenizer.json", fallback_json().dump());
+  EXPECT_EQ(fallback->decode_with_special(Ids{1, 262, 259, 261, 2}), "<s> a b</s>");
+  EXPECT_EQ(fallback->decode_with_special(Ids{262, 2}), "a</s>") << "the space at the beginning of a text is inserted";
+  const Loaded tiktoken("x.tiktoken", tiktoken_text(), cl100k);
+  EXPECT_EQ(tiktoken->decode_with_special(Ids{256, 258}), "ab<|endoftext|>");
+  const Loaded tekken("tekken.json", tekken_json().dump());
+  EXPECT_EQ(tekken->decode_with_special(Ids{1, 4 + 'c', 2}), "<s>c</s>");
+  EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
+}
+
 TEST(Import, SavedFileKeepsTheTokenizer) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},

@@ -63,6 +63,8 @@ TEST(SentencePiece, ControlTokensAreFoundOnRequest) {
   const ScratchFolder folder;
   const auto t = load_tokenizer(folder.write("tokenizer.model", model()));
   EXPECT_EQ(t->encode_with_special("<s>a</s>"), (Ids{1, 262, 2}));
+  EXPECT_EQ(t->decode_with_special(Ids{1, 262, 2}), "<s> a</s>");
+  EXPECT_EQ(t->decode_with_special(Ids{262, 2}), "a</s>");
 }
 
 TEST(SentencePiece, RoundTripsValidText) {

@@ -212,7 +212,7 @@ TEST(Inputs, ParmRefusesCollectivesWithIncompletePrices) {
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, measured_A2A: 3}"),
             "x.yaml:1: measured_A2A (3) must be at least two points, [[elements, seconds], ...]");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, measured_A2A: [[1, 1], [2, 2]]}"),
-            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A");
+            "x.yaml:1: measured_A2A ([[1, 1], [2, 2]]) must not be given together with alpha_A2A or beta_A2A");
   EXPECT_EQ(refusal("parm", parm + "N_MP: 1, alpha_A2A: 1, beta_A2A: 1, alpha_o: 1, beta_o: 1, inner: EP}"),
             "x.yaml:1: alpha_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"
             "x.yaml:1: beta_o (1) has no effect with N_MP = 1, because there is no MP-AllGather\n"

@@ -22,6 +22,8 @@ thread_local cudaError_t last_error = cudaSuccess;
 std::array<std::atomic<bool>, most_devices> broken;
 constexpr int multiprocessors_of_h100 = 132;
 std::atomic<int> multiprocessors = multiprocessors_of_h100;
+constexpr size_t shared_memory_of_h100 = size_t{227} << 10;
+std::atomic<size_t> shared_memory = shared_memory_of_h100;
 
 // Counts calls of threads without a device. Destructors ignore the errors of their calls, so the end of the process
 // reports them, too.
@@ -45,6 +47,10 @@ int connections_from_environment() {
 
 Multiprocessors::Multiprocessors(int number) { multiprocessors = number; }
 Multiprocessors::~Multiprocessors() { multiprocessors = multiprocessors_of_h100; }
+
+SharedMemoryLimit::SharedMemoryLimit(size_t bytes) { shared_memory = bytes; }
+SharedMemoryLimit::~SharedMemoryLimit() { shared_memory = shared_memory_of_h100; }
+size_t shared_memory_limit() { return shared_memory; }
 
 int device_count() {
   static const int count = [] {
@@ -123,7 +129,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->uuid.bytes[0] = static_cast<char>(device + 1);
   p->totalGlobalMem = size_t{80} << 30;
   p->sharedMemPerBlock = 48 << 10;
-  p->sharedMemPerBlockOptin = 227 << 10;
+  p->sharedMemPerBlockOptin = shared_memory_limit();
   p->sharedMemPerMultiprocessor = 228 << 10;
   p->regsPerBlock = 65536;
   p->warpSize = 32;

@@ -36,7 +36,19 @@ class Multiprocessors {
   Multiprocessors& operator=(const Multiprocessors&) = delete;
 };
 
-/// Sets the next result of cudaGetLastError on this thread, and returns `error`.
+/// Limits the shared memory of a block to `bytes` on all devices during the lifetime of this object. Without it the
+/// limit is 227 KiB.
+class SharedMemoryLimit {
+ public:
+  explicit SharedMemoryLimit(size_t bytes);
+  ~SharedMemoryLimit();
+  SharedMemoryLimit(const SharedMemoryLimit&) = delete;
+  SharedMemoryLimit& operator=(const SharedMemoryLimit&) = delete;
+};
+/// Returns the maximum bytes of shared memory of a block.
+size_t shared_memory_limit();
+
+/// Sets the next result of cudaGetLastError on this thread, unless `error` is cudaSuccess. Returns `error`.
 cudaError_t set_last_error(cudaError_t error);
 /// Marks a device as broken after its work failed. Prints `why` on standard error. The device then skips its work.
 /// Runtime calls that copy, allocate memory or wait for the device return cudaErrorLaunchFailure.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +29,7 @@ struct Ranges {
   std::map<uintptr_t, Range> by_begin;
   std::map<int, int64_t> in_use;  // by device
   int64_t capacity = int64_t{80} << 30;
+  int64_t pinned = 0, pinned_capacity = std::numeric_limits<int64_t>::max();
 };
 
 Ranges& ranges() {
@@ -89,6 +91,16 @@ int64_t in_use(int device) {
   return ranges().in_use[device];
 }
 
+PinnedCapacity::PinnedCapacity(int64_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  ranges().pinned_capacity = ranges().pinned + bytes;
+}
+
+PinnedCapacity::~PinnedCapacity() {
+  std::lock_guard lock(ranges().mutex);
+  ranges().pinned_capacity = std::numeric_limits<int64_t>::max();
+}
+
 bool charge(int device, int64_t bytes) {
   std::lock_guard lock(ranges().mutex);
   if (bytes > 0 && ranges().in_use[device] + bytes > ranges().capacity) return false;
@@ -104,6 +116,7 @@ void add_range(void* begin, int64_t bytes, Memory kind, int device) {
 int64_t remove_range(void* begin) {
   std::lock_guard lock(ranges().mutex);
   const auto it = ranges().by_begin.find(reinterpret_cast<uintptr_t>(begin));
+  if (it == ranges().by_begin.end()) return 0;
   const int64_t bytes = it->second.bytes;
   ranges().by_begin.erase(it);
   return bytes;
@@ -115,6 +128,15 @@ bool begins_a_range(void* p, Memory kind) {
   std::lock_guard lock(ranges().mutex);
   const auto it = ranges().by_begin.find(reinterpret_cast<uintptr_t>(p));
   return it != ranges().by_begin.end() && it->second.kind == kind;
+}
+
+// Adds `bytes` to the pinned memory. A negative number returns memory. If the capacity does not suffice, adds nothing
+// and returns false.
+bool charge_pinned(int64_t bytes) {
+  std::lock_guard lock(ranges().mutex);
+  if (bytes > 0 && bytes > ranges().pinned_capacity - ranges().pinned) return false;
+  ranges().pinned += bytes;
+  return true;
 }
 
 // Copies on the stream. When the call returns, a copy from pageable memory has read all bytes, and a copy to pageable
@@ -173,8 +195,12 @@ cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned) {
   *p = nullptr;
   if (const cudaError_t e = require_device(__func__); e != cudaSuccess) return e;
   if (const cudaError_t e = synchronize_device(current_device()); e != cudaSuccess) return e;
+  if (!charge_pinned(static_cast<int64_t>(bytes))) return set_last_error(cudaErrorMemoryAllocation);
   *p = take(bytes);
-  if (!*p) return set_last_error(cudaErrorMemoryAllocation);
+  if (!*p) {
+    charge_pinned(-static_cast<int64_t>(bytes));
+    return set_last_error(cudaErrorMemoryAllocation);
+  }
   add_range(*p, static_cast<int64_t>(bytes), Memory::pinned, -1);
   return cudaSuccess;
 }
@@ -185,7 +211,7 @@ cudaError_t cudaFreeHost(void* p) {
   if (!begins_a_range(p, Memory::pinned)) return set_last_error(cudaErrorInvalidValue);
   count_host_wait(__func__);
   const cudaError_t state = synchronize_device(current_device());
-  remove_range(p);
+  charge_pinned(-remove_range(p));
   std::free(p);
   return state;
 }

@@ -21,6 +21,14 @@ bool is_one_piece(const void* begin, int64_t bytes);
 void set_capacity(int64_t bytes);
 int64_t capacity();
 int64_t in_use(int device);
+/// Makes cudaHostAlloc fail once `bytes` more bytes are pinned, during the lifetime of this object.
+class PinnedCapacity {
+ public:
+  explicit PinnedCapacity(int64_t bytes);
+  ~PinnedCapacity();
+  PinnedCapacity(const PinnedCapacity&) = delete;
+  PinnedCapacity& operator=(const PinnedCapacity&) = delete;
+};
 
 // Functions for other allocators (virtual memory, NCCL's buffers):
 
@@ -28,7 +36,7 @@ int64_t in_use(int device);
 /// adds nothing and returns false.
 bool charge(int device, int64_t bytes);
 void add_range(void* begin, int64_t bytes, Memory kind, int device);
-/// Removes a range. Returns its size in bytes.
+/// Removes the range that begins at `begin`. Returns its size in bytes; 0 if there is none.
 int64_t remove_range(void* begin);
 
 }  // namespace hexad::cuda_double

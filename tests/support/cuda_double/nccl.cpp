@@ -18,6 +18,7 @@
 #include "tests/support/cuda_double/nccl_buffers.h"
 #include "tests/support/cuda_double/nccl_clique.h"
 #include "tests/support/cuda_double/nccl_reduce.h"
+#include "tests/support/cuda_double/nccl_windows.h"
 #include "tests/support/cuda_double/stream.h"
 
 using namespace hexad::cuda_double;
@@ -35,7 +36,7 @@ struct Side {
   ncclConfig_t config{};
   ncclResult_t state = ncclSuccess;  // asynchronous state
   bool gone = false;                 // true after an abort
-  int64_t collectives = 0, splits = 0;
+  int64_t collectives = 0, splits = 0, windows = 0;
   int64_t launched = 0, done = 0;             // numbers of operations, which end in launch order over all streams
   std::map<uintptr_t, int64_t> registered{};  // begin -> bytes
   NcclBuffers buffers{};
@@ -65,7 +66,7 @@ struct Registry {
   uint64_t ids = 0;
   int64_t launches = 0;
   int64_t registration_faults = 0;
-  bool registers = true;
+  bool registers = true, maps_windows = true;
 };
 Registry& registry() {
   static Registry all;
@@ -304,6 +305,11 @@ void let_nccl_register(bool works) {
   registry().registers = works;
 }
 
+void let_nccl_map_windows(bool maps) {
+  Lock lock(nccl_world().mutex);
+  registry().maps_windows = maps;
+}
+
 void nccl_pages_go(const void* begin, int64_t bytes) {
   const auto from = reinterpret_cast<uintptr_t>(begin), to = from + static_cast<uintptr_t>(bytes);
   Lock lock(nccl_world().mutex);
@@ -459,6 +465,43 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   *rank = comm->side->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** begin, size_t bytes) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
+  return cudaMalloc(begin, bytes) == cudaSuccess ? ncclSuccess
+                                                 : refuse(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+}
+
+ncclResult_t ncclMemFree(void* begin) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
+  return cudaFree(begin) == cudaSuccess ? ncclSuccess : refuse(ncclInvalidArgument, "the memory was not allocated");
+}
+
+// Registers a window. Like NCCL, waits until all ranks have registered theirs.
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* begin, size_t bytes, ncclWindow_t* window, int) {
+  if (const ncclResult_t r = has_device(__func__); r != ncclSuccess) return r;
+  *window = nullptr;
+  if (!reaches(begin, static_cast<int64_t>(bytes)))
+    return refuse(ncclInvalidArgument, "the window is not memory of the device");
+  Lock lock(nccl_world().mutex);
+  if (const ncclResult_t r = ready(comm); r != ncclSuccess) return r;
+  const SidePtr s = comm->side;
+  if (device_at(begin) != s->device) return refuse(ncclInvalidArgument, "the window is of another device");
+  auto& begins = s->clique->windows(s->windows++);
+  begins[s->rank] = static_cast<const char*>(begin);
+  changed();
+  wait(lock, [&] { return s->gone || begins.size() == static_cast<size_t>(s->clique->ranks()); });
+  if (s->gone) return refuse(ncclInternalError, "aborted while registering a window");
+  *window = new ncclWindow_vidmem;
+  if (registry().maps_windows)
+    for (const auto& [rank, address] : begins) (*window)->begins.push_back(address);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
+  delete window;
   return ncclSuccess;
 }
 

@@ -9,7 +9,7 @@
 // belong to different communicators and streams. An operation does not wait for the end of earlier operations of other
 // communicators.
 //
-// The first collective of a blocking communicator, and the first message in each direction of a pair, connect the
+// In a blocking communicator, the first collective, and the first message in each direction of a pair, connect the
 // ranks: the host waits until the other ranks launch theirs, too. Connections take memory of the device
 // (nccl_buffers.h). To allocate this memory, the host waits for all work of the device. Without enough memory, the
 // launch fails. Collectives on which ranks disagree hang. Messages without a receiver or of another size than expected
@@ -43,6 +43,8 @@ int64_t nccl_registrations();
 int64_t nccl_registration_faults();
 /// Makes later registrations succeed or fail.
 void let_nccl_register(bool works);
+/// Sets whether later windows are mapped. As in NCCL 2.28, the registration of a window succeeds in both cases.
+void let_nccl_map_windows(bool maps);
 /// Counts registrations of pages that are about to be unmapped as faults. Called by the double's driver.
 void nccl_pages_go(const void* begin, int64_t bytes);
 /// Sets the number of thread blocks that operations may use together on a device, 132 by default.

@@ -45,8 +45,9 @@ class Clique {
   explicit Clique(int ranks) : ranks_(ranks) {}
   int ranks() const { return ranks_; }
 
-  /// Runs the host's part of a launch: once for collectives, and once per direction for the messages of a pair.
-  /// Returns false if `gone` becomes true.
+  /// Runs the host's part of a launch. Waits until every rank has launched a collective, and until both ranks of each
+  /// message have launched a message in its direction. Therefore, only first launches wait. Returns false if `gone`
+  /// becomes true.
   bool connect(Lock& lock, int rank, const std::vector<NcclCall>& calls, const bool& gone);
   /// Runs the stream's part: one collective, which is the `number`th of its rank, or messages that were launched
   /// together. As in NCCL, an abort only ends operations that are not complete: their results are undefined. Results of
@@ -60,6 +61,8 @@ class Clique {
     std::map<int, std::shared_ptr<Clique>> made;  // by colour
   };
   Gathering& gathering(int64_t number) { return gatherings_[number]; }
+  /// Returns the begins of the `number`th windows, by rank, of the ranks that have registered them so far.
+  std::map<int, const char*>& windows(int64_t number) { return windows_[number]; }
 
  private:
   struct Message {
@@ -80,6 +83,7 @@ class Clique {
   std::set<int64_t> done_;
   std::map<std::pair<int, int>, Wire> wires_;
   std::map<int64_t, Gathering> gatherings_;
+  std::map<int64_t, std::map<int, const char*>> windows_;
 };
 
 }  // namespace hexad::cuda_double

@@ -21,9 +21,9 @@ using namespace hexad::cuda_double;
 
 namespace {
 
-// Returns the mutex of the streams. A wait for a whole device also locks it, because the streams of a device belong to
-// several ranks and may end during the wait. The mutex is never destroyed, because contexts in static variables end
-// later.
+// Returns the mutex of streams(). A wait for a whole device locks it while it lists the device's streams, because other
+// threads may make and destroy streams of the device. The mutex is never destroyed, because contexts in static
+// variables end later.
 std::mutex& streams_mutex() {
   static std::mutex& m = *new std::mutex;
   return m;

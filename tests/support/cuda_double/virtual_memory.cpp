@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "tests/support/cuda_double/device.h"
@@ -61,6 +63,20 @@ CUresult get_device(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 
+std::atomic<int64_t> reserved = 0;
+
+// Name of the function whose next call fails; empty if none fails.
+std::string& failing() {
+  static std::string function;
+  return function;
+}
+// True if this call of `function` must fail. The mutex must be held.
+bool fails(std::string_view function) {
+  if (failing() != function) return false;
+  failing().clear();
+  return true;
+}
+
 // Attributes of pages that the devices lack.
 std::set<CUdevice_attribute>& lacking() {
   static std::set<CUdevice_attribute> attributes;
@@ -108,11 +124,14 @@ CUresult reserve(CUdeviceptr* p, size_t bytes, size_t, CUdeviceptr, unsigned lon
   *p = (begin + granularity - 1) / granularity * granularity;
   if (*p > begin) munmap(range, *p - begin);
   if (const size_t rest = begin + granularity - *p) munmap(address(*p + bytes), rest);
+  ++reserved;
   return CUDA_SUCCESS;
 }
 
 CUresult release_addresses(CUdeviceptr p, size_t bytes) {
-  return munmap(address(p), bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (munmap(address(p), bytes) != 0) return CUDA_ERROR_INVALID_VALUE;
+  --reserved;
+  return CUDA_SUCCESS;
 }
 
 CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop,
@@ -133,6 +152,7 @@ CUresult create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
 
 CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long) {
   std::lock_guard lock(mutex());
+  if (fails("cuMemMap")) return CUDA_ERROR_UNKNOWN;
   const auto it = all_pages().find(handle);
   if (it == all_pages().end() || offset != 0 || bytes != it->second.bytes || p % granularity != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -143,6 +163,10 @@ CUresult map(CUdeviceptr p, size_t bytes, size_t offset, CUmemGenericAllocationH
 }
 
 CUresult set_access(CUdeviceptr p, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  {
+    std::lock_guard lock(mutex());
+    if (fails("cuMemSetAccess")) return CUDA_ERROR_UNKNOWN;
+  }
   if (count != 1 || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
   if (mprotect(address(p), bytes, PROT_READ | PROT_WRITE) != 0) return CUDA_ERROR_INVALID_VALUE;
   for (size_t page = 0; page < bytes; page += granularity)
@@ -182,6 +206,13 @@ void hexad::cuda_double::set_attribute(CUdevice_attribute attribute, bool has) {
   else
     lacking().insert(attribute);
 }
+
+void hexad::cuda_double::fail_next(std::string_view function) {
+  std::lock_guard lock(mutex());
+  failing() = function;
+}
+
+int64_t hexad::cuda_double::reservations() { return reserved; }
 
 bool hexad::cuda_double::is_one_piece(const void* begin, int64_t bytes) {
   std::lock_guard lock(mutex());

@@ -3,11 +3,19 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+#include <string_view>
+
 namespace hexad::cuda_double {
 
 /// Sets whether devices have an attribute of their pages: virtual memory management, handles that other processes can
 /// open, or access of network cards. By default, they have all three. Making pages that need a missing attribute fails
 /// with CUDA_ERROR_NOT_SUPPORTED.
 void set_attribute(CUdevice_attribute attribute, bool has);
+
+/// Makes the next call of `function`, "cuMemMap" or "cuMemSetAccess", fail with CUDA_ERROR_UNKNOWN.
+void fail_next(std::string_view function);
+/// Returns the number of address ranges that are reserved.
+int64_t reservations();
 
 }  // namespace hexad::cuda_double

@@ -1,6 +1,6 @@
-// Test double of libcuda.so.1 on a machine without a card. It pretends to load every library and kernel, and it answers
-// requests that need a card with "no device". cuDNN needs a driver to compile plans. With this double, cuDNN compiles
-// plans for cards that do not exist. Unused trailing arguments are not declared.
+// Test double of libcuda.so.1 on a machine without a card. It pretends to load libraries from memory and to get their
+// kernels. It answers almost all other requests with "no device". cuDNN needs a driver to compile plans. With this
+// double, cuDNN compiles plans for cards that do not exist. Unused trailing arguments are not declared.
 
 namespace {
 

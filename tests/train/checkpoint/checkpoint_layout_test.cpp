@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <new>
 
 #include "framework/io/checkpoint_writer.h"
@@ -173,6 +174,21 @@ TEST(CheckpointLayouts, LackOfMemoryForASavedTensorIsNoNumericError) {
   spare = Tensor();
   const std::string message = message_of(ExitCode::resource, [&] { run.save(); });
   EXPECT_TRUE(message.starts_with("checkpoint of step 1 was not saved: out of memory: ")) << message;
+}
+
+TEST(CheckpointLayouts, DamagedGenerationThatPreventsASaveIsAnErrorOfData) {
+  const Scratch scratch;
+  TrainingRun run(recipe_in(scratch), self);
+  const std::string file = scratch / "generation";
+  io::StoreOptions options;
+  options.generation = io::RunGeneration::take(scratch.path());
+  std::ofstream(file) << "x\n";
+  const Checkpointer checkpoints(run.recipe, self, options);
+  const std::string message =
+      message_of(ExitCode::data, [&] { checkpoints.save(run.progress, run.instance, run.optimizer); });
+  EXPECT_TRUE(message.starts_with(cat("checkpoint of step 0 was not saved: ", file, ": contains 'x', expected")))
+      << message;
+  EXPECT_FALSE(std::filesystem::exists(scratch / "checkpoints/step-00000000"));
 }
 
 TEST(CheckpointLayouts, LackOfMemoryOnOneRankIsThrownByAllRanksThatOpen) {

@@ -147,6 +147,29 @@ TEST(InitialWeights, AreBitwiseTheSameWithRestsOfMainWeights) {
   expect_bitwise(exact, states("rest", 3));
 }
 
+// Returns the number of reads of stored tensors at the start of a run with `keys` from `folder`.
+int reads_at_start(const std::string& folder, const Keys& keys) {
+  int reads = 0;
+  const FileWork work;
+  auto checkpoint = io::Checkpoint::open(folder, io::Check::full, work);
+  TrainingRun run(small_recipe(start + keys), self);
+  work.on_move([&](uint64_t) { ++reads; });
+  InitialWeights(checkpoint, run.recipe).load(run.instance, run.optimizer);
+  return reads;
+}
+
+TEST(InitialWeights, ReadNoStoredDataTwice) {
+  constexpr int layers = 2, divided = 3;  // gate_up.weight, gate_up.bias and down.weight; down.bias is not divided
+  const Scratch dense_run, moe_run;
+  const std::string from_dense = save(dense_run, dense + Keys{"model.bias=true"}), from_moe = save(moe_run, {});
+  const Keys three_parts{"model.moe.expert_hidden=4", "model.moe.experts=6", "model.moe.top_k=3", "model.bias=true"};
+  EXPECT_EQ(reads_at_start(from_dense, split + three_parts),
+            reads_at_start(from_dense, copy + Keys{"model.bias=true"}) + layers * divided * (3 - 1));
+  constexpr int stored = 4, by_expert = 3;  // gate_up.weight, down.weight and router.weight
+  EXPECT_EQ(reads_at_start(from_moe, copy + Keys{"model.moe.experts=8", "model.moe.top_k=4"}),
+            reads_at_start(from_moe, {}) + layers * by_expert * (stored - 1));
+}
+
 TEST(InitialWeights, NoiseIsRelativeAndDiffersBetweenExperts) {
   const Scratch scratch;
   const std::string folder = save(scratch, dense), name = "layers.1.moe.experts.down.weight";
@@ -220,7 +243,7 @@ TEST(InitialWeights, OtherShapesAreRefusedWithTheKeyThatAllowsThem) {
   const auto expect = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(refusal(ExitCode::data, from_dense, {}), "train.init_experts: copy or split makes experts of it");
+  expect(refusal(ExitCode::data, from_dense, {}), "set train.init_experts to copy or split to make experts of it");
   expect(refusal(ExitCode::usage, from_dense, copy + Keys{"model.moe.expert_hidden=8"}),
          "model.moe.expert_hidden (8) must be 12, the width of layers.0.mlp");
   expect(refusal(ExitCode::usage, from_dense, split + Keys{"model.moe.expert_hidden=8"}),

@@ -16,8 +16,8 @@ const std::vector<int> in_turn{0, 1, 0, 1}, node_by_node{0, 0, 1, 1};
 
 TEST(Placement, WarnsOfGroupsAcrossNodesUnderRoundRobinRanks) {
   EXPECT_EQ(warning({.tp = 2}, in_turn),
-            "the groups of parallel.tp (2) span several nodes, because ranks are assigned to nodes in "
-            "turn; fill one node after the other to keep these groups inside nodes: srun --distribution=block, "
+            "the groups of parallel.tp (2) span several nodes, because ranks are not numbered node by "
+            "node; fill one node after the other to keep these groups inside nodes: srun --distribution=block, "
             "mpirun --map-by slot");
   EXPECT_NE(warning({.ep = 2}, in_turn).find("the groups of parallel.ep (2) span"), std::string::npos);
 }

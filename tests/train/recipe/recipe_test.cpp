@@ -101,6 +101,15 @@ TEST(Recipe, EveryTextIsMarkedAsAPathOrListed) {
                                                 "run.prompts", "stages.parallel.order", "stages.schedule.moe.order"}));
 }
 
+TEST(Recipe, TextOfTheMemoryLimitSaysIfThereIsNone) {
+  const auto text = [](const std::string& limit) {
+    return recipe_of(yaml, {"memory.limit_bytes=" + limit}).memory.limit_text();
+  };
+  EXPECT_EQ(text("0"), "0: no limit");
+  EXPECT_EQ(text("none"), "none: no limit");
+  EXPECT_EQ(text("1536MiB"), "1.50 GiB");
+}
+
 TEST(Recipe, LeadingTildeIsTheHomeFolder) {
   const Recipe r = recipe_of(yaml, {"run.dir=~/runs/x", "schedule.profile=~/cluster.yaml"});
   EXPECT_EQ(r.run.dir, base::expand_home("~/runs/x"));
@@ -469,6 +478,17 @@ TEST(Recipe, WrittenBiasesEqualAutomaticOnes) {
             std::vector<std::string>{"model.moe.selection_bias: true -> auto"});
 }
 
+// Imports once wrote the width of the shared experts into recipes of models without shared experts.
+TEST(Recipe, WidthOfMissingSharedExpertsMayChangeDuringARun) {
+  const auto changes = [](const std::vector<std::string>& before, const std::vector<std::string>& now) {
+    return changes_of_model(recipe_of(yaml, before), recipe_of(yaml, now));
+  };
+  EXPECT_EQ(changes({"model.moe.shared_experts=0", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=0"}),
+            std::vector<std::string>{});
+  EXPECT_EQ(changes({"model.moe.shared_experts=1", "model.moe.shared_hidden=32"}, {"model.moe.shared_experts=1"}),
+            std::vector<std::string>{"model.moe.shared_hidden: 32 -> auto"});
+}
+
 TEST(Recipe, ParametersThatMuonUpdatesMayNotChangeDuringARun) {
   const Recipe before = recipe_of(yaml, {"optim.name=muon"});
   EXPECT_EQ(changes_of_model(before, recipe_of(yaml, {"optim.name=muon", "optim.muon_except=[head.weight]"})),
@@ -564,6 +584,22 @@ TEST(Recipe, MemoryLimitNeedsTheDirectAllToAll) {
       {"schedule.moe.memory_limit=100000000", "schedule.moe.memory_reuse=s4", "schedule.moe.all_to_all=hierarchical"});
   EXPECT_NE(message.find("schedule.moe.all_to_all must be direct; or set memory_limit: none"), std::string::npos)
       << message;
+}
+
+TEST(Recipe, WindowsNeedRowsOfSlotsThatAreSentAsTheyAre) {
+  const std::string window = "schedule.moe.all_to_all=window", chunks = "schedule.moe.chunks=2";
+  EXPECT_NO_THROW(recipe_of(yaml, {window}));
+  const auto expect_need = [](const std::vector<std::string>& overrides, const std::string& need) {
+    const std::string message = problem(overrides);
+    EXPECT_NE(message.find("schedule.moe.all_to_all (window) needs " + need), std::string::npos) << message;
+  };
+  expect_need({window, "parallel.tp=2"}, "parallel.etp: 1");
+  EXPECT_NO_THROW(recipe_of(yaml, {window, "parallel.tp=2", "parallel.etp=1"}));
+  expect_need({window, "schedule.moe.rows=token"}, "schedule.moe.rows: slot");
+  expect_need({window, "schedule.moe.wire=fp8"}, "schedule.moe.wire: model");
+  expect_need({window, "schedule.moe.memory_reuse=s4"}, "schedule.moe.memory_reuse: none");
+  expect_need({window, "schedule.moe.hot_experts=shadow"}, "schedule.moe.hot_experts: stay");
+  expect_need({window, chunks, "schedule.moe.overlap=a2a_allgather"}, "schedule.moe.overlap: sequential or none");
 }
 
 TEST(Recipe, SharedExpertsBesideTheAllToAllMustExist) {

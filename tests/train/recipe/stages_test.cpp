@@ -4,6 +4,7 @@
 #include "optim/lr_schedule.h"
 #include "tests/training/training.h"
 #include "tools/train/recipe/cautions.h"
+#include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/recipe/stage_documents.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -250,6 +251,14 @@ TEST(TrainingStages, CautionsNameTheirStageUnlessAllStagesHaveThem) {
   const auto all = lines({"model.moe.top_k=1"});
   ASSERT_EQ(all.size(), 1u);
   EXPECT_TRUE(all[0].starts_with("model.moe.normalize: true with model.moe.top_k: 1")) << all[0];
+}
+
+TEST(TrainingStages, AddedStagesAreOneChange) {
+  const auto changes = changes_of_recipe(loaded({"stages=[]"}), loaded());
+  ASSERT_FALSE(changes.empty());
+  EXPECT_EQ(changes.back(), "stages: 0 -> 3");
+  for (const std::string& line : changes) EXPECT_FALSE(line.starts_with("stages.")) << line;
+  EXPECT_EQ(changes_of_recipe(loaded(), loaded({"stages=[]"})).back(), "stages: 3 -> 0");
 }
 
 TEST(TrainingStages, ProgramsOfOneLayoutRefuseStages) {

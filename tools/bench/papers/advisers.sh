@@ -13,8 +13,7 @@ root=$(cd "$(dirname "$0")/../../.." && pwd)
 case ${1:-} in
 '' | -*) usage ;;
 esac
-rows=$(mktemp)
-trap 'rm -f "$rows"' EXIT
+rows=$scratch/rows
 for run in "$@"; do
   [ -f "$run/metrics.jsonl" ] && [ -r "$run/metrics.jsonl" ] ||
     usage "RUN is '$run', expected the folder of a run with a readable metrics.jsonl"

@@ -1,179 +1,219 @@
-# Prints the tables of tools/bench/papers/monta.sh. Input: links, round, part, t, bytes, schedule, seconds, predicted
-# seconds. Links are inter:intra for the rates of a rank, or rate:memory for nodes whose ranks share a link. Variable: e
-# (number of nodes).
+# Prints the tables of tools/bench/papers/monta.sh. Input: its predictions ("predicted", links, layer, schedule, pass,
+# seconds of the graph, seconds outside of it), then lines that consist of the links and a row of moe_layer. Links are
+# inter:intra for the rates of a rank, or rate:memory for nodes whose ranks share a link. Variable: e (number of nodes).
+#
+# A case is a layer and a part of its pass: dispatch, combine, or forward, the whole task graph.
 
-BEGIN { FS = "\t" }
+BEGIN { FS = "\t"; part_count = split("dispatch combine forward", parts, " ") }
 
+$1 == "predicted" { sealed[$2 "|" $3, $5, $4] = $6; outside[$2 "|" $3, $5, $4] = $7; next }
 {
-  c = $1 SUBSEP $3 SUBSEP $4 SUBSEP $5
-  if (!(c in seen)) { seen[c] = 1; cases[++count] = c }
-  if (!($6 in known)) { known[$6] = 1; ways[++n] = $6 }
-  if ($2 > rounds[c]) rounds[c] = $2
-  seconds[c, $6, $2] = $7
-  predicted[c, $6] = $8
+  links = $1
+  sub(/^[^\t]*\t/, "")
+  $1 = links "|" $1
+  read_row()
+  if (($1, $4, $3) in sealed) {  # the predictions before the first measurement
+    predicted_graph[$1, $4, $3] = sealed[$1, $4, $3]
+    predicted[$1, $4, $3] = sealed[$1, $4, $3] + outside[$1, $4, $3]
+  }
 }
 
 function bits(rate) { return rate * (rate ~ /gbit/ ? 1e9 : rate ~ /mbit/ ? 1e6 : 1e3) }
-function larger(a, b) { return a > b ? a : b }
+function links_of(c) { return substr(c, 1, index(c, "|") - 1) }
+function of_layer(c, letter) { return field(substr(c, index(c, "|") + 1), letter) }
+function ranks_of(c) { return of_layer(c, "tp") }
+function bytes_of(c) { return 4 * of_layer(c, "B") * of_layer(c, "M") }
+function row_of(c) { return of_layer(c, "etp") == 1 ? 1 : 2 }  # of Table 1
 
-# Returns the ratio of a schedule's time to the baseline's in the same round, as a median over the rounds.
-function ratio(c, way,    r, list) {
-  for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r] / seconds[c, "baseline", r]
-  return median(list, rounds[c])
+# Returns the seconds of the task graph in a round.
+function spent(c, part, way, r) { return graph[c, part, way, r] }
+function spent_typically(c, part, way,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = spent(c, part, way, r)
+  return median(list, rounds)
 }
-function typical(c, way,    r, list) {
-  for (r = 1; r <= rounds[c]; r++) list[r] = seconds[c, way, r]
-  return median(list, rounds[c])
+# Returns the ratio of a schedule's time to the baseline's in the same round, as a median over the rounds.
+function ratio(c, part, way,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = spent(c, part, way, r) / spent(c, part, "baseline", r)
+  return median(list, rounds)
 }
 # Returns the loss of a schedule relative to the best schedule of the case.
-function loss(c, way, best) { return ratio(c, way) / ratio(c, best) - 1 }
+function loss(c, part, way, best) { return ratio(c, part, way) / ratio(c, part, best) - 1 }
 # Returns the ratio of the measured or predicted time to the baseline's; empty without a prediction.
-function share_of(c, way, foreseen) {
-  if (!foreseen) return ratio(c, way)
-  return predicted[c, way] == "-" ? "" : predicted[c, way] / predicted[c, "baseline"]
+function share_of(c, part, way, predicts) {
+  if (!predicts) return ratio(c, part, way)
+  return predicted_graph[c, part, way] == "" ? "" : predicted_graph[c, part, way] / predicted_graph[c, part, "baseline"]
 }
 # Returns the best schedule whose name begins with `family`, as measured or predicted; empty if there is none. Ignores
-# the schedule `except` ("": none).
-function best_of(c, family, except, foreseen,    w, best) {
-  for (w = 1; w <= n; w++) {
-    if (ways[w] == "baseline" || ways[w] == except || index(ways[w], family) != 1) continue
-    if (share_of(c, ways[w], foreseen) == "") continue
-    if (best == "" || share_of(c, ways[w], foreseen) < share_of(c, best, foreseen)) best = ways[w]
+# the baseline and the schedule `except` ("": none).
+function best_of(c, part, family, except, predicts,    w, best, s) {
+  for (w = 1; w <= schedule_count; w++) {
+    s = schedules[w]
+    if (s == "baseline" || s == except || index(s, family) != 1 || share_of(c, part, s, predicts) == "") continue
+    if (best == "" || share_of(c, part, s, predicts) < share_of(c, part, best, predicts)) best = s
   }
   return best
 }
 
-# gathering(part) returns the expected time of the gathering inside nodes. formula(part) returns that of O1, which sends
-# a t-th of the bytes between nodes and then gathers. limit(part) returns the longer of these two parts. All times are
-# ratios to the baseline's. In shared memory, gathering takes no time, and the ranks of a node share its link.
-function gathering(part, link) {
-  split(part[1], link, ":")
-  return link[2] == "memory" ? 0 : (part[3] - 1) / part[3] * e / (e - 1) * bits(link[1]) / bits(link[2])
+# The next functions return expected times of the exchanges, without computation, in units of the baseline's all-to-all
+# between nodes. gathering() is that of an all-gather or reduce-scatter inside nodes. It takes no time in shared memory,
+# where the ranks of a node share its link.
+function gathering(c,    link) {
+  split(links_of(c), link, ":")
+  return link[2] == "memory" ? 0 : (ranks_of(c) - 1) / ranks_of(c) * e / (e - 1) * bits(link[1]) / bits(link[2])
 }
-function formula(part) { return 1 / part[3] + gathering(part) }
-function limit(part) { return larger(1 / part[3], gathering(part)) }
-# Returns the share of the nominal rate at which the baseline's bytes pass a link between nodes.
-function wire(part, seconds,    link) {
-  split(part[1], link, ":")
-  return 8 * part[4] * (e - 1) / e / seconds / bits(link[1]) * (link[2] == "memory" ? part[3] : 1)
+# Returns the number of gatherings of the baseline. In row 2, it sums results by an all-reduce, which counts as two.
+function gatherings_of_baseline(c, part) { return row_of(c) == 2 && part != "dispatch" ? 2 : 0 }
+# Returns the number of gatherings of O1. Row 1 gathers results. Row 2 also gathers the rows that arrive, and sums
+# results by a reduce-scatter before the return.
+function gatherings_of_o1(c, part) {
+  if (row_of(c) == 1) return part == "dispatch" ? 0 : 1
+  return part == "dispatch" ? 1 : part == "combine" ? 2 : 3
+}
+function exchanges(part) { return part == "forward" ? 2 : 1 }
+function baseline_units(c, part) { return exchanges(part) + gatherings_of_baseline(c, part) * gathering(c) }
+# formula() returns the ratio of O1's time to the baseline's: it sends a t-th of the bytes between nodes and gathers.
+# limit() returns the ratio that a pipelined schedule may reach, which takes the time of the longer of the two. Its experts
+# wait for all rows, so dispatch and combine do not overlap.
+function formula(c, part) {
+  return (exchanges(part) / ranks_of(c) + gatherings_of_o1(c, part) * gathering(c)) / baseline_units(c, part)
+}
+function limit(c, part) {
+  return (part == "forward" ? longer(c, "dispatch") + longer(c, "combine") : longer(c, part)) / baseline_units(c, part)
+}
+function longer(c, part) { return max(1 / ranks_of(c), gatherings_of_o1(c, part) * gathering(c)) }
+# Returns the share of the nominal rates at which the baseline's bytes pass the links.
+function wire(c, part,    link, unit) {
+  split(links_of(c), link, ":")
+  unit = 8 * bytes_of(c) * (e - 1) / e / bits(link[1])
+  if (link[2] == "memory") unit *= ranks_of(c)
+  return baseline_units(c, part) * unit / spent_typically(c, part, "baseline")
 }
 
-function print_cases(    i, c, part, best, guess, w, m, x, off) {
-  printf "%-14s %-8s %2s %9s %10s %6s %7s %7s %7s %7s %6s %8s %9s %6s\n", "links", "part", "t", "bytes", "baseline s", "wire", "o1",
-    "formula", "best", "limit", "", "", "predicted", "error"
-  for (i = 1; i <= count; i++) {
-    c = cases[i]
-    split(c, part, SUBSEP)
-    best = best_of(c, "o", "", 0); guess = best_of(c, "o", "", 1)
-    m = 0
-    for (w = 1; w <= n; w++)
-      if (predicted[c, ways[w]] != "-") {
-        x = predicted[c, ways[w]] / typical(c, ways[w]) - 1
-        off[++m] = errors[++points] = x < 0 ? -x : x
-      }
-    printf "%-14s %-8s %2d %9d %10.4f %5.0f%% %7.3f %7.3f %7.3f %7.3f %6s %8s %9s %6s\n", part[1], part[2], part[3], part[4],
-      typical(c, "baseline"), 100 * wire(part, typical(c, "baseline")), ratio(c, "o1"), formula(part), ratio(c, best),
-      limit(part), best, guess == "" ? "-" : guess, guess == "" ? "-" : sprintf("%.4f s", predicted[c, guess]),
-      m ? sprintf("%.0f%%", 100 * median(off, m)) : "-"
+function print_case(c, part,    best, guess, w, s, m, off) {
+  best = best_of(c, part, "o", "", 0); guess = best_of(c, part, "o", "", 1)
+  for (w = 1; w <= schedule_count; w++) {
+    s = schedules[w]
+    if (predicted_graph[c, part, s] == "") continue
+    off[++m] = abs(predicted_graph[c, part, s] / spent_typically(c, part, s) - 1)
+    errors[part, ++points[part]] = off[m]
   }
-  print "wire: share of the nominal rate at which the baseline's bytes pass a link between nodes"
-  print "best: the fastest schedule; predicted: the fastest schedule according to the simulator; error: median over the schedules"
+  printf "%-14s %3d %-8s %2d %9d %10.4f %5.0f%% %7.3f %7.3f %7.3f %7.3f %6s %8s %9s %6s\n", links_of(c), row_of(c), part,
+    ranks_of(c), bytes_of(c), spent_typically(c, part, "baseline"), 100 * wire(c, part), ratio(c, part, "o1"), formula(c, part),
+    ratio(c, part, best), limit(c, part), best, guess == "" ? "-" : guess,
+    guess == "" ? "-" : sprintf("%.4f s", predicted_graph[c, part, guess]), m ? sprintf("%.0f%%", 100 * median(off, m)) : "-"
+}
+function print_cases(    i, p) {
+  printf "%-14s %3s %-8s %2s %9s %10s %6s %7s %7s %7s %7s %6s %8s %9s %6s\n", "links", "row", "part", "t", "bytes", "baseline s",
+    "wire", "o1", "formula", "best", "limit", "", "", "predicted", "error"
+  for (p = 1; p <= part_count; p++)
+    for (i = 1; i <= layer_count; i++) print_case(layers[i], parts[p])
+  print "row: of Table 1 (1: whole experts on each rank; 2: experts whose width the ranks of a node share); wire: share of the"
+  print "nominal rates at which the baseline's bytes pass the links; best: the fastest schedule; predicted: the fastest schedule"
+  print "according to the simulator; error: median over the schedules; formula, limit: without computation"
 }
 
 # Prints the limits of O1 and of the best schedule, from the largest volume of the largest t of each combination of
-# links.
-function print_limits(    i, c, part, key, order, kinds, last) {
-  for (i = 1; i <= count; i++) {
-    split(cases[i], part, SUBSEP)
-    key = part[1] SUBSEP part[2]
+# links and rows.
+function print_limits(    i, p, c, part, key, order, kinds, last, text, paper) {
+  for (i = 1; i <= layer_count; i++) {
+    key = links_of(layers[i]) SUBSEP row_of(layers[i])
     if (!(key in last)) order[++kinds] = key
-    last[key] = cases[i]
+    last[key] = layers[i]
   }
-  printf "\n%-58s %12s %8s %9s %9s %6s\n", "", "paper", "formula", "measured", "predicted", "error"
-  for (i = 1; i <= kinds; i++) {
-    c = last[order[i]]
-    split(c, part, SUBSEP)
-    key = sprintf("%s, %s, t = %d, %d bytes", part[1], part[2], part[3], part[4])
-    print_share(key ": O1", gathering(part) ? "0.30 - 0.355" : "", formula(part), c, "o1", "o1")
-    print_share(key ": best", gathering(part) ? "0.253" : "", limit(part), c, best_of(c, "o", "", 0), best_of(c, "o", "", 1))
-  }
+  printf "\n%-66s %12s %8s %9s %9s %6s\n", "", "paper", "formula", "measured", "predicted", "error"
+  for (i = 1; i <= kinds; i++)
+    for (p = 1; p <= part_count; p++) {
+      c = last[order[i]]; part = parts[p]
+      text = sprintf("%s, row %d, %s, t = %d, %d bytes", links_of(c), row_of(c), part, ranks_of(c), bytes_of(c))
+      # The paper's cases are an all-to-all and one all-gather.
+      paper = gathering(c) && gatherings_of_o1(c, part) == 1 && part != "forward"
+      print_share(text ": O1", paper ? "0.30 - 0.355" : "", formula(c, part), c, part, "o1", "o1")
+      print_share(text ": best", paper ? "0.253" : "", limit(c, part), c, part, best_of(c, part, "o", "", 0),
+        best_of(c, part, "o", "", 1))
+    }
   print "ratios to the baseline's time; the paper's values are for a ratio of rates of 1:8"
 }
-function print_share(what, paper, closed, c, way, guess,    x) {
-  x = guess == "" ? "" : share_of(c, guess, 1)
-  printf "%-58s %12s %8.3f %9.3f %9s %6s\n", what, paper, closed, ratio(c, way), x == "" ? "-" : sprintf("%.3f", x),
-    x == "" ? "-" : sprintf("%+.0f%%", 100 * (x / ratio(c, way) - 1))
+function print_share(what, paper, closed, c, part, way, guess,    x) {
+  x = guess == "" ? "" : share_of(c, part, guess, 1)
+  printf "%-66s %12s %8.3f %9.3f %9s %6s\n", what, paper, closed, ratio(c, part, way), x == "" ? "-" : sprintf("%.3f", x),
+    x == "" ? "-" : error_of(x, ratio(c, part, way))
 }
 
 # Returns the smallest volume from which on the best schedule of `later` is at least 2% faster than the best of
 # `earlier`; empty if there is none.
-function crossover(list, m, earlier, later, foreseen,    i, c, a, b, part, from) {
+function crossover(list, m, part, earlier, later, predicts,    i, c, a, b, from) {
   for (i = m; i >= 1; i--) {
     c = list[i]
-    a = best_of(c, earlier, "", foreseen); b = best_of(c, later, "", foreseen)
-    if (a == "" || b == "" || share_of(c, b, foreseen) > 0.98 * share_of(c, a, foreseen)) break
-    split(c, part, SUBSEP)
-    from = part[4]
+    a = best_of(c, part, earlier, "", predicts); b = best_of(c, part, later, "", predicts)
+    if (a == "" || b == "" || share_of(c, part, b, predicts) > 0.98 * share_of(c, part, a, predicts)) break
+    from = bytes_of(c)
   }
   return from
 }
-function print_crossovers(    i, j, part, key, kinds, order, of, list, m) {
-  for (i = 1; i <= count; i++) {
-    split(cases[i], part, SUBSEP)
-    key = part[1] SUBSEP part[2] SUBSEP part[3]
+function print_crossovers(    i, j, p, c, key, kinds, order, of, list, volumes, m) {
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    key = links_of(c) SUBSEP row_of(c) SUBSEP ranks_of(c)
     if (!(key in of)) order[++kinds] = key
-    of[key]++
-    list[key, of[key]] = cases[i]
+    list[key, ++of[key]] = c
   }
   printf "\nBytes from which on a strategy is at least 2%% faster than the previous strategy, each with its best number of chunks\n"
-  printf "%-14s %-8s %2s | %9s %9s %7s | %9s %9s %7s\n", "links", "part", "t", "O1 -> O2", "predicted", "octaves", "O2 -> O3",
-    "predicted", "octaves"
-  for (i = 1; i <= kinds; i++) {
-    key = order[i]
-    split(key, part, SUBSEP)
-    m = of[key]
-    for (j = 1; j <= m; j++) volumes[j] = list[key, j]
-    printf "%-14s %-8s %2d |%s |%s\n", part[1], part[2], part[3],
-      crossing(crossover(volumes, m, "o1", "o2", 0), crossover(volumes, m, "o1", "o2", 1)),
-      crossing(crossover(volumes, m, "o2", "o3", 0), crossover(volumes, m, "o2", "o3", 1))
-  }
+  printf "%-14s %3s %-8s %2s | %9s %9s %7s | %9s %9s %7s\n", "links", "row", "part", "t", "O1 -> O2", "predicted", "octaves",
+    "O2 -> O3", "predicted", "octaves"
+  for (p = 1; p <= part_count; p++)
+    for (i = 1; i <= kinds; i++) {
+      key = order[i]
+      m = of[key]
+      for (j = 1; j <= m; j++) volumes[j] = list[key, j]
+      printf "%-14s %3d %-8s %2d |%s |%s\n", links_of(volumes[1]), row_of(volumes[1]), parts[p], ranks_of(volumes[1]),
+        crossing(crossover(volumes, m, parts[p], "o1", "o2", 0), crossover(volumes, m, parts[p], "o1", "o2", 1)),
+        crossing(crossover(volumes, m, parts[p], "o2", "o3", 0), crossover(volumes, m, parts[p], "o2", "o3", 1))
+    }
   if (met + missed) printf "predicted within an octave: %d of %d crossovers that were measured or predicted\n", met, met + missed
 }
-function crossing(measured, foreseen,    off) {
-  off = measured == "" || foreseen == "" ? "" : log(foreseen / measured) / log(2)
-  if (measured != "" || foreseen != "") { if (off != "" && off <= 1 && off >= -1) met++; else missed++ }
-  return sprintf(" %9s %9s %7s", measured == "" ? "-" : measured, foreseen == "" ? "-" : foreseen,
+function crossing(measured, expected,    off) {
+  off = measured == "" || expected == "" ? "" : log(expected / measured) / log(2)
+  if (measured != "" || expected != "") { if (off != "" && off <= 1 && off >= -1) met++; else missed++ }
+  return sprintf(" %9s %9s %7s", measured == "" ? "-" : measured, expected == "" ? "-" : expected,
     off == "" ? "" : sprintf("%+.0f", off))
 }
 
-# Prints the loss of the simulator's choice and that of the best fixed choice, both relative to the best schedule. Uses
-# only cases in which the second best schedule takes at least `margin` longer.
-function print_regret(margin, what,    i, w, c, best, guess, contested, chosen, regret, fixed, m) {
-  for (i = 1; i <= count; i++) {
-    c = cases[i]
-    best = best_of(c, "o", "", 0); guess = best_of(c, "o", "", 1)
-    if (guess == "" || loss(c, best_of(c, "o", best, 0), best) < margin) continue
+# Prints the loss of the simulator's choice for whole layers and that of the best fixed choice, both relative to the
+# best schedule. Uses only layers of at least `bytes` bytes in which the second best schedule takes at least `margin`
+# longer.
+function print_regret(margin, bytes, what,    i, w, c, s, best, guess, chosen, regret, fixed, m) {
+  for (i = 1; i <= layer_count; i++) {
+    c = layers[i]
+    best = best_of(c, "forward", "o", "", 0); guess = best_of(c, "forward", "o", "", 1)
+    if (guess == "" || bytes_of(c) < bytes) continue
+    if (loss(c, "forward", best_of(c, "forward", "o", best, 0), best) < margin) continue
     m++
-    chosen += loss(c, guess, best)
-    for (w = 1; w <= n; w++) regret[ways[w]] += loss(c, ways[w], best)
+    chosen += loss(c, "forward", guess, best)
+    for (w = 1; w <= schedule_count; w++) regret[schedules[w]] += loss(c, "forward", schedules[w], best)
   }
   if (!m) return
-  for (w = 1; w <= n; w++)
-    if (ways[w] != "baseline" && (fixed == "" || regret[ways[w]] < regret[fixed])) fixed = ways[w]
-  printf "%s (%d cases): the simulator's choice loses %.1f%% on average, the best fixed schedule (%s) %.1f%%\n", what, m,
+  for (w = 1; w <= schedule_count; w++) {
+    s = schedules[w]
+    if (s != "baseline" && (fixed == "" || regret[s] < regret[fixed])) fixed = s
+  }
+  printf "%s (%d layers): the simulator's choice loses %.1f%% on average, the best fixed schedule (%s) %.1f%%\n", what, m,
     100 * chosen / m, fixed, 100 * regret[fixed] / m
+}
+
+function print_errors_of(part,    i, list) {
+  if (!points[part]) return
+  for (i = 1; i <= points[part]; i++) list[i] = errors[part, i]
+  printf "error of the simulator, %s: median %.1f%%, 95th percentile %.1f%% over %d medians\n", part,
+    100 * median(list, points[part]), 100 * quantile(list, points[part], 0.95), points[part]
 }
 
 END {
   print_cases()
   print_limits()
-  if (points) {
-    x = median(errors, points)
-    printf "error of the simulator over %d medians: median %.1f%%, 95th percentile %.1f%%\n", points, 100 * x,
-      100 * errors[int(0.95 * points + 0.999999)]
-  }
+  for (p = 1; p <= part_count; p++) print_errors_of(parts[p])
   print_crossovers()
   print ""
-  print_regret(0.1, "cases in which the second best takes at least 10% longer")
-  print_regret(0, "all cases")
+  print_regret(0.1, 0, "layers in which the second best takes at least 10% longer")
+  print_regret(0, 524288, "layers from 512 KB up")
+  print_regret(0, 0, "all layers")
 }

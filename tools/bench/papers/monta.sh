@@ -1,36 +1,43 @@
 #!/usr/bin/env bash
-# Measures MoNTA's dispatch and combine under tensor parallelism, by volume: the baseline, O1 (drop, all-to-all,
-# all-gather), and O2 and O3 (in chunks). Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh),
-# with several ratios between the rates inside nodes and between them. Also runs on nodes whose ranks share a link and
-# memory (two_nodes.sh).
+# Measures MoNTA's exchanges of rows in MoE layers under tensor parallelism, by volume: the baseline, O1 (drop,
+# all-to-all, all-gather), and O2 and O3 (in chunks). Runs the forward pass of layers with one expert per node, in both
+# layouts of Table 1: whole experts on each tensor-parallel rank (row 1), and experts whose width the ranks of a node
+# share (row 2). In both, tensor-parallel ranks are inside nodes and experts across nodes; in row 1, this needs
+# parallel.order. Runs on emulated nodes with one link per rank (tools/testbed/rank_nodes.sh), with several ratios
+# between the rates inside nodes and between them. Also runs on nodes whose ranks share a link and memory
+# (two_nodes.sh).
 #
-# Prints for each combination of links, t, part and volume:
-# - the ratio of each schedule's time to the baseline's in the same round, as a median over the rounds
+# First profiles each testbed, predicts all layers from the graphs of all ranks, and prints the hash of the predictions.
+# Then measures. Prints for each combination of links, row of Table 1, part of the pass, t and volume:
+# - the ratios of the times of O1 and of the best schedule to the baseline's in the same round, as medians over the
+#   rounds
 # - the values of the formula
-# - the share of the link's rate that the baseline reaches
-# - the simulator's prediction from a profile of the same testbed
+# - the share of the links' rates that the baseline reaches
+# - the simulator's prediction
 #
 # Then prints the volumes from which on O2 and O3 win, the loss if the simulator chooses, and the links' efficiency by
 # volume (Fig. 13).
 #
 #   tools/bench/papers/monta.sh [--nodes 2] [--ranks '2 4 8'] [--links '25mbit:200mbit 20mbit:360mbit']
-#                               [--shared 200mbit] [--bytes 65536,...,4194304] [--rounds 2]
-#                               [--large 8388608,16777216] [--large-rounds 1]
+#                               [--shared 200mbit] [--bytes 65536,...,4194304] [--large 8388608] [--rounds 2]
 #                               [--shared-bytes 1048576,4194304] [--chunks 2,4,8] [--profile-seconds 20]
-#                               [--pictures FOLDER]
+#                               [--pictures FOLDER] [--output FOLDER]
 #
 # --ranks: t, the numbers of tensor-parallel ranks per node, ascending. --links: rates of a rank, between nodes and
 # inside them. --shared: rate of a node whose ranks share it, measured with --shared-bytes. '' skips --links or
-# --shared. --large: further volumes for the largest t. --pictures: writes an SVG of each schedule for the last links, t
-# and volume. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
-# (build/release/bench/moe_exchange).
+# --shared. --bytes: volumes I, the bytes of all rows that a rank sends in the baseline. --large: further volumes for
+# the largest t; 8 MB on 16 ranks need about 6 GB of memory. --pictures: writes an SVG of each schedule's pass for the
+# layer that is measured last. --output: keeps profiles, predictions and rows there. A later call with the same
+# settings, for example after the first one was killed, measures only the layers that are missing. Needs root, iproute2
+# and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
 
 nodes=2 ranks='2 4 8' links='25mbit:200mbit 20mbit:360mbit' shared=200mbit
-bytes=65536,131072,262144,524288,1048576,2097152,4194304 rounds=2 large=8388608,16777216 large_rounds=1
-shared_bytes=1048576,4194304 chunks=2,4,8 profile_seconds=20 pictures=
+bytes=65536,131072,262144,524288,1048576,2097152,4194304 large=8388608 rounds=2
+shared_bytes=1048576,4194304 chunks=2,4,8 profile_seconds=20 pictures= output=
+width=1024 expert_width=64  # rows have 4 KiB, and experts compute little
 while [ $# -gt 0 ]; do
   case $1 in
   --nodes) nodes=${2:?} ;;
@@ -38,51 +45,107 @@ while [ $# -gt 0 ]; do
   --links) links=$2 ;;
   --shared) shared=$2 ;;
   --bytes) bytes=${2:?} ;;
-  --rounds) rounds=${2:?} ;;
   --large) large=$2 ;;
-  --large-rounds) large_rounds=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
   --shared-bytes) shared_bytes=${2:?} ;;
   --chunks) chunks=${2:?} ;;
   --profile-seconds) profile_seconds=${2:?} ;;
   --pictures) pictures=$(mkdir -p "${2:?}" && realpath "$2") ;;
+  --output) output=$(mkdir -p "${2:?}" && realpath "$2") ;;
   *) usage "unknown option '$1'" ;;
   esac
   shift 2
 done
-need_bench moe_exchange
+for t in $ranks; do
+  [[ $t =~ ^[1-9][0-9]*$ && $t -ge 2 && $((expert_width % t)) -eq 0 ]] ||
+    usage "--ranks has '$t', expected divisors of $expert_width, the width of an expert, from 2 up"
+done
+need_bench moe_layer
 
-# compete LINKS T BYTES ROUNDS TESTBED...: adds rows of moe_exchange with predictions to $scratch/rows. Each row begins
-# with LINKS.
-compete() {
-  "${@:5}" "$bench" --ranks "$2" --bytes "$3" --rounds "$4" --chunks "$chunks" --profile "$scratch/cluster.yaml" \
-    ${pictures:+--pictures "$pictures"} | sed "s/^/$1\t/" >>"$scratch/rows"
+args=(--forward --exchange --schedule baseline:duplicates=replicated --schedule o1:duplicates=drop) schedules=2
+for n in ${chunks//,/ }; do
+  args+=(--schedule "o2x$n:duplicates=drop,overlap=a2a_allgather,chunks=$n"
+    --schedule "o3x$n:duplicates=drop,overlap=a2a_allgather_copy,chunks=$n") schedules=$((schedules + 2))
+done
+kept=${output:-$scratch}
+keep_settings "$kept" "nodes $nodes, ranks $ranks, links $links, shared $shared, bytes $bytes, large $large, rounds \
+$rounds, shared bytes $shared_bytes, chunks $chunks, profile $profile_seconds s"
+
+# layers_of T BYTES: prints a layer for each volume and each row of Table 1.
+layers_of() {
+  local volume layer
+  for volume in ${2//,/ }; do
+    layer=M=$width,H=$expert_width,B=$((volume / 4 / width)),E=$nodes,tp=$1,ep=$nodes
+    echo "$layer,etp=1,parallel.order=tp-cp-dp-ep-pp"
+    echo "$layer,etp=$1"
+  done
 }
-# profile_links LINKS T TESTBED...: measures the profile, and adds rows to $scratch/points with the time of each size of
-# the collectives in Fig. 13.
-profile_links() {
-  profile_into "$scratch/cluster.yaml" "$profile_seconds" "${@:3}"
-  awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$scratch/cluster.yaml" >>"$scratch/points"
+
+# each_testbed COMMAND: calls COMMAND LINKS T BYTES TESTBED... for each testbed.
+each_testbed() {
+  local link t volumes
+  for link in $links; do
+    for t in $ranks; do
+      volumes=$bytes
+      [ -z "$large" ] || [ "$t" != "${ranks##* }" ] || volumes+=,$large
+      "$1" "$link" "$t" "$volumes" \
+        tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "${link%:*}" --intra "${link#*:}"
+    done
+  done
+  [ -n "$shared" ] || return 0
+  for t in $ranks; do
+    "$1" "$shared:memory" "$t" "$shared_bytes" tools/testbed/two_nodes.sh --nodes "$nodes" --ranks "$t" --rate "$shared"
+  done
+}
+
+# foresee LINKS T BYTES TESTBED...: measures the profile, and predicts all layers, unless the results are stored.
+foresee() {
+  local layer layers=() of=${1//:/-}-$2
+  if [ ! -e "$kept/cluster-$of.yaml" ]; then
+    products=("1x${width}x$expert_width" "1x${width}x$((expert_width / $2))")
+    profile_into "$scratch/profiled.yaml" "$profile_seconds" "${@:4}"
+    mv "$scratch/profiled.yaml" "$kept/cluster-$of.yaml"
+  fi
+  [ ! -e "$kept/predictions-$of" ] || return 0
+  for layer in $(layers_of "$2" "$3"); do layers+=(--layer "$layer"); done
+  "${@:4}" "$bench" "${args[@]}" "${layers[@]}" --rounds 0 --profile "$kept/cluster-$of.yaml" |
+    sed "s/^predicted/&\t$1/" >"$scratch/predicted"
+  mv "$scratch/predicted" "$kept/predictions-$of"
+}
+
+# compete LINKS T BYTES TESTBED...: adds rows of moe_layer for the layers that have none. Each row begins with LINKS.
+compete() {
+  local layer missing=() of=${1//:/-}-$2
+  for layer in $(layers_of "$2" "$3"); do
+    grep -q "^$1"$'\t'"$layer"$'\t' "$kept/rows" || missing+=(--layer "$layer")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  "${@:4}" "$bench" "${args[@]}" "${missing[@]}" --rounds "$rounds" --profile "$kept/cluster-$of.yaml" \
+    ${pictures:+--pictures "$pictures"} | sed -u "s/^/$1\t/" >>"$kept/rows"
+}
+
+# points_of LINKS T BYTES TESTBED...: prints rows with the time of each size of the collectives in Fig. 13. Skips shared
+# memory, whose nominal rate is not known.
+points_of() {
+  [ "${1#*:}" = memory ] ||
+    awk -v links="$1" -v t="$2" -f tools/bench/papers/monta_links.awk "$kept/cluster-${1//:/-}-$2.yaml"
 }
 
 machine
 echo "testbed:   $nodes nodes; one link per rank, between nodes and inside: ${links:-none}; one link per node: ${shared:-none}"
-echo "rounds:    $rounds; $large_rounds of $large bytes"
-for link in $links; do
-  for t in $ranks; do
-    testbed=(tools/testbed/rank_nodes.sh --nodes "$nodes" --ranks "$t" --inter "${link%:*}" --intra "${link#*:}")
-    profile_links "$link" "$t" "${testbed[@]}"
-    compete "$link" "$t" "$bytes" "$rounds" "${testbed[@]}"
-    [ -z "$large" ] || [ "$t" != "${ranks##* }" ] || compete "$link" "$t" "$large" "$large_rounds" "${testbed[@]}"
-  done
-done
-if [ -n "$shared" ]; then
-  for t in $ranks; do
-    testbed=(tools/testbed/two_nodes.sh --nodes "$nodes" --ranks "$t" --rate "$shared")
-    profile_into "$scratch/cluster.yaml" "$profile_seconds" "${testbed[@]}"
-    compete "$shared:memory" "$t" "$shared_bytes" "$rounds" "${testbed[@]}"
-  done
-fi
-awk -f tools/bench/median.awk -f tools/bench/papers/monta.awk -v e="$nodes" "$scratch/rows"
+echo "rounds:    $rounds"
+each_testbed foresee
+cat "$kept"/predictions-* >"$scratch/predictions"
+keep_complete "$kept/rows" $((3 * schedules * rounds))  # forward, dispatch, combine
+echo "measured:  $(cut -f 1,2 "$kept/rows" | sort -u | wc -l) layers before"
+hash=$(sha256sum <"$scratch/predictions" | cut -d' ' -f1)
+echo "predicted: $(cut -f 2,3 "$scratch/predictions" | sort -u | wc -l) layers; sha256 $hash"
+each_testbed compete
+awk -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/monta.awk -v e="$nodes" \
+  "$scratch/predictions" "$kept/rows"
+each_testbed points_of >"$scratch/points"
 awk -f tools/bench/papers/monta_efficiency.awk "$scratch/points"
-printf '\nlinks, round, part, t, bytes, schedule, seconds, predicted seconds\n'
-cat "$scratch/rows"
+printf '\npredicted, links, layer, schedule, pass, seconds: graph, gathering outside the graph\n'
+cat "$scratch/predictions"
+printf '\nlinks, then'
+print_rows "$kept/rows"

@@ -1,5 +1,5 @@
-# Prints `count` layers of Parm's Table III, each at most once and equally many of each pair (N_MP, N_ESP), in an order
-# that `seed` determines. The pairs come in turn, and (4, 4) is the last one.
+# Prints `count` layers of Parm's Table III, each at most once, in an order that `seed` determines. The pairs (N_MP,
+# N_ESP) come in turn, and (4, 4) is the last one. The numbers of layers of two pairs differ by at most one.
 #
 # Each pair has 162 layers: three B, three L, three M/N_ESP, three H/N_ESP and two f. Without (1, 1), where the
 # schedules have nothing to save, these are 1296 layers, the paper's number. (The paper leaves out layers that exceed

@@ -1,6 +1,6 @@
-# Compares training with and without priorities. Reads lines that tools/bench/papers/priority.sh prints: run, name (such
-# as zero2-priority), step seconds, and seconds for which the first rank waited for ep, pp and dp. Medians are over all
-# steps.
+# Compares training with and without priorities. Reads lines that tools/bench/papers/priority.sh collects: run, name
+# (such as zero2-priority), step seconds, and seconds for which a rank waited for ep, pp and dp, means over the ranks.
+# Medians are over all steps.
 
 BEGIN { FS = "\t" }
 

@@ -65,7 +65,7 @@ struct PredictOptions {
 base::ExitCode bench_predict(const PredictOptions& o, const train::Extensions& extensions) {
   return on_all_ranks([&](comm::World& world) {
     if (world.rank() == 0) require_replaceable(o.bench.out, "{\n  \"hexad\": ", "list of predictions");
-    Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
+    Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench predict");
     require_no_stages(recipe, o.recipe);
     take_dense_rows(recipe);  // the schedules of gemms: auto depend on the threshold
     return bench_predictions(recipe, extensions, world, o.bench);
@@ -79,7 +79,8 @@ void add_predict(const Command& bench, const Program& program) {
   command
       .add_option("recipe", &options->recipe,
                   "YAML recipe; all legal values of its auto keys in schedule.moe are tried")
-      .required();
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command.add_option("--out", &options->bench.out, "JSON file for the predictions, written before any measurement")

@@ -146,11 +146,11 @@ void print_table(const Recipe& recipe, const std::vector<NamedSchedule>& schedul
 }
 
 ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::World& world) {
-  const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root);
+  const Recipe recipe = load_for_ranks(world, o.recipe, o.overrides, extensions, o.include_root, "bench prefill");
   require_no_stages(recipe, o.recipe);
   if (recipe.model.kind == layers::ModelKind::encoder)
     fail(ExitCode::usage, "bench prefill: model.kind is encoder, expected decoder");
-  require_whole_sequences(recipe.parallel.cp);
+  require_whole_sequences(recipe.parallel.cp, "measure prefill");
   if (!o.schedules.empty() && recipe.model.moe.experts == 0)
     fail(ExitCode::usage, "--schedule: the model has no MoE layer (model.moe.experts is 0), expected at least one");
   std::vector<NamedSchedule> schedules;
@@ -161,7 +161,7 @@ ExitCode bench_prefill(const Options& o, const Extensions& extensions, comm::Wor
            "', expected NAME:key=value,... with a name that no other schedule has");
     std::vector<std::string> overrides = o.overrides;
     std::ranges::copy(settings_of(text), std::back_inserter(overrides));
-    const Recipe scheduled = load_for_ranks(world, o.recipe, overrides, extensions, o.include_root);
+    const Recipe scheduled = load_for_ranks(world, o.recipe, overrides, extensions, o.include_root, "bench prefill");
     schedules.push_back({name, scheduled.schedule.moe.settled()});
   }
   if (schedules.empty()) schedules.push_back({"recipe", recipe.schedule.moe.settled()});
@@ -184,7 +184,9 @@ void add_bench_prefill(const Command& bench, const Program& program) {
   const Command command = bench.add_command(
       "prefill", "Measure the time to the first token of answers, and tokens per second; alone or under mpirun");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe of a decoder, whose weights are random").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe of a decoder, whose weights are random")
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command

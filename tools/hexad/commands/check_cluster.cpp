@@ -32,7 +32,7 @@ struct Options {
 };
 
 constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
-constexpr double watchdog_seconds = 60;                     // time after which a hang is reported
+constexpr double watchdog_seconds = 60;                     // a hang is reported after this time and --patience
 
 CheckOptions check_options(const Options& o, const comm::World& world) {
   CheckOptions c;

@@ -23,7 +23,7 @@ std::string value_of(const Command::Taken& taken) {
 // - The branch "path" prints the words that may follow: subcommands, legal words of the first argument, or a kind of
 //   file. It also prints KEYS if recipe keys may follow.
 // - The branch "path -" prints the options.
-// - The branch "path --option" prints the legal values of the option.
+// - The branch "path --option" prints the legal words of the option, or a kind of file.
 std::string lines_of(const Command& command, const std::string& path) {
   std::vector<std::string> words, options;
   std::string below;
@@ -63,9 +63,9 @@ constexpr std::string_view zsh_head = R"(autoload -U +X compinit && compinit
 autoload -U +X bashcompinit && bashcompinit
 )";
 
-// In each shell, the script runs the program once to get the keys of recipes, and once to get their legal values.
-// Therefore the script also works for other programs built on the library. In bash, `=` separates words, so the value
-// of a key is a separate word. In zsh, `=` does not separate words. All other words are completed as files.
+// In a session of bash or zsh, the script runs the program once to get the keys of recipes, and once to get their legal
+// values. Therefore the script also works for other programs built on the library. In bash, `=` separates words, so the
+// value of a key is a separate word. In zsh, `=` does not separate words. All other words are completed as files.
 constexpr std::string_view functions = R"(
 _hexad_look_up() {{
   [[ $_hexad_values ]] || _hexad_values=$("${{COMP_WORDS[0]}}" reference --values 2>/dev/null)

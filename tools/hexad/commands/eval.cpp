@@ -91,6 +91,7 @@ ExitCode eval_choices(const Options& options, const Extensions& extensions, comm
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   ChoiceEvaluation e{.run = options.run, .file = options.choices, .items = read_choice_items(options.choices)};
   require_same_file(world, options.choices);
+  if (world.rank() == 0 && !options.items.empty()) require_items_path(options.items, options.choices);
   TrainedRun run = opened(options, extensions, world);
   require_decoder(run.recipe, options.run, "predict the next token");
   const auto tokenizer = tokenizer_of(run.recipe, options.run, "read the choices");
@@ -113,7 +114,7 @@ void add_eval(const Program& program) {
   const Command command = program.root.add_command(
       "eval", "Evaluate a run's held-out loss or its answers to questions, and measure the forward throughput");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());

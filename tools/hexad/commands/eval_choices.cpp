@@ -1,12 +1,16 @@
 #include "tools/hexad/commands/eval_choices.h"
 
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
+#include "framework/base/error.h"
+#include "framework/base/path_problem.h"
 #include "framework/base/units.h"
 
 namespace hexad::app {
@@ -27,6 +31,19 @@ Json numbers(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+void require_items_path(const std::string& items, const std::string& choices) {
+  namespace fs = std::filesystem;
+  std::error_code error;  // an error means that one of the files does not exist
+  if (fs::equivalent(items, choices, error))
+    fail(ExitCode::usage, "--items (", items, ") is the file of questions (--choices), which it would replace; ",
+         "name another file");
+  if (fs::is_directory(items, error)) fail(ExitCode::usage, "--items (", items, ") is a folder; name a file");
+  const fs::path folder = fs::path(items).parent_path();
+  if (folder.empty()) return;
+  if (const std::string problem = folder_problem(folder.string()); !problem.empty())
+    fail(ExitCode::usage, "--items (", items, ") cannot be created: ", folder.string(), ": ", problem);
+}
 
 void print_choices(const ChoiceEvaluation& e, bool json) {
   const auto items = static_cast<int64_t>(e.items.size());

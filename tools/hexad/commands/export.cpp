@@ -58,9 +58,10 @@ base::ExitCode run_export(const Options& options) {
 void add_export(const Program& program) {
   const Command command = program.root.add_command("export", "Write a checkpoint as a Hugging Face model");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("output", &options->target, "new folder for config.json, safetensors and tokenizer files")
-      .required();
+      .required()
+      .path();
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
   command

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 
 #include <fmt/core.h>
@@ -8,12 +9,16 @@
 #include "framework/base/counted.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/utf8.h"
+#include "framework/data/chat_form.h"
+#include "framework/data/chat_template.h"
+#include "framework/data/conversation.h"
 #include "framework/telemetry/text_output.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/prompts.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/trained_run.h"
 #include "tools/hexad/usage.h"
+#include "tools/interop/find_origin.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
 #include "tools/train/model/generation.h"
@@ -85,6 +90,7 @@ void print_texts(const Options& options, const data::Tokenizer& tokenizer, const
     const std::string before = options.chat_form.empty() ? prompts[i].text : "";
     out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
   }
+  out.require_written();
 }
 
 // Continues one prompt and prints each token as soon as it is chosen.
@@ -98,6 +104,7 @@ Continuation stream_text(ModelInstance& instance, const Options& options, const 
     if (prints) out.write(text.add(tokenizer.bytes_of(id)));
   });
   if (prints) out.write(text.finish() + "\n");
+  out.require_written();
   return written.front();
 }
 
@@ -107,8 +114,22 @@ void say_full(const Options& options, int64_t context, const Continuation& c, co
             counted(options.sampling.max_tokens, "token")));
 }
 
+// Returns the form of chats that the user has named; null if there is none. Collective.
+std::shared_ptr<const data::ConversationForm> form_of(const Options& options, const io::Checkpoint& checkpoint,
+                                                      const comm::World& world) {
+  if (options.chat_form.empty()) return nullptr;
+  if (options.chat_form != data::model_form_name) return data::conversation_form(options.chat_form, "");
+  const std::string folder = interop::find_origin(checkpoint);
+  if (folder.empty())
+    fail(
+        ExitCode::usage, options.run,
+        ": its run did not start from an imported model, or the import has been removed, so --chat-form model finds no "
+        "chat template; choose a named form");
+  for (const std::string& file : data::chat_template_files(folder)) require_same_file(world, file);
+  return data::conversation_form(options.chat_form, folder);
+}
+
 ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
-  const data::ChatForm* form = options.chat_form.empty() ? nullptr : &data::chat_form(options.chat_form);
   const std::vector<Prompt> prompts = prompts_of(options);
   if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
   std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
@@ -116,10 +137,12 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
                                     TrainedUse::generation, extensions, world);
   const Recipe& recipe = run.recipe;
   require_decoder(recipe, options.run, "generate text");
-  require_whole_sequences(recipe.parallel.cp);
+  require_whole_sequences(recipe.parallel.cp, "generate text");
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
+  const auto form = form_of(options, run.checkpoint, world);
+  if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   const int64_t context = recipe.model.context;
-  const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form, prompts, context);
+  const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form.get(), prompts, context);
   const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation, cached)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());
@@ -129,7 +152,6 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
   if (prints) warn_of_cuts(*tokenizer, ids, context);
   options.sampling.stop_id = tokenizer->end_of_document();
   options.sampling.vocabulary = tokenizer->vocab_size();
-  if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   if (prompts.size() == 1 && !form && !options.json) {
     const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
     if (prints) say_full(options, context, written);
@@ -154,23 +176,28 @@ void add_generate(const Program& program) {
   auto options = std::make_shared<Options>();
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
-  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required();
+  forms.push_back(data::model_form_name);
+  command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the run's recipe");
   command.add_option("--prompt", &options->prompts, "text to continue; may be given several times").one_at_a_time();
   command
       .add_option(
           "--prompt-file", &options->prompt_file,
-          "file with a text on each line; if its name ends in .jsonl, a JSON object with a text under \"prompt\"")
+          "file with a text on each line; if its name ends in .jsonl, .ndjson or .json, a JSON object with a text "
+          "under \"prompt\"")
       .path();
   command
       .add_option(
           "--chat-form", &options->chat_form,
-          "treat the texts as questions to a chat model with conversations in this form; print only the answers")
+          "treat the texts as questions to a chat model with conversations in this form; print only the answers; "
+          "model: the chat template of the imported model from which the run started")
       .legal(one_of(forms));
   command.add_option("--system", &options->system, "instructions before each question; needs --chat-form");
   command.add_option("--step", &options->step, "checkpoint: auto (the newest good one) or a step")
       .legal(auto_or_step());
-  command.add_option("--max-tokens", &options->sampling.max_tokens, "tokens to generate").legal(whole_number(1));
+  command
+      .add_option("--max-tokens", &options->sampling.max_tokens, "maximum number of tokens to generate for each prompt")
+      .legal(whole_number(1));
   command.add_option("--temperature", &options->sampling.temperature, "temperature; 0: always the most probable token")
       .legal(number(0));
   command.add_option("--top-k", &options->sampling.top_k, "number of most probable tokens to choose from; 0: all")

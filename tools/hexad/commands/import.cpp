@@ -46,9 +46,10 @@ base::ExitCode run_import(const Options& options) {
 void add_import(const Program& program) {
   const Command command = program.root.add_command("import", "Convert a Hugging Face model to a checkpoint");
   auto options = std::make_shared<Options>();
-  command.add_option("model", &options->source, "folder with config.json and safetensors files").required();
+  command.add_option("model", &options->source, "folder with config.json and safetensors files").required().path();
   command.add_option("output", &options->target, "new folder: a checkpoint for train.init_from, with a recipe")
-      .required();
+      .required()
+      .path();
   command.add_flag("--json", options->json, "print one JSON object");
   command.run(on_one_rank(command, [options] { return run_import(*options); }));
 }

@@ -88,8 +88,8 @@ bool can_be_inspected(const fs::path& path) {
          data::is_dataset(path.string());
 }
 
-/// Throws Error(usage) if the path cannot be inspected. The message names folders directly below the path that can be
-/// inspected.
+/// Throws Error(usage) if the path cannot be inspected. The message names folders and files directly below the path
+/// that can be inspected.
 void require_checkpoint(const std::string& path) {
   constexpr size_t most_named = 5;
   if (has(path, "manifest.json")) return;
@@ -137,7 +137,8 @@ void add_inspect(const Program& program) {
       program.root.add_command("inspect", "Show the state of a run, and the contents of a checkpoint or a dataset");
   auto options = std::make_shared<Options>();
   command.add_option("path", &options->path, "checkpoint folder, run directory, prepared folder, .hxd or .idx file")
-      .required();
+      .required()
+      .path();
   command.add_flag("--json", options->json, "print one JSON object");
   command.add_flag("--verify", options->verify,
                    "first check every byte (in a run directory: of all checkpoints); exit code 3 if a file is damaged");

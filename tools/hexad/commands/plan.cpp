@@ -81,6 +81,7 @@ class Planner {
           base::ExitCode::usage,
           "--stage and --out are given; expected one of them: --out cannot write the keys of a stage, which are in "
           "the recipe's list stages");
+    require_two_files("--out", options_.out, "--svg", options_.svg);
     if (!options_.out.empty()) require_replaceable(options_.out, std::string(overlay_begins), "layout");
     if (!options_.svg.empty()) require_replaceable(options_.svg, "<svg ", "drawing");
     const double begin = base::now();
@@ -229,10 +230,13 @@ class Planner {
                plan.candidates.tried, " combinations, refused by the rules of:", reasons, "\n",
                nearest_ranks_text(ranks));
   }
+  PlanSpace space_of(int64_t ranks) const {
+    return {.world = ranks, .ranks_per_domain = prices_.domain(), .ranks_per_node = prices_.ranks_per_node()};
+  }
   // Returns a text like "nearest numbers of ranks with a legal layout: 16, 32 (more than c.yaml has)".
   std::string nearest_ranks_text(int64_t ranks) const {
-    const auto [below, above] = nearest_legal_ranks(
-        document_, recipe_, extensions_, {.world = ranks, .ranks_per_domain = prices_.domain()}, most_planned_ranks);
+    const auto [below, above] =
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(ranks), most_planned_ranks);
     if (!below && !above) return "no number of ranks that was tried has a legal layout";
     std::string text = "nearest numbers of ranks with a legal layout:";
     if (below) text += fmt::format(" {}", *below);
@@ -247,8 +251,7 @@ class Planner {
     const std::optional<StateLack> lack = lack_of_state(recipe_, extensions_, cluster_, ranks);
     if (!lack) return;
     const auto above =
-        nearest_legal_ranks(document_, recipe_, extensions_,
-                            {.world = lack->fewest_ranks - 1, .ranks_per_domain = prices_.domain()}, most_planned_ranks)
+        nearest_legal_ranks(document_, recipe_, extensions_, space_of(lack->fewest_ranks - 1), most_planned_ranks)
             .above;
     const std::string nearest = above ? fmt::format("{} ({})", base::counted(*above, "rank"),
                                                     base::counted((*above - 1) / prices_.ranks_per_node() + 1, "node"))
@@ -324,7 +327,7 @@ class Planner {
 void add_plan(const Program& program) {
   const Command command = program.root.add_command("plan", "Find the best layout of a recipe on a cluster");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe, whose layout is replaced").required().path();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the recipe; cluster.key.path=value, applied to the cluster");
   command

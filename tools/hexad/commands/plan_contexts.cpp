@@ -99,7 +99,7 @@ std::string lack_text(const PlanAt& plan_at, const Shortfall& lack, int64_t rank
   if (const auto fit = with_shorter_context(plan_at, lack))
     text += fmt::format("; or a context of {}: {}", context_text(fit->context), memory_text(*fit));
   else
-    text += "; no shorter context of at least 1024 tokens would suffice";
+    text += "; no shorter context that was tried (halves, down to 1024 tokens) would suffice";
   return text;
 }
 

@@ -23,7 +23,7 @@ class PlanOutput {
   /// Compares the best layout with the second best and with the recipe's own layout. Prints the differences in step
   /// time and settings.
   void print_explanation(const plan::Plan& plan, const OwnLayout& own) const;
-  /// Prints for the largest insufficient numbers of ranks why they do not suffice.
+  /// Prints the fewest ranks that suffice, and why the largest insufficient numbers do not suffice.
   void print_fewer(const plan::Plan& plan, const std::vector<plan::FewestRanks::Refused>& fewer) const;
 
  private:

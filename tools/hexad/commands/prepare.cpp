@@ -15,6 +15,7 @@
 #include "framework/config/words.h"
 #include "framework/data/byte_stream.h"
 #include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
 #include "framework/data/input_files.h"
 #include "framework/data/prepare.h"
 #include "framework/telemetry/text_output.h"
@@ -123,6 +124,7 @@ void add_prepare(const Program& program) {
   auto workers = std::make_shared<int>(0);
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
+  forms.push_back(data::model_form_name);
   command
       .add_option("--input", &o->inputs,
                   "text files and folders; each object in a file of JSON objects (.jsonl, .ndjson, .json) is a "
@@ -148,23 +150,25 @@ void add_prepare(const Program& program) {
   const Option vocab =
       command.add_option("--vocab", &o->vocab_size, "vocabulary of a bpe tokenizer").legal(whole_number(258, 1000000));
   command.add_option("--heldout", &o->heldout, "share of documents that are held out").legal(number(0, 0.9));
-  command
-      .add_option("--split", rule.get(),
-                  "rule that splits text into documents: file (one document per file), blank_lines or separator")
-      .legal(one_of({"file", "blank_lines", "separator"}));
+  const Option split =
+      command
+          .add_option("--split", rule.get(),
+                      "rule that splits text into documents: file (one document per file), blank_lines or separator")
+          .legal(one_of({"file", "blank_lines", "separator"}));
   const Option separator =
       command.add_option("--separator", &o->split.separator, "line between documents, for --split separator");
-  command
-      .add_option("--split-bytes", &o->split.longest_bytes,
-                  "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
-      .legal(zero_or_at_least(data::least_split_bytes));
+  const Option split_bytes =
+      command
+          .add_option("--split-bytes", &o->split.longest_bytes,
+                      "maximum size of a document in bytes; longer documents are cut into pieces; 0: no limit")
+          .legal(zero_or_at_least(data::least_split_bytes));
   const Option text_key = command.add_option(
       "--text-key", &o->text_key, "key of the text in files of JSON objects; a.b is key b of the object under a");
   const Option chat = command
                           .add_option("--chat-form", &o->chat_form,
                                       base::cat("read JSON objects as conversations, write them in this form, and "
                                                 "make only the answers targets of training: ",
-                                                config::join(forms)))
+                                                config::join(forms), " (the chat template of --tokenizer)"))
                           .legal(one_of(forms));
   command
       .add_option("--workers", workers.get(),
@@ -180,11 +184,14 @@ void add_prepare(const Program& program) {
       base::fail(base::ExitCode::usage, "--vocab is for --tokenizer bpe; --tokenizer ", o->tokenizer,
                  " has its own vocabulary; remove --vocab");
     if (separator.given() && *rule != "separator")
-      base::fail(base::ExitCode::usage, "--separator is for --split separator; with --split ", *rule,
-                 " it has no meaning; remove it, or use --split separator");
+      base::fail(base::ExitCode::usage, "--separator has no meaning with --split ", *rule,
+                 ": remove it, or use --split separator");
     if (text_key.given() && chat.given())
       base::fail(base::ExitCode::usage, "--text-key ", o->text_key, " names one text, but --chat-form ", o->chat_form,
                  " takes whole conversations: give only one of them");
+    if (chat.given() && (split.given() || split_bytes.given()))
+      base::fail(base::ExitCode::usage, split.given() ? "--split" : "--split-bytes",
+                 " divides texts, but each conversation (--chat-form) is one document: give only one of them");
     o->workers = *workers > 0 ? *workers : static_cast<int>(train::usable_cores());
     o->split.rule = base::enum_named<data::DocumentRule>(*rule).value_or(o->split.rule);
     run_prepare(*o);

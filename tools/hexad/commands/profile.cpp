@@ -11,6 +11,8 @@
 #include <fmt/chrono.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/error.h"
+#include "framework/device/offload_arena.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/cpu/simd/isa.h"
 #include "tools/hexad/commands/command.h"
@@ -57,13 +59,23 @@ plan::ProductShape product_shape(const std::string& text) {
   return shape;
 }
 
+// Returns --offload-folder. Throws Error(usage) before the measurement if no file can be created in it.
+std::string offload_folder(const Options& o) {
+  try {
+    device::OffloadArena file(o.offload_folder);
+  } catch (const base::Error& e) {
+    base::fail(ExitCode::usage, "--offload-folder (", o.offload_folder, "): ", e.what());
+  }
+  return o.offload_folder;
+}
+
 plan::ProfileOptions profile_options(const Options& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
   const Cores cores = find_cores(world);
   p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.of_rank);
   p.node_cores = cores.of_node;
-  p.offload_folder = o.offload_folder;
+  p.offload_folder = offload_folder(o);
   if (!o.products.empty()) p.products.clear();
   for (const std::string& text : o.products) p.products.push_back(product_shape(text));
   return p;

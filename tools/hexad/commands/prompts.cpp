@@ -1,6 +1,7 @@
 #include "tools/hexad/commands/prompts.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -27,26 +28,29 @@ std::string string_under(const Json& object, const char* key, const std::string&
 
 Prompt prompt_of_json(std::string_view line, const std::string& system, bool chat, const std::string& place) {
   const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object() || !object.contains("prompt"))
-    fail(ExitCode::data, place, ": expected an object with a text under \"prompt\"");
+  if (!object.is_object() || !object.contains("prompt")) {
+    const std::string found = object.is_discarded() ? std::string("is not JSON")
+                              : object.is_object()  ? std::string("has no key \"prompt\"")
+                                                    : cat("is ", object.type_name());
+    fail(ExitCode::data, place, ": ", found, ", expected an object with a text under \"prompt\"");
+  }
   Prompt prompt{.text = string_under(object, "prompt", place), .system = system, .place = place};
   if (!object.contains("system")) return prompt;
   if (!chat) fail(ExitCode::data, place, ": \"system\" needs --chat-form; give it, or remove \"system\"");
   prompt.system = string_under(object, "system", place);
+  prompt.own_system = true;
   return prompt;
 }
 
-void append(data::Document& out, std::string_view text, bool mark) {
-  if (text.empty()) return;
-  out.text += text;
-  out.parts.push_back({.end = out.text.size(), .mark = mark});
-}
-
-void append_turn(data::Document& out, const data::ChatRole& role, std::string_view text) {
-  append(out, role.before, true);
-  append(out, text, false);
-  append(out, role.end, true);
-  append(out, role.after, true);
+// Refuses the prompt if the form has no system role.
+void require_system(const data::ConversationForm& form, const Prompt& prompt) {
+  const std::string lacking = form.lacking("system");
+  if (lacking.empty()) return;
+  if (!prompt.own_system)
+    fail(ExitCode::usage, "--system needs a form with the role system; ", lacking,
+         "; choose another form, or remove --system");
+  fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; ", lacking,
+       "; choose another form, or remove \"system\" from the line");
 }
 
 void require_fits(const Prompt& prompt, int64_t tokens, int64_t context) {
@@ -80,32 +84,32 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
   return prompts;
 }
 
-std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ChatForm& form, const Prompt& prompt) {
-  data::Document chat;
-  append(chat, form.begin, true);
+std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
+                                 const Prompt& prompt) {
+  std::vector<data::ChatTurn> turns;
   if (!prompt.system.empty()) {
-    const data::ChatRole* system = form.find("system");
-    if (!system && prompt.place.empty())
-      fail(ExitCode::usage, "--system needs a form with the role system; --chat-form ", form.name, " has ",
-           form.role_names(), "; choose another form, or remove --system");
-    if (!system)
-      fail(ExitCode::data, prompt.place, ": a system text needs a form with the role system; --chat-form ", form.name,
-           " has ", form.role_names(), "; choose another form, or remove \"system\" from the line");
-    append_turn(chat, *system, prompt.system);
+    require_system(form, prompt);
+    turns.push_back({"system", prompt.system, 0});
   }
-  append_turn(chat, *form.find("user"), prompt.text);
-  append(chat, form.find("assistant")->before, true);
+  turns.push_back({"user", prompt.text, 1});
+  data::Document chat;
+  if (const std::string problem = form.write_question(turns, chat); !problem.empty()) {
+    if (prompt.place.empty()) fail(ExitCode::usage, "the prompt cannot be written as a chat: ", problem);
+    fail(ExitCode::data, prompt.place, ": ", problem);
+  }
   std::vector<int32_t> ids = data::encode_document(tokenizer, chat, false).ids;
   ids.pop_back();  // removes the end of the document, because the answer follows
   if (!tokenizer.beginning_of_document()) ids.insert(ids.begin(), tokenizer.end_of_document());
   return ids;
 }
 
-std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ChatForm& form) {
-  return tokenizer.encode_with_special(form.find("assistant")->end);
+std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form) {
+  std::vector<int32_t> ids = tokenizer.encode_with_special(form.end_of_answer());
+  ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(data::targets_of_end(tokenizer, ids)), ids.end());
+  return ids;
 }
 
-std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ChatForm* form,
+std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ConversationForm* form,
                                                  const std::vector<Prompt>& prompts, int64_t context) {
   std::vector<std::vector<int32_t>> all;
   for (const Prompt& prompt : prompts) {

@@ -6,7 +6,7 @@
 
 #include <fmt/core.h>
 
-#include "tools/hexad/failure.h"
+#include "framework/base/failure.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/say.h"
@@ -42,7 +42,7 @@ ExitCode on_all_ranks(const std::function<ExitCode(comm::World&)>& body, const c
   try {
     return body(world);
   } catch (const std::exception& e) {
-    const auto [code, text] = failure_of(e);
+    const auto [text, code] = base::failure_of(e);
     report_end(text);
     if (world.size() == 1) throw;
     const bool shared = code == ExitCode::usage || code == ExitCode::data || code == ExitCode::peer_lost;

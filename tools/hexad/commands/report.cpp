@@ -27,6 +27,7 @@ base::ExitCode report(const Options& o) {
   if (one) train::require_run_directory(o.runs.front());
   std::string out = o.out;
   if (out.empty()) out = one ? (std::filesystem::path(o.runs.front()) / "report.html").string() : "comparison.html";
+  require_two_files("--out", out, "--csv", o.csv);
   require_replaceable(out, "<!DOCTYPE html>", "report");
   if (!o.csv.empty()) require_replaceable(o.csv, "run,folder,", "table of runs");
   const std::vector<std::string> runs = train::find_runs(o.runs, train::say);
@@ -47,7 +48,9 @@ void add_report(const Program& program) {
   const Command command =
       program.root.add_command("report", "Write a run's report.html again, or compare several runs");
   auto options = std::make_shared<Options>();
-  command.add_option("run", &options->runs, "run directories, or folders that contain run directories").required();
+  command.add_option("run", &options->runs, "run directories, or folders that contain run directories")
+      .required()
+      .path();
   command
       .add_option("--out", &options->out,
                   "HTML file to write; default: report.html in the run directory, or comparison.html for several runs")

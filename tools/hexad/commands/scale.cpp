@@ -178,7 +178,9 @@ void add_scale(const Program& program) {
   const Command command = program.root.add_command(
       "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) and compare with predictions");
   auto options = std::make_shared<Options>();
-  command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)").required();
+  command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)")
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides, "key=value, applied to the experiment");
   command.add_flag("--dry-run", options->dry_run, "list the points with predicted time, memory and cost; run nothing");
   command.add_flag("--submit", options->submit, "write sbatch scripts of array jobs instead of running the points");

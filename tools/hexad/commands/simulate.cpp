@@ -158,6 +158,7 @@ void print_json(const Options& options, const Simulation& s) {
 }
 
 base::ExitCode simulate_step(const Options& options, const Extensions& extensions) {
+  require_two_files("--trace", options.trace, "--report", options.report);
   if (!options.trace.empty()) require_replaceable(options.trace, "\x1f\x8b", "trace");
   if (!options.report.empty()) require_replaceable(options.report, "<!DOCTYPE html>", "report");
   const Simulation s = simulated(options, extensions);
@@ -209,7 +210,8 @@ void add_simulate(const Program& program) {
                   fmt::format("paper whose closed forms are evaluated and printed as JSON: {}", fmt::join(names, ", ")))
       .legal(one_of(names));
   command.add_option("input", &options->input, "YAML recipe; with --paper, YAML file with the paper's symbols as keys")
-      .required();
+      .required()
+      .path();
   command.add_option("overrides", &options->overrides,
                      "key.path=value, applied to the input; cluster.key.path=value, applied to the cluster");
   add_include_root(command, options->include_root);  // applies to the recipe, or to the file of symbols

@@ -21,11 +21,16 @@ struct Options {
   bool ids = false, decode = false, special = false;
 };
 
-void print_ids(const std::vector<int32_t>& ids) {
+void write_result(std::string_view text) {
   telemetry::TextOutput out(1);
+  out.write(text);
+  out.require_written();
+}
+
+void print_ids(const std::vector<int32_t>& ids) {
   std::string text;
   for (const int32_t id : ids) text += fmt::format("{}\n", id);
-  out.write(text);
+  write_result(text);
 }
 
 void print_summary(const data::Tokenizer& tokenizer, const std::vector<int32_t>& ids, size_t bytes, double seconds) {
@@ -48,7 +53,7 @@ base::ExitCode run_tokenize(const Options& options) {
   if (options.ids) {
     print_ids(ids);
   } else if (options.decode) {
-    telemetry::TextOutput(1).write(tokenizer->decode(ids));
+    write_result(tokenizer->decode(ids));
   } else {
     print_summary(*tokenizer, ids, text.size(), seconds.count());
   }

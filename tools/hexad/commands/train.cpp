@@ -47,7 +47,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
 void add_train(const Program& program) {
   const Command command = program.root.add_command("train", "Train a model; alone or under mpirun");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   command.run([program, options] { return run(*options, program.extensions); });

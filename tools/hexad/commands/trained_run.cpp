@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/path_problem.h"
 #include "framework/data/dataset_paths.h"
 #include "framework/data/digest.h"
 #include "framework/data/file.h"
@@ -74,7 +75,16 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
     fail(ExitCode::usage, "'", run, "' was trained on the source ", recipe.data.source_name(),
          ", which has no tokenizer, so it cannot ", purpose, "; expected a run on a prepared dataset");
   const std::string folder = recipe.data.dataset.empty() ? recipe.data.mixture.front().dataset : recipe.data.dataset;
-  return data::load_tokenizer(data::tokenizer_path(folder));
+  const std::string path = data::tokenizer_path(folder);
+  if (file_problem(path) == "no such file")
+    fail(ExitCode::data, folder, " has no tokenizer (", path, "), so '", run, "' cannot ", purpose,
+         "; put the tokenizer of its ids there");
+  auto tokenizer = data::load_tokenizer(path);
+  if (tokenizer->vocab_size() > recipe.model.vocab)
+    fail(ExitCode::usage, "model.vocab (", recipe.model.vocab, ") must be at least the vocabulary of ", folder,
+         "'s tokenizer: ", tokenizer->vocab_size(), "; name a dataset with the tokenizer on which '", run,
+         "' was trained");
+  return tokenizer;
 }
 
 void require_same_file(const comm::World& world, const std::string& path) {

@@ -18,8 +18,9 @@ struct TrainedRun {
 };
 
 /// Opens a run in a layout for the ranks of `world` (see open_on_ranks()). All ranks open the checkpoint that rank 0
-/// finds. Sets the guards and priorities of `world`, and the number of kernel threads. If there are several ranks, rank
-/// 0 prints the layout. Collective.
+/// finds. Reuses the MoE schedule that the run chose (take_chosen_schedule()). Sets the guards, traffic limits and
+/// priorities of `world`, and the number of kernel threads. Rank 0 prints a reused schedule and, if there are several
+/// ranks, the layout. Collective.
 TrainedRun open_trained_run(const train::RunRequest& request, train::TrainedUse use,
                             const train::Extensions& extensions, comm::World& world);
 

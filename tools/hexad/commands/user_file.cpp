@@ -1,5 +1,6 @@
 #include "tools/hexad/commands/user_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -15,8 +16,23 @@ void require_replaceable(const std::string& path, std::string_view beginning, st
   file.read(found.data(), static_cast<std::streamsize>(found.size()));
   found.resize(file.gcount());
   if (found.empty() || found == beginning) return;
-  base::fail(base::ExitCode::usage, path, ": exists but is not a ", kind, ", because it does not begin with '",
-             beginning, "'; choose another file, or remove it");
+  const bool is_printable = std::ranges::all_of(beginning, [](char c) { return c >= ' ' && c <= '~'; });
+  const std::string reason =
+      is_printable ? base::cat(", because it does not begin with '", beginning, "'") : std::string();
+  base::fail(base::ExitCode::usage, path, ": exists but is not a ", kind, reason,
+             "; choose another file, or remove it");
+}
+
+void require_two_files(std::string_view option, const std::string& path, std::string_view other_option,
+                       const std::string& other_path) {
+  namespace fs = std::filesystem;
+  if (path.empty() || other_path.empty()) return;
+  std::error_code error;
+  if (fs::path(path).lexically_normal() != fs::path(other_path).lexically_normal() &&
+      !fs::equivalent(path, other_path, error))
+    return;
+  base::fail(base::ExitCode::usage, option, " and ", other_option, " name the same file, ", path,
+             "; choose another file for one of them");
 }
 
 }  // namespace hexad::app

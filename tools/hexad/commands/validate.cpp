@@ -259,6 +259,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
   if (stage_count(recipe) > 1 && !options.svg.empty())
     base::fail(base::ExitCode::usage, "--svg draws one layout, but the recipe has ", stage_count(recipe),
                " stages; set stages=[] and the keys of a stage on the command line");
+  if (!options.svg.empty()) require_replaceable(options.svg, "<svg ", "drawing");
   std::vector<std::string> warnings = cautions(recipe);
   StartCheck start = check_start(recipe, extensions);
   warnings.insert(warnings.end(), start.warnings.begin(), start.warnings.end());
@@ -274,7 +275,6 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
                         .save = estimate_write(recipe.run.dir, bytes)};
   options.json ? print_json(options, checked, extensions) : print_text(options, checked, extensions);
   if (options.svg.empty()) return base::ExitCode::done;
-  require_replaceable(options.svg, "<svg ", "drawing");
   base::write_file(options.svg, mesh_svg(checked.stages.front().layout));
   return base::ExitCode::done;
 }
@@ -285,7 +285,7 @@ void add_validate(const Program& program) {
   const Command command =
       program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   const Option world =

@@ -82,6 +82,7 @@ std::string command_for(const Options& o, const Variant& v) {
   text += fmt::format(" --world {} --layouts {} --steps {}", v.mesh.world(), v.text(), o.steps);
   if (o.shrink) text += " --shrink";
   if (o.jitter) text += fmt::format(" --jitter {}", *o.jitter);
+  if (o.timeout != ThreadRuns{}.seconds) text += fmt::format(" --timeout {}", o.timeout);
   return o.mpi ? fmt::format("{} {} --mpi", launcher(v.mesh.world()), text) : text;
 }
 
@@ -145,6 +146,10 @@ Illegal illegal_for(const Options& o, const Subject& subject) {
   return [&](const Variant& v) {
     if (o.mpi && v["transport"] != "rendezvous")
       return std::string("transport: must be rendezvous with --mpi, because messages go through MPI");
+    // Processes access each other's memory only if NCCL connects their GPUs, which is not known here.
+    const bool chosen = o.layouts.find('=') != std::string::npos;
+    if (o.mpi && v["window"] != "no" && !(chosen && subject.recipe().device == device::DeviceKind::cuda))
+      return std::string("window: must be no with --mpi, unless --layouts is a list and the device is cuda");
     if (o.precision != "f64" && v["subject"] != "own" && v["subject"] != o.precision)
       return "subject: --precision sets it to " + o.precision;
     return subject.illegal(in_precision(o, v));
@@ -166,20 +171,10 @@ ExitCode run_selected(const Options& o, const Subject& subject, const Selection&
 // Opens the device once in a child process, so that a missing device is reported once, not for every layout. This
 // process must not open a GPU, because its children could not use the GPU after a fork.
 void require_device(device::DeviceKind kind, double seconds) {
-  const auto answer = [](ExitCode code, const std::string& text) { return cat(static_cast<int>(code), " ", text); };
-  const auto open = [&] {
-    try {
-      return answer(ExitCode::done, device::DeviceContext(device::ContextOptions{.kind = kind}).description());
-    } catch (const Error& e) {
-      return answer(e.code(), e.what());
-    }
-  };
+  const auto open = [&] { return device::DeviceContext(device::ContextOptions{.kind = kind}).description(); };
   const Isolated opened = run_isolated(open, seconds);
-  if (!opened.failure.empty()) fail(ExitCode::resource, opened.failure);
-  const auto code = static_cast<ExitCode>(std::stoi(opened.text));
-  const std::string text = opened.text.substr(opened.text.find(' ') + 1);
-  if (code != ExitCode::done) fail(code, text);
-  fmt::print("device: {}\n", text);
+  if (!opened.failure.empty()) fail(opened.code.value_or(ExitCode::resource), opened.failure);
+  fmt::print("device: {}\n", opened.text);
 }
 
 ExitCode verify_with_threads(const Options& o, const Extensions& extensions) {
@@ -258,7 +253,7 @@ void add_verify(const Program& program) {
   const Command command =
       program.root.add_command("verify", "Check that no parallel layout changes the results of a recipe");
   auto options = std::make_shared<Options>();
-  command.add_option("recipe", &options->recipe, "YAML recipe").required();
+  command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
   add_stage(command, options->stage);
@@ -289,8 +284,8 @@ void add_verify(const Program& program) {
   command
       .add_option(
           "--timeout", &options->timeout,
-          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds, or after a "
-          "quarter of this time if that is shorter")
+          "seconds after which a run is abandoned; a hang is found after distributed.watchdog_seconds (0: never), or "
+          "after a quarter of this time if that is shorter")
       .legal(number_above(0));
   command.run([program, command, options] {
     const auto body = [&] { return verify_recipe(*options, program.extensions); };

@@ -125,7 +125,7 @@ struct Input {
     v("time", time, "T_LLM of section 4.2");
     v("split", split, "section 4.3: tensors split by experts or by columns");
     v("pipeline", pipeline, "section 5.2: the best number of groups N");
-    v("pays", pays, "section 5.2: loads from which groups are worthwhile");
+    v("pays", pays, "section 5.2: loads for which groups are worthwhile");
   }
 
   double devices() const { return g ? *g : expected_devices(k, e, d); }

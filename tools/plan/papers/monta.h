@@ -38,7 +38,7 @@ struct Transfer {
 /// group hold the same tokens.
 Transfer baseline(double volume, const Network& network);
 
-/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, these are the parts of O1.
+/// AA_j, AG_j and D2D_j of one of N equal chunks, equations 8 to 10. With N = 1, the first two are the parts of O1.
 struct Chunk {
   Transfer all_to_all, all_gather, copy;
 };

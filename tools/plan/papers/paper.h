@@ -12,8 +12,8 @@ namespace hexad::plan {
 struct Paper {
   std::string_view name;   // name for --paper
   std::string_view title;  // description in one line
-  /// Returns the results of the formulas for an input as JSON text. Units are SI units, named at the end of each key.
-  /// Throws Error(usage) that lists every problem of the input with its file:line.
+  /// Returns the results of the formulas for an input as JSON text. Most keys of values with a unit end in the unit,
+  /// such as _seconds or _bytes. Throws Error(usage) that lists every problem of the input with its file:line.
   std::string (*evaluate)(const config::Document& input);
   /// Returns one line for each key of the input: name, default, unit and meaning.
   std::string (*keys)();

@@ -85,7 +85,7 @@ struct Input {
 void check_collective(const CollectiveKeys& keys, const CollectiveInput& in, Problems& problems) {
   if (!problems.good({keys.alpha, keys.beta, keys.measured})) return;
   if (in.measured && (in.alpha || in.beta))
-    problems.add(keys.measured, base::cat("must not be given together with ", keys.alpha));
+    problems.add(keys.measured, base::cat("must not be given together with ", keys.alpha, " or ", keys.beta));
   if (in.alpha && !in.beta) problems.add(keys.beta, base::cat("must be given together with ", keys.alpha));
   if (in.beta && !in.alpha) problems.add(keys.alpha, base::cat("must be given together with ", keys.beta));
   if (in.measured && in.measured->is_constant())

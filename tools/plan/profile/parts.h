@@ -23,8 +23,8 @@ void measure_copies(Cluster& cluster, const Timer& timer, const ProfileOptions& 
 /// ranks of a node, and on `computing` of them while the others wait. The ranks' threads must outnumber the cores, and
 /// those of the computing ranks must need all cores.
 double waiting_cores(const Origin& measured, int64_t computing, double all, double some);
-/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if one waiting rank
-/// leaves a core for each thread of the others. Needs measured products.
+/// Measures the cores that a rank uses while it waits, if ranks share cores. Measures nothing if all ranks of a node
+/// but one have fewer threads than the node has cores. Needs measured products.
 void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const Progress& progress);
 /// Measures slowdowns. Must be called last, because the sizes of its loads depend on the results of the other
 /// measurements.

@@ -15,7 +15,7 @@ namespace hexad::plan {
 struct ProductShape {
   int64_t experts, inputs, outputs;
 };
-/// Default shapes: experts of the quickstart's size, and two larger shapes that do not fit into the caches.
+/// Default shapes: experts of the quickstart's size (256 x 512), and two larger shapes.
 inline const std::vector<ProductShape> usual_products{{8, 512, 1024}, {8, 256, 512}, {4, 1024, 4096}};
 
 /// Numbers and sizes of the heads with which attention is measured.

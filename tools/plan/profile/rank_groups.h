@@ -9,10 +9,11 @@
 
 namespace hexad::plan {
 
-/// Numbers of nodes and of ranks on each node. Throws Error(usage) if nodes have different numbers of ranks.
+/// Numbers of nodes and of ranks on each node.
 struct NodesAndRanks {
   int64_t nodes, ranks_per_node;
 };
+/// Returns the numbers of the job. Throws Error(usage) if nodes have different numbers of ranks.
 NodesAndRanks nodes_of(const comm::ProcessGroup& world);
 
 /// This rank's group for one kind and size.
@@ -22,11 +23,11 @@ struct MeasuredGroup {
   std::unique_ptr<comm::ProcessGroup> group;
 };
 
-/// Makes the groups of every kind that is possible on this machine. All sizes divide the number of ranks of a node, or
-/// the number of nodes. Every rank is in one group of each kind and size. Collective over `world`.
-/// - intra: 2, 4, ... and all ranks of a node
-/// - inter: one rank on each of 2, 4, ... and all nodes
-/// - all: all ranks
+/// Makes the groups of every kind that is possible on this machine. Every rank is in one group of each kind and size.
+/// Collective over `world`.
+/// - intra: 2, 4, ... and all ranks of a node; all sizes divide the number of ranks of a node
+/// - inter: one rank on each of 2, 4, ... and all nodes; all sizes divide the number of nodes
+/// - all: all ranks, if there are several nodes of several ranks
 std::vector<MeasuredGroup> measured_groups(const comm::ProcessGroup& world);
 
 }  // namespace hexad::plan

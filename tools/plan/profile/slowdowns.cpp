@@ -29,7 +29,8 @@ struct Stamps {
 };
 using StampsPtr = std::shared_ptr<Stamps>;
 
-// Equal units of work on one lane. Together, they last for the measured time.
+// Equal units of work on one lane. Without other work, all units together take about as long as the argument `seconds`
+// of Loads.
 struct Load {
   Lane lane;
   size_t units;

@@ -38,7 +38,8 @@ class Timer {
   double median(const Work& work, double seconds) const;
   /// Measures a point for every size in about `seconds` in total. If the time is not sufficient, omits later sizes, but
   /// never the first two. Measures a size again if it is slower for each unit than the size before it, and keeps the
-  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes.
+  /// smaller time. `sizes` has at least two sizes, ascending. `prepare` may round the sizes; a size that it rounds to
+  /// an earlier one is omitted.
   Curve curve(std::span<const int64_t> sizes, double seconds, const std::function<Work(int64_t)>& prepare) const;
 
   void meet() const { world_.barrier(device_.context().compute()).wait(); }

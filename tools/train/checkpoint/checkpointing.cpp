@@ -3,16 +3,17 @@
 #include <algorithm>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/failure.h"
 #include "framework/base/name_pattern.h"
 #include "framework/io/checkpoint_writer.h"
 #include "framework/io/finite.h"
 #include "framework/tensor/host_read.h"
 #include "parallel/comm/text_collectives.h"
 #include "parallel/dp/owned.h"
-#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/recipe_comparison.h"
+#include "tools/train/recipe/training_stages.h"
 
 namespace hexad::train {
 
@@ -86,7 +87,14 @@ io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup
 
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   std::string text;
-  for (const std::string& line : changes_of_model(saved_recipe(checkpoint), recipe)) text += "\n  " + line;
+  const Recipe saved = saved_recipe(checkpoint);
+  for (const std::string& line : changes_of_model(saved, recipe)) text += "\n  " + line;
+  // changes_of_model() permits another context if the recipe has stages. But steps that a run without stages has done
+  // belong to these stages, too.
+  const int64_t step = std::max<int64_t>(1, checkpoint.step());
+  const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
+  if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
+    text += cat("\n  model.context of step ", step, ": ", saved.model.context, " -> ", context);
   if (!text.empty()) refuse(checkpoint, text);
 }
 
@@ -132,21 +140,27 @@ int64_t Checkpointer::save(const Progress& progress, ModelInstance& instance, co
   const Device device = instance.context;
   const auto phase = store_.options().work.announce(cat("saving the checkpoint of step ", progress.step));
   io::CheckpointWriter writer(store_, progress.step);
-  // Runs one stage of the save on all ranks. If a rank failed, all ranks throw before the next stage begins.
-  const auto attempt = [&](const std::function<void()>& stage) {
-    Failure mine = attempted(stage);
-    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;  // a save reads no data that can be damaged
+  // If a rank failed in a stage of the save, throws on all ranks before the next stage begins.
+  const auto throw_together = [&](const Failure& mine) {
     const auto problem = first_text(mine.text, static_cast<int>(mine.code), world_, device);
     if (!problem) return;
     if (world_.rank() == 0) writer.discard();
     fail(static_cast<ExitCode>(problem->code), "checkpoint of step ", progress.step,
          " was not saved: ", world_.size() > 1 ? cat("rank ", problem->rank, ": ") : "", problem->text);
   };
+  // Runs a stage that writes files. An error of the file system is then a fault of the storage, not damaged data.
+  const auto attempt = [&](const std::function<void()>& stage) {
+    Failure mine = attempted(stage);
+    if (mine.code == ExitCode::data) mine.code = ExitCode::resource;
+    throw_together(mine);
+  };
   const std::vector<io::ShardItem> items = items_of(instance, optimizer);
-  // Rejects tensors that are not finite, because they must not replace the last good checkpoints.
-  attempt([&] {
+  // Rejects tensors that are not finite, because they must not replace the last good checkpoints. Reads the generation
+  // of the run, the only file of which damage prevents a save.
+  throw_together(attempted([&] {
     for (const io::ShardItem& item : items) io::require_finite(item.tensor.get(), io::name_of(item.kind), item.name);
-  });
+    if (world_.rank() == 0) store_.require_current();
+  }));
   attempt([&] {
     if (world_.rank() == 0) writer.create();
   });

@@ -26,6 +26,7 @@ class Checkpointer {
   /// and all ranks throw the error of the lowest failed rank:
   /// - Error(numeric) with the tensor's name if a tensor is not finite
   /// - Error(usage) if a newer job has started in the run directory
+  /// - Error(data) if the file with the generation of the run is damaged
   /// - Error(resource) if memory or disk does not suffice, or if files cannot be written
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
@@ -43,9 +44,8 @@ class Checkpointer {
   std::vector<std::string> abandon_after(int64_t step) const;
 
   /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
-  /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) if the
-  /// recipe's model differs from the checkpoint's (require_same_model()). Throws Error(numeric) with the tensor's name
-  /// if an element is not finite.
+  /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) like
+  /// require_same_model(). Throws Error(numeric) with the tensor's name if an element is not finite.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
@@ -10,7 +11,6 @@
 #include "tools/interop/config_json.h"
 #include "tools/interop/import_model.h"
 #include "tools/interop/origin.h"
-#include "tools/train/checkpoint/attempt.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/training_stages.h"
 

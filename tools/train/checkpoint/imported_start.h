@@ -23,7 +23,8 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe);
 
 /// Returns the folder of the checkpoint with the initial weights. If train.init_from is a Hugging Face model, rank 0
 /// imports the model into run.dir/imported, unless an earlier start of the run has done so. If the import fails, all
-/// ranks throw the Error of rank 0. Throws Error(data) if the model has changed since it was imported. Collective.
+/// ranks throw the Error of rank 0. Throws Error(data) if that import is of another model, or if the model has changed
+/// since. Collective.
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const base::FileWork& work);
 
 }  // namespace hexad::train

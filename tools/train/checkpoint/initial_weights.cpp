@@ -216,8 +216,8 @@ InitialWeights::Source InitialWeights::source_of_resized(const Parameter& p, con
 InitialWeights::Source InitialWeights::source_of_new(const Parameter& p, const std::string& mlp,
                                                      const std::string& tail) const {
   if (recipe_.train.init_experts == InitExperts::none)
-    fail(ExitCode::data, checkpoint_.folder(), ": contains no main '", p.name(), "', but the dense MLP ", mlp,
-         "; train.init_experts: copy or split makes experts of it");
+    fail(ExitCode::data, checkpoint_.folder(), ": contains no main weights of '", p.name(), "', but the dense MLP ",
+         mlp, "; set train.init_experts to copy or split to make experts of it");
   const int64_t parts = parts_of_dense(mlp);
   require_dense_start(parts);
   if (tail.empty()) return {.way = parts == 1 ? Way::initial : Way::group_rows, .copied = parts};
@@ -296,18 +296,24 @@ void InitialWeights::read_grown(const Parameter& p, const Source& source, const 
   for (int64_t r = kept; r < rows; ++r) copy_from_host(row_of(target, r), mean);
 }
 
-// Fills the rows of a router: copies stored rows, or draws the same random row for all experts of a group.
+// Fills the rows of a router: copies stored rows, or draws the same random row for all experts of a group. Reads no
+// stored row twice.
 void InitialWeights::read_rows(const Parameter& p, const Source& source, const io::Region& region,
                                const Tensor& target) const {
   const Device host = target.device().host();
   const int64_t columns = region.size[1], width = p.global_shape()[1];
   const Philox random(recipe_.train.seed, Purpose::init, p.name());
+  std::vector<Tensor> known(source.copied);
   for (int64_t r = 0; r < region.size[0]; ++r) {
     const int64_t expert = region.begin[0] + r;
     if (source.way == Way::router_rows) {
-      io::Region row = region;
-      row.begin[0] = expert % source.copied, row.size[0] = 1;
-      copy_from_host(row_of(target, r), read_finite(checkpoint_, {source.name, kind}, row, host));
+      Tensor& values = known[expert % source.copied];
+      if (!values.defined()) {
+        io::Region row = region;
+        row.begin[0] = expert % source.copied, row.size[0] = 1;
+        values = read_finite(checkpoint_, {source.name, kind}, row, host);
+      }
+      copy_from_host(row_of(target, r), values);
       continue;
     }
     const int64_t first = expert / source.copied * source.copied;
@@ -319,7 +325,8 @@ void InitialWeights::read_rows(const Parameter& p, const Source& source, const i
   }
 }
 
-// Reads a stored expert, or a part of the dense MLP, for each expert of the region. Reads no stored data twice.
+// Reads a stored expert, or a part of the dense MLP, for each expert of the region. Reads each stored expert or part
+// only once, even if several experts copy it.
 void InitialWeights::read_experts(const Parameter& p, const Source& source, const io::Region& region,
                                   const Tensor& target) const {
   const Device host = target.device().host();
@@ -328,7 +335,9 @@ void InitialWeights::read_experts(const Parameter& p, const Source& source, cons
   for (int64_t e = 0; e < region.size[0]; ++e) {
     io::Region here = region;
     here.begin[0] += e, here.size[0] = 1;
-    const int64_t expert = here.begin[0], from = expert % source.copied;
+    const int64_t expert = here.begin[0];
+    // A dense tensor that is not divided has the same values for all experts.
+    const int64_t from = source.dense && source.cut < 0 ? 0 : expert % source.copied;
     Tensor& values = known[from];
     if (!values.defined()) {
       io::Region there = here;

@@ -18,10 +18,12 @@ class InitialWeights {
   /// The checkpoint and the recipe must outlive this object.
   InitialWeights(io::Checkpoint& checkpoint, const Recipe& recipe) : checkpoint_(checkpoint), recipe_(recipe) {}
 
-  /// Checks that the checkpoint fits the model, without reading weights. Throws Error(usage) with the parameter's name
-  /// if its shape differs from the stored shape and no key of the recipe allows that. Throws Error(usage) with the
-  /// stored tensor's name if the recipe's model does not use this tensor. Throws Error(data) if a weight is neither
-  /// stored nor can be made.
+  /// Checks that the checkpoint fits the model, without reading weights. Throws:
+  /// - Error(usage) with the name of a parameter or state if its shape differs from the stored shape and no key of the
+  ///   recipe allows that
+  /// - Error(usage) with the stored tensor's name if the recipe's model does not use this tensor
+  /// - Error(usage) with the key if a key of model.moe does not fit train.init_experts
+  /// - Error(data) if a weight is neither stored nor can be made
   void require_shapes(const ModelInstance& instance) const;
   /// Loads the weights into the model and the optimizer's main weights. Also loads the model's states.
   void load(ModelInstance& instance, optim::Optimizer& optimizer) const;
@@ -33,13 +35,13 @@ class InitialWeights {
     group_rows,   // router of split experts: all experts of a group have the row drawn for the group's first expert
     grown,        // the stored rows, and new rows after them
     router_rows,  // router rows: copies of the stored rows, in turn
-    experts,      // copies of stored experts, or of a dense MLP
+    experts,      // copies of stored experts, or of a dense MLP or its parts
   };
   // Stored tensor from which a parameter is made, and how it is made.
   struct Source {
     Way way = Way::stored;
     std::string name{};  // stored tensor
-    int64_t copied = 1;  // experts or rows of the stored tensor that are copied in turn; group_rows: size of a group
+    int64_t copied = 1;  // number of stored experts or rows, or of parts of the dense MLP; group_rows: size of a group
     bool dense = false;  // true if the stored tensor belongs to a dense MLP, which has no dimension of experts
     int cut = -1;        // dimension along which the dense tensor is divided among experts; -1: each has all of it
     double factor = 1;   // copied values are multiplied by this

@@ -18,7 +18,7 @@ std::vector<int64_t> divisors(int64_t n) {
   return all;
 }
 
-// Returns the largest divisor of `ranks` that divides `experts`.
+// Returns the largest divisor of `ranks` that divides `experts`; 1 for a model without experts.
 int64_t most_expert_ranks(int64_t experts, int64_t ranks) {
   int64_t most = 1;
   for (const int64_t d : divisors(ranks))

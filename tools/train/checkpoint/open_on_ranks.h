@@ -15,7 +15,7 @@ enum class TrainedUse : uint8_t { evaluation, generation };
 
 struct RunOnRanks {
   SavedRun run;
-  std::string layout;  // text for the user: "tp 2 x ... (the run's layout)"; empty on a single rank
+  std::string layout;  // text for the user: "pp 1 x dp 2 x ... (the run's layout)"; empty on a single rank
 };
 
 /// Arguments of open_run(), and the number of ranks.
@@ -37,7 +37,7 @@ std::vector<std::vector<std::string>> layout_candidates(const Recipe& recipe, in
 /// 4. the first legal candidate of layout_candidates() that `fits` accepts; `fits` is a collective check of memory
 /// 5. the first legal candidate
 ///
-/// Throws Error(usage) like open_run(), or if no layout is legal.
+/// Throws like open_run(), and Error(usage) if no layout is legal.
 RunOnRanks open_on_ranks(const RunRequest& request, TrainedUse use, const Extensions& extensions,
                          const std::function<bool(const Recipe&)>& fits, const base::FileWork& work = {});
 

@@ -18,8 +18,8 @@ struct StoredAs {
   std::string name;
   io::Kind kind;
 };
-/// Returns the name and kind under which an optimizer state is stored. The states of AdamW have their own kinds. States
-/// of other optimizers are stored as model states, named after the parameter.
+/// Returns the name and kind under which an optimizer state is stored. Main weights and AdamW's two moments have their
+/// own kinds. All other states are stored as model states with names PARAMETER/STATE.
 StoredAs stored_as(const optim::Optimizer::State& s);
 
 /// Calls f(rectangle, begin, end) for each rectangle of the global tensor `p` that this rank owns. [begin, end) is the

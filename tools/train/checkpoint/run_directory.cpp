@@ -76,7 +76,8 @@ io::Checkpoint open_saved_checkpoint(const std::string& path, const std::string&
   if (!has_file(path, "recipe.yaml") && !fs::is_directory(path + "/checkpoints", error)) {
     if (!base::folder_problem(path).empty()) require_run_directory(path);
     base::fail(base::ExitCode::usage, "'", path,
-               "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)");
+               "' is neither a run directory (no recipe.yaml, no checkpoints) nor a checkpoint (no manifest.json)",
+               has_file(path, "config.json") ? "; `hexad import` converts a Hugging Face model to a checkpoint" : "");
   }
   return checkpoint_of(path, step, work);
 }

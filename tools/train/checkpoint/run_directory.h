@@ -1,4 +1,4 @@
-// Opens saved runs, for `generate` and `eval`.
+// Opens saved runs and their checkpoints, for `generate`, `eval` and `export`.
 #pragma once
 
 #include <filesystem>

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Throws Error(usage) if stored shapes do not fit the whole model. The model is made on a meta device, without memory.
+// Throws Error if stored weights do not fit the whole model. The model is made on a meta device, without memory.
 void require_shapes(io::Checkpoint checkpoint, Recipe recipe, const Extensions& extensions) {
   recipe.parallel = {};
   const comm::ImaginedGroup alone(0, 1);
@@ -85,6 +85,21 @@ void require_shapes(const interop::ForeignModel& foreign, Recipe recipe, const E
            remedy_for_unused(own.name));
 }
 
+// Returns a warning if `hexad train`, whose ranks are processes, will refuse the windows of a stage.
+std::string caution_of_windows(const Recipe& recipe) {
+  if (recipe.device == device::DeviceKind::cuda) return {};
+  for (int64_t s = 0; s < stage_count(recipe); ++s) {
+    const Recipe stage = with_stage(recipe, s);
+    if (stage.schedule.moe.all_to_all == ep::AllToAll::window && stage.parallel.ep > 1)
+      return cat(stage_prefix(recipe, s),
+                 "schedule.moe.all_to_all is window, which `hexad train` refuses with device: ",
+                 device::name_of(recipe.device), " and parallel.ep (", stage.parallel.ep,
+                 ") above 1, because its ranks are processes, which cannot access each other's memory; legal there: "
+                 "direct");
+  }
+  return {};
+}
+
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions) {
   return data::open_training_data(
       recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
@@ -97,6 +112,7 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
   StartCheck found;
   require_offload_folder(wanted);
   const auto warn = [&](const std::string& text) { found.warnings.push_back(text); };
+  if (const std::string caution = caution_of_windows(wanted); !caution.empty()) warn(caution);
   io::StoreOptions options;
   options.warn = warn;
   const io::CheckpointStore store(wanted.run.dir + "/checkpoints", options);

@@ -17,8 +17,8 @@ namespace {
 // Returns the operations that an MoE layer runs in the group of its tp ranks.
 Uses of_duplicates(const Recipe& r, const moe::MoeSchedule& s) {
   if (r.parallel.sp || (s.gates_all() && !s.divides())) return {};
-  // Shares of results and gradients are gathered in one collective or, with several chunks and without memory reuse, by
-  // messages for each chunk.
+  // Shares of results and gradients are gathered in one collective. If each rank routes all its tokens, in several
+  // chunks and without memory reuse, messages for each chunk gather them.
   const bool by_chunk = s.gates_all() && s.chunks > 1 && s.memory_reuse == moe::ReuseStrategy::none;
   return by_chunk ? Uses{Use::gathers, Use::messages} : Uses{Use::gathers};
 }
@@ -83,8 +83,10 @@ void connect_experts(const moe::MoeSchedule& s, const mesh::Mesh& mesh, device::
     connect(mesh[Axis::ep], {Use::gathers, Use::sums}, device);  // weights of hot experts, and their gradients
   const bool direct = s.esp_exchange_used() == ep::EspExchange::direct;
   const comm::NodeGroups* nodes = direct ? mesh.experts_nodes() : mesh.ep_nodes();
-  if (s.all_to_all == ep::AllToAll::direct || !nodes)
-    return connect(direct ? mesh.experts() : mesh[Axis::ep], Use::exchanges, device);
+  if (s.all_to_all != ep::AllToAll::hierarchical || !nodes)
+    return connect(direct ? mesh.experts() : mesh[Axis::ep],
+                   s.all_to_all == ep::AllToAll::window ? Uses{Use::exchanges, Use::counts} : Uses{Use::exchanges},
+                   device);
   connect(*nodes->inside, Use::exchanges, device);
   connect(*nodes->across, Use::exchanges, device);
 }

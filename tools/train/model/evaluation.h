@@ -13,14 +13,14 @@ struct Evaluation {
   int64_t tokens = 0;        // predicted tokens
   int64_t processed = 0;     // tokens in the forward passes, including tokens without a target, without padding
   double loss = 0;           // nats per predicted token; NaN if no token is predicted
-  double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer
+  double bits_per_byte = 0;  // bits per byte of the text of the predicted tokens; 0 without a tokenizer or such text
   double seconds = 0;
   int64_t sequences = 0, of_sequences = 0;  // number of evaluated sequences; number of sequences in the source
 };
 
-/// Runs forward passes over `sequences` sequences of `source` (0: all), or over all if it has fewer. Every call uses
-/// the same sequences: evenly spaced ones or, if the source is endless, the first ones. Each sequence is computed once.
-/// `bytes_per_id` is empty if the tokens do not represent text. Collective.
+/// Runs forward passes over `sequences` sequences of `source` (0: all), or over all if it has fewer. Calls with equal
+/// arguments use the same sequences: evenly spaced ones or, if the source is endless, the first ones. Each sequence is
+/// computed once. `bytes_per_id` is empty if the tokens do not represent text. Collective.
 Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::Source& source, int64_t sequences,
                     std::span<const int32_t> bytes_per_id);
 

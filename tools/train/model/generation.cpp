@@ -28,7 +28,8 @@ bool ends_with(std::span<const int32_t> ids, std::span<const int32_t> end) {
   return !end.empty() && ids.size() >= end.size() && std::ranges::equal(ids.last(end.size()), end);
 }
 
-// Returns the number of tokens in the cache for a prompt of `ids` ids and its continuation.
+// Returns the number of tokens for which the cache needs room: a prompt of `ids` tokens and its continuation, at most
+// `context`.
 int64_t cache_length(int64_t ids, const SamplingOptions& options, int64_t context) {
   const int64_t used = std::min(ids, longest_prompt(context));
   return used + std::clamp<int64_t>(options.max_tokens, 0, context - used);

@@ -54,10 +54,10 @@ std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_
 
 /// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context ends its text. A prompt has at
 /// least one id. If a prompt is longer than longest_prompt(), only its end is used. Keys and values of earlier tokens
-/// are cached, so each token costs one forward pass of one token. A forward pass continues several prompts, but the
-/// continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each chosen id except
-/// stop_id and the last id of end_of_turn. Collective: all ranks pass the same arguments and get the same ids.
-/// Throws Error(usage) if ranks share sequences (parallel.cp above 1).
+/// are cached, so each token after the first costs a forward pass of one token. A forward pass may continue several
+/// prompts, but the continuation of a prompt does not depend on the others. Calls `on_token` (may be empty) with each
+/// chosen id except stop_id and the last id of end_of_turn. Collective: all ranks pass the same arguments and get the
+/// same ids. Throws Error(usage) if ranks share sequences (parallel.cp above 1).
 std::vector<Continuation> generate_each(ModelInstance& instance, std::span<const std::vector<int32_t>> prompts,
                                         const SamplingOptions& options, const OnToken& on_token = {});
 /// Returns the largest number of tokens whose keys and values generate_each() caches at the same time.

@@ -9,6 +9,7 @@
 #include "tools/train/model/connections.h"
 #include "tools/train/model/pass_recorder.h"
 #include "tools/train/process/machine_memory.h"
+#include "tools/train/recipe/group_traffic.h"
 #include "tools/train/recipe/stages.h"
 #include "tools/train/recipe/traffic_options.h"
 
@@ -53,6 +54,8 @@ std::unique_ptr<comm::ProcessGroup> make_cards(const Recipe& recipe, const comm:
     return nullptr;  // groups of imagined ranks accept tensors of any device
   comm::DeviceGroupOptions options = device_group_options(recipe, world, context);
   options.say = std::move(say);
+  if (context.kind() == device::DeviceKind::cuda)
+    options.groups = traffic_of_groups(recipe, world, shared_pieces(recipe));
   return comm::make_device_group(world, context, options);
 }
 

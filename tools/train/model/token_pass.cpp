@@ -35,14 +35,14 @@ std::vector<float> floats_of(const Tensor& x, device::Stream& stream) {
 
 }  // namespace
 
-void require_whole_sequences(int64_t ranks) {
+void require_whole_sequences(int64_t ranks, std::string_view purpose) {
   if (ranks > 1)
-    fail(ExitCode::usage, "parallel.cp (", ranks,
-         ") must be 1 to generate text, because a rank needs the keys and values of whole sequences");
+    fail(ExitCode::usage, "parallel.cp (", ranks, ") must be 1 to ", purpose,
+         ", because a rank needs the keys and values of whole sequences");
 }
 
 TokenPasses::TokenPasses(ModelInstance& instance) : instance_(instance), policy_(keep_policy()) {
-  require_whole_sequences(instance.mesh.size(Axis::cp));
+  require_whole_sequences(instance.mesh.size(Axis::cp), "cache the keys and values of tokens");
 }
 
 // Returns the new tokens as a micro-batch. Padding lengthens a single sequence, or adds sequences.

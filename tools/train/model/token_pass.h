@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "tools/train/model/model_instance.h"
@@ -12,8 +13,9 @@ namespace hexad::train {
 using layers::KeyValueCache;
 using tensor::Tensor;
 
-/// Throws Error(usage) unless `ranks`, the number of ranks that share a sequence (parallel.cp), is 1.
-void require_whole_sequences(int64_t ranks);
+/// Throws Error(usage) unless `ranks`, the number of ranks that share a sequence (parallel.cp), is 1. `purpose` is a
+/// verb phrase for the message, such as "generate text".
+void require_whole_sequences(int64_t ranks, std::string_view purpose);
 
 /// Runs forward passes over tensor-parallel and pipeline ranks. The number of rows is padded to a multiple of the tp
 /// ranks, because tp ranks may divide the rows. Data-parallel ranks may pass different ids, but must pass the same

@@ -8,7 +8,7 @@
 namespace hexad::train {
 
 /// Installs handlers that report SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT on standard error before the signal ends
-/// the process as usual. Skips signals that already have a handler, such as a sanitizer's handler.
+/// the process as usual. Skips signals that are ignored or already have a handler, such as a sanitizer's handler.
 void install_crash_handlers();
 
 /// Makes later reports name `rank` (earlier ones name rank 0), and also appends them to the file `log`.

@@ -8,7 +8,7 @@ namespace hexad::train {
 
 /// Returns the number of cores on which this process may run (its affinity).
 int64_t usable_cores();
-/// Returns the processor's name and cores: "Intel(R) Xeon(R) ..., 2 cores".
+/// Returns the processor's name and usable_cores(): "Intel(R) Xeon(R) ..., 2 cores".
 std::string processor_name();
 std::string host_name();
 /// Returns the name of the program: "hexad", or that of a user's own program.

@@ -49,7 +49,7 @@ std::string warn_of_placement(const mesh::Layout& layout, std::span<const int> n
   if (keys.empty()) return {};
   return base::cat(
       "the groups of ", keys,
-      " span several nodes, because ranks are assigned to nodes in turn; fill one node after the other to keep "
+      " span several nodes, because ranks are not numbered node by node; fill one node after the other to keep "
       "these groups inside nodes: srun --distribution=block, mpirun --map-by slot");
 }
 

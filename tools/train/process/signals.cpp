@@ -52,7 +52,9 @@ void request_or_end(int signal, siginfo_t* info, void*) {
 
 }  // namespace
 
-void ignore_closed_pipes() { set_action(SIGPIPE, SIG_IGN); }
+void ignore_signals_of_writes() {
+  for (int signal : {SIGPIPE, SIGXFSZ}) set_action(signal, SIG_IGN);
+}
 
 void save_and_end_on_signals() {
   mpirun = mpirun_process();

@@ -4,9 +4,10 @@
 
 namespace hexad::train {
 
-/// Ignores SIGPIPE, so a write to a closed pipe fails, but does not end the process. Does not change the actions of
-/// other signals, so SIGINT and SIGTERM end a command immediately. Every command calls this.
-void ignore_closed_pipes();
+/// Ignores SIGPIPE and SIGXFSZ, so a write to a closed pipe, or beyond the limit of file sizes (`ulimit -f`), fails,
+/// but does not end the process. Does not change the actions of other signals, so SIGINT and SIGTERM end a command
+/// immediately. hexad_main() calls this before every command.
+void ignore_signals_of_writes();
 
 /// Installs the handlers for training:
 /// - The first SIGINT or SIGTERM only asks the run to save and end.

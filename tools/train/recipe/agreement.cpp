@@ -1,9 +1,12 @@
 #include "tools/train/recipe/job.h"
 
 #include <algorithm>
+#include <exception>
 #include <fstream>
 #include <optional>
+#include <utility>
 
+#include "framework/base/failure.h"
 #include "framework/data/digest.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/train/process/version.h"
@@ -13,10 +16,6 @@ namespace hexad::train {
 using namespace base;
 
 namespace {
-
-using base::cat;
-using base::Error;
-using base::ExitCode;
 
 // Program and recipe with which one rank intends to run.
 struct Intention {
@@ -94,9 +93,10 @@ Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>
   try {
     recipe = load();
     mine.text = recipe_text(*recipe);
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
     mistake = std::current_exception();
-    mine.code = e.code(), mine.text = e.what();
+    Failure failure = failure_of(e);
+    mine.code = failure.code, mine.text = std::move(failure.text);
   }
   if (!same_on_all_ranks(world.group(), mine)) refuse(all_gather(world.group(), mine));
   if (mistake) std::rethrow_exception(mistake);

@@ -13,10 +13,10 @@ namespace hexad::train {
 /// one stage of training begins with stage_prefix().
 std::vector<std::string> cautions(const Recipe& recipe);
 
-/// Returns the lines of cautions() about parameters without a gradient, for the recipe's current stage (see
-/// with_stage()). There is one line for each setting that makes the loss independent of some parameters. Such
-/// parameters change only by rounding or weight decay, or not at all. Each line names the keys, the parameters, and the
-/// setting to use instead.
+/// Returns the lines of cautions() about parameters that get no gradient from the data, for the recipe's current stage
+/// (see with_stage()). There is one line for each setting that makes the loss independent of some parameters. Such
+/// parameters change only by auxiliary losses, rounding or weight decay, or not at all. Each line names the keys, the
+/// parameters, and the setting to use instead.
 std::vector<std::string> untrained(const Recipe& recipe);
 
 }  // namespace hexad::train

@@ -7,9 +7,9 @@
 
 namespace hexad::train {
 
-/// Throws Error(data) if a dataset does not exist. The message names the folder that was searched. Relative paths are
-/// relative to the working directory. A common mistake is to write them relative to the recipe. If the dataset exists
-/// there, the message also names that path.
+/// Throws Error(data) if a dataset does not exist or cannot be read. Relative paths are relative to the working
+/// directory, which the message then names. A common mistake is to write them relative to the recipe. If the dataset
+/// exists there, the message also names that path.
 void require_datasets(const Recipe& recipe, const std::string& recipe_path);
 
 /// Fills in settings that the recipe leaves open: heads and widths from other keys, the vocabulary from the data, and

@@ -12,15 +12,18 @@
 namespace hexad::train {
 namespace {
 
-// Returns a hint for a user who started one process although the layout needs several ranks: the command that starts
-// all ranks. Returns an empty text if one rank is enough, or if the recipe has an error on any number of ranks.
+// Returns a hint for a user who started one process although the layout needs several ranks: the line that starts all
+// ranks of `command`. Returns an empty text if one rank is enough, or if the recipe has an error on any number of
+// ranks.
 std::string launch_hint(const std::string& path, const std::vector<std::string>& overrides,
-                        const train::Extensions& extensions, const std::string& include_root) {
+                        const train::Extensions& extensions, const std::string& include_root,
+                        std::string_view command) {
   try {
     const int64_t ranks = fewest_ranks(load_recipe(config::load(path, overrides, include_root), extensions, 0));
-    return ranks > 1 ? base::cat("\nthe layout needs ", ranks, " ranks or more: ", launcher_to_train(ranks, 0), " ",
-                                 program_name(), " train ", shell_word(path), " ...")
-                     : "";
+    if (ranks == 1) return "";
+    return base::cat("\nthe layout needs ", ranks,
+                     " ranks or more: ", command == train_command ? launcher_to_train(ranks, 0) : launcher(ranks), " ",
+                     program_name(), " ", command, " ", shell_word(path), " ...");
   } catch (const base::Error&) {  // the recipe has another error, which is reported elsewhere
     return "";
   }
@@ -29,7 +32,7 @@ std::string launch_hint(const std::string& path, const std::vector<std::string>&
 }  // namespace
 
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const Extensions& extensions, const std::string& include_root) {
+                      const Extensions& extensions, const std::string& include_root, std::string_view command) {
   const int64_t cores = find_cores(world).of_rank;
   const Recipe recipe = load_on_all_ranks(world, [&] {
     const auto warn = [&](const std::string& text) {
@@ -42,7 +45,7 @@ Recipe load_for_ranks(comm::World& world, const std::string& path, const std::ve
       return r;
     } catch (const base::Error& e) {
       const bool alone = e.code() == base::ExitCode::usage && world.size() == 1;
-      const std::string hint = alone ? launch_hint(path, overrides, extensions, include_root) : "";
+      const std::string hint = alone ? launch_hint(path, overrides, extensions, include_root, command) : "";
       if (hint.empty()) throw;
       throw base::Error(e.code(), base::cat(e.what(), hint));
     }

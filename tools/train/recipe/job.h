@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallel/comm/world.h"
@@ -10,19 +11,24 @@
 
 namespace hexad::train {
 
+inline constexpr std::string_view train_command = "train";
+
 /// Reads the recipe on all ranks of `world`, completes it for the rank's machine, and sets the guards, traffic limits
 /// and priorities of `world` from the recipe. Included files are in the recipe's folder or in `include_root` (may be
 /// empty). Throws the same Error on all ranks: Error(usage) with every problem of the recipe and its file and line, or
-/// Error(data) if a dataset is missing. Collective.
+/// Error(data) if a dataset or its tokenizer cannot be read. If a process is alone, but the layout needs more ranks,
+/// the message has the line that starts all ranks of `command`, such as "bench predict". Collective.
 Recipe load_for_ranks(comm::World& world, const std::string& path, const std::vector<std::string>& overrides,
-                      const Extensions& extensions, const std::string& include_root = "");
+                      const Extensions& extensions, const std::string& include_root = "",
+                      std::string_view command = train_command);
 
 /// Calls `load` on every rank and compares the resulting recipes, and the programs themselves. The number of threads
 /// may differ, because nodes may have different numbers of cores. Throws the same error on all ranks:
 /// - If `load` throws the same error on all ranks, this error, unchanged.
 /// - If `load` throws on only some ranks, or throws different errors, the error of the first rank that has one, with
-///   this rank and the exit code.
-/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and the differing keys.
+///   its exit code and the number of this rank.
+/// - If programs or recipes differ, Error(usage) with the first rank that differs from rank 0, and both programs or the
+///   differing keys.
 ///
 /// Collective.
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/base/enum_names.h"
+#include "framework/base/units.h"
 #include "framework/config/constraints.h"
 #include "framework/config/nearest.h"
 #include "framework/config/words.h"
@@ -40,6 +41,11 @@ base::Dtype dtype_of(Precision precision) {
       break;
   }
   return base::Dtype::f32;
+}
+
+std::string MemoryConfig::limit_text() const {
+  if (limit() > 0) return base::human_bytes(static_cast<double>(limit()));
+  return limit_bytes ? "0: no limit" : "none: no limit";
 }
 
 namespace {
@@ -342,10 +348,9 @@ void check_profile(const Recipe& r, Problems& problems) {
   if (r.profile.steps.empty()) return;
   const auto steps = parse_steps(r.profile.steps);
   if (!steps)
-    problems.add("profile.steps",
-                 cat("(", r.profile.steps, ") must be a step such as 5, or a range of steps such as 3..5"));
+    problems.add("profile.steps", "must be a step such as 5, or a range of steps such as 3..5");
   else if (steps->last > r.train.steps)
-    problems.add("profile.steps", cat("(", r.profile.steps, ") goes beyond the last step; nearest: ",
+    problems.add("profile.steps", cat("goes beyond the last step; nearest: ",
                                       to_string(StepRange{std::min(steps->first, r.train.steps), r.train.steps})));
 }
 

@@ -71,8 +71,8 @@ struct TrainConfig {
       at_least(1));
     v("log_every", log_every, "steps between plain progress lines", at_least(1));
     v("router_every", router_every,
-      "steps between records of every expert's load in metrics.jsonl; the first and the last step are also recorded; "
-      "0: no records",
+      "steps between records of every expert's load in metrics.jsonl; the first step of each start and stage, and the "
+      "last step, are also recorded; 0: no records",
       at_least(0));
     v("eval_every", eval_every, "steps between held-out evaluations; 0: only at the end", at_least(0));
     v("eval_sequences", eval_sequences,
@@ -241,6 +241,8 @@ struct MemoryConfig {
 
   /// Returns the bytes that a rank may use for tensors; 0: no limit.
   int64_t limit() const { return limit_bytes.value_or(0); }
+  /// Returns the limit for messages: "1.50 GiB"; without a limit, the value in the recipe, as "none: no limit".
+  std::string limit_text() const;
   /// True if a run is refused when its estimated memory exceeds the memory of its machines.
   bool checks_machine() const { return limit_bytes.has_value(); }
 

@@ -27,6 +27,7 @@ std::vector<std::string> changes_of_model(const Recipe& before, const Recipe& no
   if (was.has_o_bias() == is.has_o_bias()) was.o_bias = is.o_bias;
   if (was.has_expert_bias() == is.has_expert_bias()) was.moe.expert_bias = is.moe.expert_bias;
   if (was.moe.has_selection_bias() == is.moe.has_selection_bias()) was.moe.selection_bias = is.moe.selection_bias;
+  if (is.moe.shared_experts == 0) was.moe.shared_hidden = is.moe.shared_hidden;  // no expert has this width
   for (const std::string& line : config::differences(was, is)) changes.push_back("model." + line);
   if (before.train.seed != now.train.seed)
     changes.push_back(cat("train.seed: ", before.train.seed, " -> ", now.train.seed));
@@ -53,7 +54,14 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
   Recipe was = before;
   was.train.threads = now.train.threads;
   was.run.dir = now.run.dir;
-  return config::differences(was, now);
+  if (was.stages.size() == now.stages.size()) return config::differences(was, now);
+  // Compares the stages that both recipes have. Each other stage would add a line for each of its keys.
+  Recipe is = now;
+  const auto common = static_cast<std::ptrdiff_t>(std::min(was.stages.size(), is.stages.size()));
+  for (Recipe* r : {&was, &is}) r->stages.erase(r->stages.begin() + common, r->stages.end());
+  std::vector<std::string> changes = config::differences(was, is);
+  changes.push_back(cat("stages: ", before.stages.size(), " -> ", now.stages.size()));
+  return changes;
 }
 
 std::string learning_rate_jump(const Recipe& before, const Recipe& now, int64_t step) {

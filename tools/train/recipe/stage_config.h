@@ -31,7 +31,7 @@ struct StageConfig {
   void fields(V& v) {
     using config::at_least, config::at_most, config::greater_than;
     v("steps", steps, "optimizer steps of the stage", at_least(1), at_most(1 << 30));
-    v("context", context, "tokens in a training sequence; default: model.context", at_least(1));
+    v("context", context, "tokens in a training sequence; default: model.context", at_least(1), at_most(1 << 30));
     v("rotary_theta", rotary_theta, "base of the rotary frequencies; default: model.rotary_theta", greater_than(1));
     v("yarn", yarn,
       "extension of rotary positions to longer contexts (YaRN); unset keys have the values of model.yarn");

@@ -3,23 +3,34 @@
 #include <fmt/format.h>
 
 #include "framework/base/counted.h"
-#include "layers/model_size.h"
 
 namespace hexad::train {
 
-pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
+namespace {
+
+pp::StageSplit split_of(const Recipe& r, const layers::PartFlops& flops) {
   const pp::PipelineConfig pipeline = pipeline_of(r);
+  return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)),
+          pipeline.split,
+          {.layers = flops.layers, .head = flops.head}};
+}
+
+}  // namespace
+
+pp::StageSplit stage_split(const Recipe& r, const layers::Registry& registry) {
   // The costs remain zero if the recipe sets the split or there is a single stage, because they then have no effect.
-  pp::ModelCosts costs{.layers = std::vector<double>(r.model.layers)};
-  if (r.parallel.pp > 1 && pipeline.split.empty()) {
-    auto flops = layers::flops_by_part(r.model, registry);
-    costs.layers = std::move(flops.layers), costs.head = flops.head;
-  }
-  return {pp::stage_map(pipeline, static_cast<int>(r.parallel.pp)), pipeline.split, costs};
+  layers::PartFlops flops{.layers = std::vector<double>(r.model.layers)};
+  if (r.parallel.pp > 1 && r.schedule.pipeline.split.empty()) flops = layers::flops_by_part(r.model, registry);
+  return split_of(r, flops);
 }
 
 Recipe with_stage_split(Recipe r, const layers::Registry& registry) {
   if (r.parallel.pp > 1) r.schedule.pipeline.split = stage_split(r, registry).counts();
+  return r;
+}
+
+Recipe with_stage_split_of(Recipe r, const layers::PartFlops& flops) {
+  if (r.parallel.pp > 1) r.schedule.pipeline.split = split_of(r, flops).counts();
   return r;
 }
 

@@ -41,8 +41,8 @@ std::string prompt_from(std::span<const int32_t> ids, bool begins, const data::T
   return first_words({tokenizer.decode(some), begins, end != ids.end() && some.size() == document.size()});
 }
 
-// Returns a prompt from the first document that begins in sequence `first` or in one of the next sequences. If there is
-// no such document, or if `first` is 0, returns the beginning of the text of sequence `first`.
+// Returns a prompt from the first document that begins in sequence `first` or in one of the next 63 sequences. If there
+// is no such document, or if `first` is 0, returns the beginning of the text of sequence `first`.
 std::string prompt_near(const data::Source& heldout, const data::Tokenizer& tokenizer, int64_t first) {
   constexpr int64_t searched = 64;
   // A sequence continues the text of the previous sequence.

@@ -23,8 +23,8 @@ class RankClock {
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
-  /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks; `step_seconds` is the
-  /// time of this rank. Returns warnings about slow ranks. Collective, after end().
+  /// Fills in `comm`, `ranks` and `step_seconds` of `metrics`. `ranks` is equal on all ranks, and remains unset on a
+  /// single rank; `step_seconds` is the time of this rank. Returns warnings about slow ranks. Collective, after end().
   std::vector<std::string> report(telemetry::StepMetrics& metrics, device::Device device);
 
   struct Phase {
@@ -34,7 +34,8 @@ class RankClock {
   /// Runs `work` between two steps and returns its time and traffic. Collective.
   Phase measure(device::DeviceContext& context, const std::function<void()>& work);
 
-  /// Returns one line about the slowest rank of the run so far; empty before the first step, and with a single rank.
+  /// Returns one line about the slowest rank in the steps reported so far; empty before the first one, and on a single
+  /// rank.
   std::string summary() const;
 
  private:

@@ -136,7 +136,8 @@ std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
         warn(base::cat(run.string(), ": left out: ", trouble));
     }
     if (runs.size() == before)
-      base::fail(base::ExitCode::data, "'", argument, "': no run in this folder has trained a step");
+      base::fail(base::ExitCode::data, "'", argument,
+                 "': no run in this folder can be compared; the warnings give the reasons");
   }
   require_different(runs);
   return runs;

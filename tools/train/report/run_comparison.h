@@ -15,8 +15,8 @@ bool is_folder_of_runs(const std::filesystem::path& path);
 
 /// Returns the run directories in `arguments`. Replaces each folder of runs by its runs, sorted by name; numbers in
 /// names are compared by value. Omits a folder's runs that cannot be compared, with a warning to `warn` for each.
-/// Throws Error(usage) if a folder has no run, or if a run occurs twice. Throws Error(data) if all runs of a folder are
-/// omitted.
+/// Throws Error(usage) if an argument is not a folder, if a folder has no run or cannot be read, or if a run occurs
+/// twice. Throws Error(data) if all runs of a folder are omitted.
 std::vector<std::string> find_runs(const std::vector<std::string>& arguments,
                                    const std::function<void(const std::string&)>& warn);
 

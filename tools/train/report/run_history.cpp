@@ -83,7 +83,7 @@ void write(const fs::path& dir, const RunHistory& history) {
   for (const RunStart& s : history.starts) starts.push_back(to_json(s));
   Json json{{"starts", starts}};
   if (history.end) json["end"] = to_json(*history.end);
-  // Replaces invalid UTF-8, because a model's sample may end inside a character.
+  // Replaces invalid UTF-8, which the command line among the facts may contain.
   base::write_file(history_path(dir), json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -19,7 +19,8 @@ struct RunStart {
   telemetry::RunInfo run;  // run.first_step is the last step before this start
   std::string date, layout;
   std::vector<telemetry::ReportInputs::Fact> facts;  // version, host, command, ...
-  std::vector<std::string> changes;                  // changes since the previous start: "optim.lr: 0.01 -> 0.02"
+  // The stage of training, if there are stages, and changes since the checkpoint: "optim.lr: 0.01 -> 0.02".
+  std::vector<std::string> changes;
 };
 
 struct RunEnd {
@@ -67,11 +68,11 @@ inline constexpr std::string_view trouble_of_failure = "The run failed",
 RunHistory read_history(const std::filesystem::path& dir);
 
 /// Adds a start to the history before its first step, and writes `recipe` to recipe_of_start(). Removes starts that are
-/// not earlier than the new one, because their steps will run again, and removes the recorded end. Throws
-/// Error(resource).
+/// not earlier than the new one, because their steps will run again, and removes the recorded end. Throws Error(data)
+/// like read_history(), and Error(resource) if a file cannot be written.
 void record_start(const std::filesystem::path& dir, const RunStart& start, const std::string& recipe);
 /// Records the end of a run. If an end after the same step is already recorded, keeps it, but replaces its samples if
-/// `end` has samples, and clears its trouble if `end` has no trouble. Throws Error(resource).
+/// `end` has samples, and clears its trouble if `end` has no trouble. Throws like record_start().
 void record_end(const std::filesystem::path& dir, const RunEnd& end);
 
 /// Returns the path of a start's recipe: DIR/recipe-00000040.yaml for a start after step 40.

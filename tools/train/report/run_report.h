@@ -13,7 +13,7 @@
 
 namespace hexad::train {
 
-/// Returns the report's facts about this start: program, machine and layout.
+/// Returns the report's facts about this start: program, command, machine, layout and source of the peak for MFU.
 std::vector<telemetry::ReportInputs::Fact> facts_of_start(const Recipe& recipe, int ranks);
 
 /// Returns the peak memory in bytes of the steps after `step`, by category. Earlier steps may have had another layout.

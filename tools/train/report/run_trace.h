@@ -14,7 +14,7 @@ namespace hexad::train {
 
 /// Writes trace.json.gz, with these rows for each rank:
 /// - "host": phases of the step in the rank's thread, and the thread's waits inside these phases;
-/// - "device" (if the rank has a device): the same phases in the device's compute queue;
+/// - "device" (if kernels do not run on the host): the same phases in the device's compute queue;
 /// - the lanes of the MoE layers' passes;
 /// - the operations of every class of communication;
 /// - the memory in use, by category.
@@ -28,7 +28,7 @@ class RunTrace {
   /// Begins a step. Events between steps, such as evaluations and saves, are recorded with the previous step.
   /// Collective.
   void begin_step(int64_t step);
-  /// Ends the recording after the last step. Collective.
+  /// Ends the recording, if there is one, and writes the trace on rank 0. Called after the last step. Collective.
   void end();
   /// Adds events of all ranks to the trace. Call it on rank 0 during a recorded step. The times of events are relative
   /// to `begin`, which is a time of rank 0's base::now().

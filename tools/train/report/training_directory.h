@@ -19,7 +19,7 @@ class TrainingDirectory {
  public:
   /// On rank 0, locks the directory and takes its next generation number. Then, on every rank, opens this rank's log,
   /// which also receives crash reports. Throws Error(usage) if another job has locked the directory. Throws
-  /// Error(resource) if the directory cannot be written. Collective.
+  /// Error(data) or Error(resource) if its files cannot be read or written. Collective.
   TrainingDirectory(const Recipe& recipe, const comm::World& world);
 
   /// On rank 0, throws Error(usage) if another job has taken over the directory, as of the last renewal of the lock.

@@ -46,7 +46,7 @@ struct Product {
   T *packed_a, *packed_b, *sums, *whole;
   Depths depths{t.k};
   bool narrow = t.c.dtype == Dtype::bf16;
-  bool rounded_at_once = narrow && depths.blocks == 1;  // true for a bf16 result that needs no sums in memory
+  bool rounded_at_once = narrow && depths.blocks == 1;  // true for a bf16 result that needs no sums in `whole`
 
   void run() const {
     for (int64_t j = 0; j < t.n; j += gemm_columns)

@@ -67,7 +67,7 @@ class Meanwhile {
   Rounding rounding;
   Ahead a, b;  // prefetches of the operands that are needed next
 
-  /// Prepares the work of `steps` steps. `near` may be null.
+  /// Prepares the work of `steps` steps. `near.data` may be null.
   void begin(int64_t steps, const Near& near) {
     near_ = near;
     rounded_per_step_ = (rounding.rows + steps - 1) / steps;
@@ -204,7 +204,7 @@ struct Product {
     copy(c, t.c.stride, corner, strip, factors.rows, columns);
   }
 
-  /// Multiplies, and prefetches `near` meanwhile unless it is null.
+  /// Multiplies, and prefetches `near` meanwhile unless near.data is null.
   void multiply(const Sums& to, const Sums& from, const Factors& factors, const Near& near) {
     meanwhile.begin(factors.steps(), near);
     Unit::multiply(to, from, factors, meanwhile);

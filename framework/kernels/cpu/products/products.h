@@ -1,5 +1,5 @@
 // Matrix products on the CPU. f32 and f64 products use loops of this project for AVX2 and AVX-512. bf16 products use
-// AMX or AMD's AVX-512 BF16 if the processor has one of them. Otherwise, bf16 is widened to f32 when it is packed
+// AMX (machine_has_amx()) or AVX-512 BF16 (machine_prefers_dot()). Otherwise, bf16 is widened to f32 when it is packed
 // (docs/adr/0002). MatmulKernels and GroupedMatmulKernels describe the operands.
 #pragma once
 

@@ -17,8 +17,8 @@ struct AttentionBackward {
 };
 
 /// Runs cuDNN's fused attention. Returns false, without a launch, if the call does not suit cuDNN (see may_suit() in
-/// cudnn.cpp) or if cuDNN does not work or has no plan for it. A suitable call is bf16 and has as many queries as keys.
-/// Its `first` and `last` are undefined, or its documents are counted.
+/// cudnn.cpp), if its plan would need too much workspace, or if cuDNN does not work or has no plan for it. A suitable
+/// call is bf16 and has as many queries as keys. Its `first` and `last` are undefined, or its documents are counted.
 bool cudnn_attention(Stream& stream, const AttentionForward& call);
 bool cudnn_attention(Stream& stream, const AttentionBackward& call);
 

@@ -45,8 +45,8 @@ constexpr int64_t most_documents = 1024;
 
 /// True if the call may suit cuDNN. It must be bf16, with more than one query per sequence and as many keys. The only
 /// masks allowed are counted documents, at most most_documents of them, and a causal mask aligned at the top left. Rows
-/// must begin at multiples of 16 bytes, and the size of a head must be a multiple of 8. cuDNN itself checks other
-/// conditions.
+/// must begin at multiples of 16 bytes, the size of a head must be a multiple of 8, and the scale must be finite. cuDNN
+/// itself checks other conditions.
 template <class... Tensors>
 bool may_suit(const AttentionShape& shape, const Tensor& first, const Tensor& last, const Tensor& q,
               const Tensors&... others) {

@@ -6,7 +6,7 @@
 
 namespace hexad::kernels::cuda {
 
-/// Number of queries, and of keys, that a block processes at a time.
+/// Number of rows in a tile of queries or of keys.
 inline constexpr int tile_rows = 64;
 
 __host__ __device__ constexpr int64_t tiles_of(int64_t rows) { return (rows + tile_rows - 1) / tile_rows; }

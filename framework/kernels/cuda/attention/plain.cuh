@@ -9,7 +9,11 @@
 namespace hexad::kernels::cuda {
 
 inline constexpr int plain_threads = 256, plain_side = 16, plain_share = tile_rows / plain_side;
-inline constexpr int plain_slice = 64, plain_chunk = 32;
+inline constexpr int plain_slice = 64;
+/// Number of columns of the operands of the scores that are staged at a time. In f64, more would not fit into the
+/// shared memory that every card permits.
+template <class A>
+inline constexpr int plain_chunk = sizeof(A) == sizeof(double) ? 16 : 32;
 
 /// The elements of a tile that one thread computes.
 template <class A>
@@ -23,7 +27,7 @@ using Staged = A[tile_rows][Columns + 1];
 template <class A>
 union Stage {
   struct {
-    Staged<A, plain_chunk> left, right;
+    Staged<A, plain_chunk<A>> left, right;
   } pair;
   Staged<A, plain_slice> rows;
 };
@@ -52,13 +56,13 @@ __device__ __forceinline__ void multiply(Share<A>& sums, Stage<A>& memory, const
                                          const HeadTile<D>& right, int size) {
   for (auto& row : sums)
     for (A& sum : row) sum = 0;
-  for (int column = 0; column < size; column += plain_chunk) {
+  for (int column = 0; column < size; column += plain_chunk<A>) {
     __syncthreads();
-    stage<plain_chunk>(memory.pair.left, left, column, size);
-    stage<plain_chunk>(memory.pair.right, right, column, size);
+    stage<plain_chunk<A>>(memory.pair.left, left, column, size);
+    stage<plain_chunk<A>>(memory.pair.right, right, column, size);
     __syncthreads();
 #pragma unroll 4
-    for (int c = 0; c < plain_chunk; ++c) {
+    for (int c = 0; c < plain_chunk<A>; ++c) {
       A x[plain_share], y[plain_share];
 #pragma unroll
       for (int i = 0; i < plain_share; ++i)

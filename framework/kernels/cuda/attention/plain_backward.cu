@@ -162,17 +162,17 @@ bool in_pieces(const HeadRows<D>& rows, int size) {
 template <class D>
 void plain_backward_queries(Stream& stream, const BackwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared<sizeof(QueryShared<sum_t<D>>)>("attention", backward_queries<D>,
-                                               n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size),
-                                               plain_threads, sizeof(QueryShared<sum_t<D>>), stream, p, only);
+  launch_with<QueryShared<sum_t<D>>>("attention", backward_queries<D>,
+                                     n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size), plain_threads,
+                                     stream, p, only);
 }
 
 template <class D>
 void plain_backward_keys(Stream& stream, const BackwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared<sizeof(KeyShared<sum_t<D>>)>("attention", backward_keys<D>,
-                                             n.sequences * n.key_heads * tiles_of(n.keys) * slices_of(n.size),
-                                             plain_threads, sizeof(KeyShared<sum_t<D>>), stream, p, only);
+  launch_with<KeyShared<sum_t<D>>>("attention", backward_keys<D>,
+                                   n.sequences * n.key_heads * tiles_of(n.keys) * slices_of(n.size), plain_threads,
+                                   stream, p, only);
 }
 
 template <class D>

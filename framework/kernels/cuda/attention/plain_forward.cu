@@ -108,9 +108,9 @@ __global__ void __launch_bounds__(plain_threads) forward(ForwardOperands<D> p, S
 template <class D>
 void plain_forward(Stream& stream, const ForwardOperands<D>& p, Suspects only) {
   const AttentionSizes& n = p.sizes;
-  launch_shared<sizeof(Shared<sum_t<D>>)>("attention", forward<D>,
-                                          n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size),
-                                          plain_threads, sizeof(Shared<sum_t<D>>), stream, p, only);
+  launch_with<Shared<sum_t<D>>>("attention", forward<D>,
+                                n.sequences * n.heads * tiles_of(n.queries) * slices_of(n.size), plain_threads, stream,
+                                p, only);
 }
 
 template void plain_forward<float>(Stream&, const ForwardOperands<float>&, Suspects);

@@ -119,8 +119,8 @@ template <int Width>
 void start(Stream& stream, const BackwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
   const int64_t tiles = tiles_of(n.keys);
-  launch_shared<sizeof(Shared<Width>)>("attention", backward<Width>, n.sequences * n.key_heads * tiles, tensor_threads,
-                                       sizeof(Shared<Width>), stream, p, suspects, tiles);
+  launch_with<Shared<Width>>("attention", backward<Width>, n.sequences * n.key_heads * tiles, tensor_threads, stream, p,
+                             suspects, tiles);
 }
 
 }  // namespace

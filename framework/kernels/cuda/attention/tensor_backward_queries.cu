@@ -77,8 +77,8 @@ template <int Width>
 void start(Stream& stream, const BackwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
   const int64_t tiles = tiles_of(n.queries);
-  launch_shared<sizeof(Shared<Width>)>("attention", backward<Width>, n.sequences * n.heads * tiles, tensor_threads,
-                                       sizeof(Shared<Width>), stream, p, suspects, tiles);
+  launch_with<Shared<Width>>("attention", backward<Width>, n.sequences * n.heads * tiles, tensor_threads, stream, p,
+                             suspects, tiles);
 }
 
 }  // namespace

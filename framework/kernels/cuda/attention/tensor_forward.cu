@@ -136,8 +136,8 @@ template <int Width>
 void start(Stream& stream, const ForwardOperands<__nv_bfloat16>& p, int* suspects) {
   const AttentionSizes& n = p.sizes;
   const int64_t blocks = blocks_of(n.queries, block_rows);
-  launch_shared<sizeof(Shared<Width>)>("attention", forward<Width>, n.sequences * n.heads * blocks, tensor_threads,
-                                       sizeof(Shared<Width>), stream, p, suspects, blocks);
+  launch_with<Shared<Width>>("attention", forward<Width>, n.sequences * n.heads * blocks, tensor_threads, stream, p,
+                             suspects, blocks);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace hexad::kernels::cuda {
 
 /// Computes out = left right, or adds the product to `out`, like multiply(). At least one factor must be f32. An f32
-/// factor w is split into bf16 parts hi + mid + lo = w, which is exact except for bits below 2^-134. Products of parts
+/// factor w is split into bf16 parts hi + mid + lo = w, which is exact except for bits below 2^-133. Products of parts
 /// are exact in f32 and are summed in f32.
 ///
 /// - One bf16 factor and one f32 factor: the product uses all three parts, so no bit of the factors is lost. Terms are

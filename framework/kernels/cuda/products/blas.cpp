@@ -139,7 +139,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
   check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value), "preference");
 }
 
-/// cuBLASLt on one card, and the plans made so far.
+/// cuBLASLt on one card, and a cache of plans.
 class Library {
  public:
   Library() { check(cublasLtCreate(&handle_), "create"); }

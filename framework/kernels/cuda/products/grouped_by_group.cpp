@@ -8,7 +8,7 @@ namespace hexad::kernels::cuda::tensor_cores {
 using namespace tensor;
 namespace {
 
-/// Calls f(w of group e, rows of x, rows of y) for each group.
+/// Calls f(w of group e, rows of x, rows of y) for each group e that has rows.
 template <class F>
 void for_each_group(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& w, const Tensor& offsets,
                     const F& f) {

@@ -7,7 +7,8 @@
 
 namespace hexad::cuda_double {
 
-/// Fiber that runs on the thread that made it. In builds with the address sanitizer, it is told of every switch.
+/// Fiber that runs on the thread that made it. In builds with the address sanitizer, every switch is announced to the
+/// sanitizer.
 class Fiber {
  public:
   /// Makes a fiber. `body` must not throw, and must have returned before the fiber is destroyed.

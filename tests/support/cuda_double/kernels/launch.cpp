@@ -20,9 +20,9 @@
 namespace hexad::cuda_double {
 namespace {
 
-// Limits of compute capability 9.0: the shared memory of a block with and without a request, its threads, and the
-// blocks of a grid.
-constexpr size_t most_shared = size_t{227} << 10, usual_shared = size_t{48} << 10;
+// Limits of compute capability 9.0: the shared memory of a block without a request, its threads, and the blocks of a
+// grid.
+constexpr size_t usual_shared = size_t{48} << 10;
 constexpr unsigned most_threads = 1024, most_threads_z = 64, most_blocks_x = 0x7fffffff, most_blocks_yz = 65535;
 
 std::mutex allowed_mutex;
@@ -41,7 +41,7 @@ bool possible(const dim3& blocks, const dim3& threads) {
 size_t allowed_shared(const void* kernel) {
   const std::lock_guard lock(allowed_mutex);
   const auto it = allowed().find(kernel);
-  return std::max(usual_shared, it == allowed().end() ? 0 : it->second);
+  return std::min(shared_memory_limit(), std::max(usual_shared, it == allowed().end() ? 0 : it->second));
 }
 
 // Waits for the device, as loading may, if this is the kernel's first launch on the device and kernels are not loaded
@@ -84,7 +84,7 @@ void launch(std::string_view kernel, const LaunchShape& shape, cudaStream_t stre
 }
 
 cudaError_t allow_shared(const void* kernel, size_t bytes) {
-  if (bytes > most_shared) return set_last_error(cudaErrorInvalidValue);
+  if (bytes > shared_memory_limit()) return set_last_error(cudaErrorInvalidValue);
   const std::lock_guard lock(allowed_mutex);
   allowed()[kernel] = bytes;
   return cudaSuccess;

@@ -1,0 +1,92 @@
+#include "framework/data/chat_template.h"
+
+#include <array>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/base/error.h"
+#include "framework/base/path_problem.h"
+#include "framework/config/words.h"
+#include "framework/data/file.h"
+#include "framework/data/jinja/limits.h"
+#include "framework/data/text_check.h"
+#include "framework/data/tokenizers/json_field.h"
+
+namespace hexad::data {
+
+using namespace base;
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t largest_config = int64_t{16} << 20;
+constexpr const char* config_name = "tokenizer_config.json";
+constexpr const char* template_name = "chat_template.jinja";
+// Keys of tokenizer_config.json that are variables of templates.
+constexpr std::array<const char*, 7> token_names{"bos_token", "eos_token", "unk_token", "sep_token",
+                                                 "pad_token", "cls_token", "mask_token"};
+
+bool exists(const std::string& path) { return file_problem(path) != "no such file"; }
+
+// Returns the template that the list names "default".
+std::string default_of(const JsonField& list) {
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string& name = list.at(i)["name"].text();
+    if (name == "default") return list.at(i)["template"].text();
+    names.push_back(name);
+  }
+  fail(ExitCode::data, list.place(), " has no template called default; it has ",
+       names.empty() ? "none" : config::shown(config::join(names)));
+}
+
+// Returns the folder of a tokenizer file, or the folder itself.
+fs::path folder_of(const std::string& path) {
+  return file_problem(path) == "is a directory" ? fs::path(path) : fs::path(path).parent_path();
+}
+
+}  // namespace
+
+Digest ChatTemplate::digest() const {
+  const Json all = {source, tokens};
+  return digest_of(all.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
+
+std::vector<std::string> chat_template_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const char* name : {config_name, template_name})
+    if (const std::string path = (folder_of(folder) / name).string(); exists(path)) files.push_back(path);
+  return files;
+}
+
+ChatTemplate read_chat_template(const std::string& folder) {
+  if (!exists(folder)) fail(ExitCode::data, folder, ": there is no such file or folder, expected that of a model");
+  const fs::path where = folder_of(folder);
+  const std::string config_path = (where / config_name).string(), path = (where / template_name).string();
+  ChatTemplate found;
+  if (exists(config_path)) {
+    const Json json = Json::parse(read_file(config_path, largest_config), nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) fail(ExitCode::data, config_path, ": is not a JSON object");
+    const JsonField config(config_path, json);
+    for (const char* name : token_names)
+      if (const auto token = config.find(name))
+        found.tokens.emplace_back(name, token->json().is_object() ? (*token)["content"].text() : token->text());
+    if (const auto field = config.find("chat_template")) {
+      found.source = field->json().is_array() ? default_of(*field) : field->text();
+      found.path = cat(config_path, ": chat_template");
+    }
+  }
+  if (exists(path)) {
+    found.source = read_file(path, jinja::largest_template);
+    found.path = path;
+    if (const TextProblem problem = check_text(found.source)) fail(ExitCode::data, path, ": ", problem.what);
+  }
+  if (found.path.empty())
+    fail(ExitCode::data, where.empty() ? "." : where.string(), ": has no chat template (", template_name,
+         ", or chat_template in ", config_name, "), which --chat-form model needs; choose a named form");
+  return found;
+}
+
+}  // namespace hexad::data

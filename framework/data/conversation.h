@@ -1,0 +1,46 @@
+// Conversations, and the forms in which they become documents.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/data/document.h"
+
+namespace hexad::data {
+
+struct ChatTurn {
+  std::string role;  // system, user, assistant or tool
+  std::string text;
+  size_t number = 0;  // counted from 1; 0: the text under the key "system"
+};
+
+/// Returns the place of a turn for messages: "turn 2", or "the key "system"".
+std::string place_of(const ChatTurn& turn);
+
+/// A form of conversations: the marks around the turns. Thread-safe.
+class ConversationForm {
+ public:
+  virtual ~ConversationForm() = default;
+
+  /// Writes a whole conversation to `out`. The answers and the mark after each of them are targets of training. Returns
+  /// an empty text on success, otherwise a problem to print after the location of the conversation.
+  virtual std::string write(std::span<const ChatTurn> turns, Document& out) const = 0;
+  /// Writes the turns before an answer, and the mark with which it begins. Returns like write().
+  virtual std::string write_question(std::span<const ChatTurn> turns, Document& out) const = 0;
+  /// Returns the mark after an answer; empty if there is none. Throws Error(data) if the form cannot write an answer.
+  virtual std::string end_of_answer() const = 0;
+  /// Returns an empty text if the form has `role`, otherwise a text such as "--chat-form gemma has user, assistant".
+  virtual std::string lacking(std::string_view role) const = 0;
+};
+
+/// Name of the form that the chat template of a model defines.
+inline constexpr std::string_view model_form_name = "model";
+
+/// Returns the form with this name. The form `model` reads the chat template in `folder` (see read_chat_template()).
+/// Throws Error(usage) if the name is unknown.
+std::shared_ptr<const ConversationForm> conversation_form(std::string_view name, const std::string& folder);
+
+}  // namespace hexad::data

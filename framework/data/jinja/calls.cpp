@@ -1,0 +1,222 @@
+#include "framework/data/jinja/calls.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "framework/base/counted.h"
+#include "framework/base/escaped.h"
+#include "framework/base/utf8.h"
+#include "framework/config/words.h"
+
+namespace hexad::data::jinja {
+using base::cat;
+namespace {
+
+using Names = std::span<const std::string_view>;
+
+[[noreturn]] void refuse_name(std::string_view kind, std::string_view name, Names supported, const Site& site) {
+  site.refuse("the ", kind, " '", config::shown(name), "' is not supported; supported: ", config::join(supported));
+}
+
+// Throws Error(data) unless a call has no keywords and `least` to `most` arguments.
+void require_count(std::string_view name, const Arguments& arguments, size_t least, size_t most, const Site& site) {
+  const size_t count = arguments.values.size();
+  if (arguments.named.empty() && count >= least && count <= most) return;
+  const auto counted = [](size_t n, std::string_view noun) { return base::counted(static_cast<int64_t>(n), noun); };
+  site.refuse("'", config::shown(name), "' has ", counted(count, "argument"), " and ",
+              counted(arguments.named.size(), "keyword"), ", expected ", least == most ? "" : cat(least, " to "),
+              counted(most, "argument"), " and no keyword");
+}
+
+const Text& text_argument(std::string_view name, const Value& value, const Site& site) {
+  const Text* text = value.text();
+  if (text == nullptr) site.refuse("'", config::shown(name), "' is given ", kind_of(value), ", expected a text");
+  return *text;
+}
+
+Value strip(std::string_view name, const Text& text, const Arguments& arguments, Side side, const Site& site) {
+  require_count(name, arguments, 0, 1, site);
+  site.spend_text(text.size());
+  if (arguments.values.empty() || arguments.values.front().get<std::monostate>() != nullptr)
+    return text_value(stripped(text, white_space(), side));
+  const Text& removed = text_argument(name, arguments.values.front(), site);
+  // Each removed character is compared with all characters of the argument.
+  site.spend(static_cast<int64_t>(removed.size()) * (1 + static_cast<int64_t>(text.size() / 256)));
+  return text_value(stripped(text, characters_of(removed.bytes()), side));
+}
+
+Value split(const Text& text, const Arguments& arguments, const Site& site) {
+  require_count("split", arguments, 1, 2, site);
+  const std::string& separator = text_argument("split", arguments.values.front(), site).bytes();
+  if (separator.empty()) site.refuse("'split' is given an empty text, expected a separator");
+  int64_t cuts = std::numeric_limits<int64_t>::max();
+  if (arguments.values.size() == 2) {
+    const int64_t* most = arguments.values[1].get<int64_t>();
+    if (most == nullptr) site.refuse("'split' is given ", kind_of(arguments.values[1]), ", expected a number of cuts");
+    if (*most >= 0) cuts = *most;
+  }
+  site.spend_search(text.size(), separator.size());
+  std::vector<Value> parts;
+  size_t begin = 0;
+  for (size_t at = text.bytes().find(separator); at != std::string::npos && cuts > 0; --cuts) {
+    site.spend(1);
+    parts.push_back(text_value(text.part(begin, at - begin)));
+    begin = at + separator.size();
+    at = text.bytes().find(separator, begin);
+  }
+  parts.push_back(text_value(text.part(begin)));
+  return list_value(std::move(parts), site);
+}
+
+// Implements startswith and endswith, whose argument is a text or a list of texts.
+Value begins_or_ends(std::string_view name, const Text& text, const Arguments& arguments, const Site& site) {
+  require_count(name, arguments, 1, 1, site);
+  const auto matches = [&](const Value& wanted) {
+    const std::string& bytes = text_argument(name, wanted, site).bytes();
+    site.spend_text(bytes.size());
+    return name == "startswith" ? text.bytes().starts_with(bytes) : text.bytes().ends_with(bytes);
+  };
+  const Value& wanted = arguments.values.front();
+  if (const List* list = wanted.list()) return boolean(std::ranges::any_of(list->items, matches));
+  return boolean(matches(wanted));
+}
+
+Value length_of(const Value& value, const Site& site) {
+  if (const Text* text = value.text()) {
+    site.spend_text(text->size());
+    const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+    return number(std::ranges::count_if(text->bytes(), begins_character));
+  }
+  if (const List* list = value.list()) return number(std::ssize(list->items));
+  if (const Object* object = value.object(); object != nullptr && object->kind == ObjectKind::message)
+    return number(std::ssize(object->members));
+  if (value.get<Undefined>() != nullptr) return number(0);
+  site.refuse("'length' is given ", kind_of(value), ", expected a text or a list");
+}
+
+// Returns the messages of a list whose member is true, or equals a value; with `wanted` false, all others.
+Value select(std::string_view name, const Value& value, const Arguments& arguments, bool wanted, const Site& site) {
+  require_count(name, arguments, 1, 3, site);
+  const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
+  const bool compares = arguments.values.size() == 3;
+  if (arguments.values.size() == 2) site.refuse("'", name, "' is given 2 arguments, expected 1 or 3");
+  if (compares) {
+    const std::string& test = text_argument(name, arguments.values[1], site).bytes();
+    if (test != "equalto" && test != "eq" && test != "==")
+      site.refuse("'", name, "' is given the test '", config::shown(test), "', expected equalto");
+  }
+  const List* list = value.list();
+  if (list == nullptr) site.refuse("'", name, "' is given ", kind_of(value), ", expected a list");
+  std::vector<Value> chosen;
+  for (const Value& item : list->items) {
+    site.spend(1);
+    const Object* object = item.object();
+    if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
+    const Value* found = object->find(key);
+    const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
+    if (matches == wanted) chosen.push_back(item);
+  }
+  return list_value(std::move(chosen), site, true);
+}
+
+// Returns the first or last item of a list; undefined if the list is empty.
+Value end_of_list(std::string_view name, const Value& value, const Site& site) {
+  const List* list = value.list();
+  if (list == nullptr) site.refuse("'", name, "' is given ", kind_of(value), ", expected a list");
+  if (list->items.empty()) return undefined(std::string(name));
+  return name == "first" ? list->items.front() : list->items.back();
+}
+
+}  // namespace
+
+Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site) {
+  static constexpr std::array<std::string_view, 11> supported{
+      "trim", "length", "count", "tojson", "first", "last", "default", "list", "string", "selectattr", "rejectattr"};
+  if (std::ranges::find(supported, name) == supported.end()) refuse_name("filter", name, supported, site);
+  if (name == "trim") return strip(name, printed(value, site), arguments, Side::both, site);
+  if (name == "default") {
+    require_count(name, arguments, 1, 1, site);
+    return value.get<Undefined>() != nullptr ? arguments.values.front() : value;
+  }
+  if (name == "selectattr" || name == "rejectattr") return select(name, value, arguments, name == "selectattr", site);
+  require_count(name, arguments, 0, 0, site);
+  if (name == "string") return text_value(printed(value, site));
+  if (name == "list" && value.list() == nullptr) site.refuse("'list' is given ", kind_of(value), ", expected a list");
+  if (name == "list") return list_value(value.list()->items, site);
+  if (name == "tojson") return text_value(json_text(value, site));
+  if (name == "first" || name == "last") return end_of_list(name, value, site);
+  return length_of(value, site);
+}
+
+bool apply_test(std::string_view name, const Value& value, const Site& site) {
+  static constexpr std::array<std::string_view, 11> supported{"defined", "undefined", "none",     "string",
+                                                              "mapping", "iterable",  "sequence", "number",
+                                                              "boolean", "true",      "false"};
+  if (std::ranges::find(supported, name) == supported.end()) refuse_name("test", name, supported, site);
+  const bool missing = value.get<Undefined>() != nullptr;
+  const bool* flag = value.get<bool>();
+  const List* list = value.list();
+  const Object* object = value.object();
+  const bool mapping = object != nullptr && object->kind == ObjectKind::message;
+  if (name == "defined") return !missing;
+  if (name == "undefined") return missing;
+  if (name == "none") return value.get<std::monostate>() != nullptr;
+  if (name == "string") return value.text() != nullptr;
+  if (name == "mapping") return mapping;
+  if (name == "iterable") return missing || mapping || value.text() != nullptr || list != nullptr;
+  if (name == "sequence") return missing || mapping || value.text() != nullptr || (list != nullptr && !list->generator);
+  if (name == "number") return flag != nullptr || value.get<int64_t>() != nullptr;  // as in Python, where True is 1
+  if (name == "boolean") return flag != nullptr;
+  return flag != nullptr && *flag == (name == "true");
+}
+
+Value call_function(std::string_view name, const Arguments& arguments, const Site& site) {
+  static constexpr std::array<std::string_view, 2> supported{"namespace", "raise_exception"};
+  if (name == "raise_exception") {
+    require_count(name, arguments, 1, 1, site);
+    const std::string why = printed(arguments.values.front(), site).bytes();
+    site.refuse("the template refuses the conversation: ", base::escaped(base::valid_utf8(why.substr(0, 200))));
+  }
+  if (name != "namespace") refuse_name("function", name, supported, site);
+  if (!arguments.values.empty()) site.refuse("'namespace' takes only members: namespace(name=value)");
+  if (arguments.named.size() > most_members)
+    site.refuse("a namespace has ", arguments.named.size(), " members, expected at most ", most_members);
+  Object object{ObjectKind::name_space};
+  for (const auto& [member, value] : arguments.named) {
+    require_no_cycle(value, site);
+    object.set(member, value);
+  }
+  return object_value(std::move(object));
+}
+
+void require_no_cycle(const Value& value, const Site& site) {
+  if (const Object* object = value.object(); object != nullptr && object->kind != ObjectKind::message)
+    site.refuse("a namespace cannot hold ", kind_of(value));
+}
+
+Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site) {
+  static constexpr std::array<std::string_view, 6> of_text{"strip", "lstrip",     "rstrip",
+                                                           "split", "startswith", "endswith"};
+  static constexpr std::array<std::string_view, 1> of_message{"get"};
+  if (const Text* text = object.text()) {
+    if (name == "strip") return strip(name, *text, arguments, Side::both, site);
+    if (name == "lstrip") return strip(name, *text, arguments, Side::left, site);
+    if (name == "rstrip") return strip(name, *text, arguments, Side::right, site);
+    if (name == "split") return split(*text, arguments, site);
+    if (name == "startswith" || name == "endswith") return begins_or_ends(name, *text, arguments, site);
+    refuse_name("method", name, of_text, site);
+  }
+  const Object* message = object.object();
+  if (message == nullptr || message->kind != ObjectKind::message)
+    site.refuse(kind_of(object), " has no method '", config::shown(name), "', expected a text or a message");
+  if (name != "get") refuse_name("method", name, of_message, site);
+  require_count(name, arguments, 1, 2, site);
+  if (const Value* found = message->find(text_argument(name, arguments.values.front(), site).bytes())) return *found;
+  return arguments.values.size() == 2 ? arguments.values.back() : none();
+}
+
+}  // namespace hexad::data::jinja

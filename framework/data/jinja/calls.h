@@ -1,0 +1,32 @@
+// Filters, tests, functions and methods that chat templates may use. Each refuses unknown names with the supported
+// ones.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/data/jinja/value.h"
+
+namespace hexad::data::jinja {
+
+struct Arguments {
+  std::vector<Value> values = {};
+  std::vector<std::pair<std::string, Value>> named = {};
+};
+
+/// Returns `value` after a filter: trim, length, count, tojson, first, last, default, list, string, selectattr or
+/// rejectattr.
+Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site);
+/// True if `value` passes a test: defined, undefined, none, string, mapping, iterable, sequence, number, boolean, true
+/// or false.
+bool apply_test(std::string_view name, const Value& value, const Site& site);
+/// Calls a function: namespace or raise_exception. The latter throws Error(data).
+Value call_function(std::string_view name, const Arguments& arguments, const Site& site);
+/// Throws Error(data) if `value` is a namespace or a loop: a namespace that held itself would never be freed.
+void require_no_cycle(const Value& value, const Site& site);
+/// Calls a method: strip, lstrip, rstrip, split, startswith or endswith of a text, or get of a message.
+Value call_method(const Value& object, std::string_view name, const Arguments& arguments, const Site& site);
+
+}  // namespace hexad::data::jinja

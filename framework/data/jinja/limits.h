@@ -1,0 +1,55 @@
+// Limits of chat templates, which are not trusted, and their refusals.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "framework/base/error.h"
+
+namespace hexad::data::jinja {
+
+inline constexpr size_t largest_template = size_t{256} << 10;  // bytes of its source
+inline constexpr size_t largest_text = size_t{16} << 20;       // bytes of a rendering and of each text in it
+inline constexpr int64_t most_steps = 1'000'000;               // steps of one rendering; see Site::spend()
+inline constexpr int most_nested = 100;                        // blocks and expressions within each other
+inline constexpr int most_nested_lists = 8;
+inline constexpr int most_nested_calls = 8;  // calls of macros
+inline constexpr size_t longest_name = 100;  // bytes of a variable, member or keyword
+inline constexpr size_t most_members = 100;  // members of a namespace
+
+/// Throws Error(data) that begins with the path and the line of the template.
+template <class... Parts>
+[[noreturn]] void refuse_at(const std::string& path, int line, const Parts&... parts) {
+  base::fail(base::ExitCode::data, path, ":", line, ": ", parts...);
+}
+
+/// A place in a template while it is rendered.
+struct Site {
+  const std::string& path;
+  int line;
+  int64_t& steps_left;
+
+  template <class... Parts>
+  [[noreturn]] void refuse(const Parts&... parts) const {
+    refuse_at(path, line, parts...);
+  }
+  /// Counts `steps` more steps. Callers count about one for each statement, expression, element of a list, and 256
+  /// bytes of text. Throws Error(data) if a rendering takes more than most_steps.
+  void spend(int64_t steps) const {
+    steps_left -= steps;
+    if (steps_left < 0)
+      refuse("the template takes more than ", most_steps, " steps, the maximum; a loop in it may be too long");
+  }
+  /// Counts a new text of this size. Throws Error(data) if it is longer than largest_text.
+  void spend_text(size_t bytes) const {
+    if (bytes > largest_text) refuse("makes a text of ", bytes, " bytes, expected at most ", largest_text);
+    spend(1 + static_cast<int64_t>(bytes / 256));
+  }
+  /// Counts a search for `wanted` bytes in a text. The worst case of a search compares all of them at each position.
+  void spend_search(size_t bytes, size_t wanted) const {
+    spend(static_cast<int64_t>((1 + bytes / 256) * (1 + wanted / 64)));
+  }
+};
+
+}  // namespace hexad::data::jinja

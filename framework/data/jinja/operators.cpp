@@ -1,0 +1,149 @@
+#include "framework/data/jinja/operators.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "framework/config/words.h"
+
+namespace hexad::data::jinja {
+namespace {
+
+// Returns a bound of a slice; nullopt if it is missing.
+std::optional<int64_t> bound(const Value& value, const Site& site) {
+  if (value.get<std::monostate>() != nullptr) return std::nullopt;
+  const int64_t* integer = value.get<int64_t>();
+  if (integer == nullptr) site.refuse("a bound of a slice is ", kind_of(value), ", expected a number");
+  return *integer;
+}
+
+bool contains(const Value& container, const Value& wanted, const Site& site) {
+  if (const List* list = container.list())
+    return std::ranges::any_of(list->items, [&](const Value& item) { return equal(item, wanted, site); });
+  if (container.get<Undefined>() != nullptr) return false;
+  const Text* text = wanted.text();
+  const Text* whole = container.text();
+  const Object* object = container.object();
+  const bool is_message = object != nullptr && object->kind == ObjectKind::message;
+  if (text == nullptr || (whole == nullptr && !is_message))
+    site.refuse("'in' is given ", kind_of(wanted), " and ", kind_of(container),
+                ", expected a text in a text, a key in a "
+                "message, or an item in a list");
+  if (is_message) return object->find(text->bytes()) != nullptr;
+  site.spend_search(whole->size(), text->size());
+  return whole->bytes().find(text->bytes()) != std::string::npos;
+}
+
+// Returns a // b or a % b, rounded as in Python. b is neither 0 nor -1.
+int64_t divided(std::string_view name, int64_t a, int64_t b) {
+  const bool adjusts = a % b != 0 && (a < 0) != (b < 0);
+  if (name == "//") return a / b - (adjusts ? 1 : 0);
+  return a % b + (adjusts ? b : 0);
+}
+
+Value of_numbers(std::string_view name, int64_t a, int64_t b, const Site& site) {
+  int64_t result = 0;
+  bool overflows = false;
+  if (name == "+") {
+    overflows = __builtin_add_overflow(a, b, &result);
+  } else if (name == "-") {
+    overflows = __builtin_sub_overflow(a, b, &result);
+  } else if (name == "*") {
+    overflows = __builtin_mul_overflow(a, b, &result);
+  } else if (b == 0) {
+    site.refuse("divides ", a, " by 0");
+  } else if (b == -1) {
+    overflows = name == "//" && __builtin_sub_overflow(int64_t{0}, a, &result);
+  } else {
+    result = divided(name, a, b);
+  }
+  if (overflows) site.refuse(a, " ", name, " ", b, " is outside of 64 bits");
+  return number(result);
+}
+
+Value concatenated(const Value& left, const Value& right, const Site& site) {
+  Text joined = printed(left, site);
+  const Text end = printed(right, site);
+  site.spend_text(joined.size() + end.size());
+  joined.append(end);
+  return text_value(std::move(joined));
+}
+
+}  // namespace
+
+Value member(const Value& object, const std::string& name, const Site& site) {
+  if (object.get<Undefined>() != nullptr) site.refuse(kind_of(object), " has no member '", config::shown(name), "'");
+  const Object* holder = object.object();
+  if (holder == nullptr) return undefined(name);
+  if (const Value* found = holder->find(name)) return *found;
+  if (holder->kind == ObjectKind::loop)
+    site.refuse("loop.", config::shown(name), " is not supported; supported: index, index0, first, last, length");
+  return undefined(name);
+}
+
+Value element(const Value& object, const Value& key, const Site& site) {
+  if (const Text* name = key.text()) {
+    site.spend_text(name->size());
+    return member(object, name->bytes(), site);
+  }
+  const List* list = object.list();
+  const int64_t* integer = key.get<int64_t>();
+  if (list == nullptr || integer == nullptr)
+    site.refuse("takes an element of ", kind_of(object), " by ", kind_of(key),
+                ", expected a list and a number, or a message and a text");
+  const int64_t size = std::ssize(list->items), index = *integer < 0 ? *integer + size : *integer;
+  if (index < 0 || index >= size) return undefined(base::cat("element ", *integer));
+  return list->items[static_cast<size_t>(index)];
+}
+
+Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site) {
+  const List* list = object.list();
+  if (list == nullptr) site.refuse("takes a slice of ", kind_of(object), ", expected a list");
+  const int64_t size = std::ssize(list->items);
+  const int64_t stride = std::clamp(bound(step, site).value_or(1), -size - 1, size + 1);
+  if (stride == 0) site.refuse("a slice has the step 0, expected another number");
+  const int64_t lowest = stride > 0 ? 0 : -1, highest = stride > 0 ? size : size - 1;
+  const auto position = [&](const Value& value, int64_t otherwise) {
+    const auto given = bound(value, site);
+    if (!given) return otherwise;
+    return std::clamp(*given < 0 ? *given + size : *given, lowest, highest);
+  };
+  const int64_t first = position(begin, stride > 0 ? lowest : highest);
+  const int64_t last = position(end, stride > 0 ? highest : lowest);
+  std::vector<Value> items;
+  for (int64_t i = first; stride > 0 ? i < last : i > last; i += stride)
+    items.push_back(list->items[static_cast<size_t>(i)]);
+  return list_value(std::move(items), site);
+}
+
+bool compare(std::string_view name, const Value& left, const Value& right, const Site& site) {
+  if (name == "==") return equal(left, right, site);
+  if (name == "!=") return !equal(left, right, site);
+  if (name == "in") return contains(right, left, site);
+  if (name == "not in") return !contains(right, left, site);
+  const int64_t *a = left.get<int64_t>(), *b = right.get<int64_t>();
+  if (a == nullptr || b == nullptr)
+    site.refuse("'", name, "' compares ", kind_of(left), " and ", kind_of(right), ", expected numbers");
+  if (name == "<") return *a < *b;
+  if (name == "<=") return *a <= *b;
+  return name == ">" ? *a > *b : *a >= *b;
+}
+
+Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site) {
+  if (name == "~") return concatenated(left, right, site);
+  const int64_t *a = left.get<int64_t>(), *b = right.get<int64_t>();
+  if (a != nullptr && b != nullptr) return of_numbers(name, *a, *b, site);
+  const Text *first = left.text(), *second = right.text();
+  const List *front = left.list(), *back = right.list();
+  if (name == "+" && first != nullptr && second != nullptr) return concatenated(left, right, site);
+  if (name != "+" || front == nullptr || back == nullptr)
+    site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two numbers",
+                name == "+" ? ", two texts or two lists" : "");
+  std::vector<Value> items = front->items;
+  items.insert(items.end(), back->items.begin(), back->items.end());
+  return list_value(std::move(items), site);
+}
+
+}  // namespace hexad::data::jinja

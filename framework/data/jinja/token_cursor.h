@@ -1,0 +1,78 @@
+// Position in the tokens of a chat template, for its parsers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "framework/config/words.h"
+#include "framework/data/jinja/syntax.h"
+
+namespace hexad::data::jinja {
+
+class TokenCursor {
+ public:
+  /// Counts blocks and operands within each other. Throws Error(data) above most_nested, so that recursion is limited.
+  class Nested {
+   public:
+    explicit Nested(TokenCursor& cursor) : cursor_(cursor) {
+      if (++cursor_.nested_ > most_nested) cursor_.refuse_depth(cursor_.now().line);
+    }
+    ~Nested() { --cursor_.nested_; }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+
+   private:
+    TokenCursor& cursor_;
+  };
+
+  /// The last token is of kind `end`. `path` must outlive this object.
+  TokenCursor(std::vector<Token> tokens, const std::string& path) : tokens_(std::move(tokens)), path_(path) {}
+
+  const std::string& path() const { return path_; }
+  const Token& now() const { return tokens_[at_]; }
+  const Token& ahead() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
+  /// Moves to the next token and returns the previous one, which stays valid.
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  bool is(TokenKind kind, std::string_view text) const { return now().kind == kind && now().text == text; }
+  bool is_symbol(std::string_view text) const { return is(TokenKind::symbol, text); }
+  bool is_word(std::string_view text) const { return is(TokenKind::name, text); }
+  /// Moves past the token if it has this kind and text. Returns true if it has.
+  bool skip(TokenKind kind, std::string_view text) {
+    if (!is(kind, text)) return false;
+    take();
+    return true;
+  }
+  bool skip_symbol(std::string_view text) { return skip(TokenKind::symbol, text); }
+  bool skip_word(std::string_view text) { return skip(TokenKind::name, text); }
+  void expect_symbol(std::string_view text) {
+    if (!skip_symbol(text)) refuse_token(text);
+  }
+  /// Moves past a name that is not a reserved word, and returns it. `expected` is for messages.
+  std::string take_name(std::string_view expected) {
+    static constexpr std::array<std::string_view, 7> reserved{"and", "or", "not", "in", "is", "if", "else"};
+    if (now().kind != TokenKind::name || std::ranges::find(reserved, now().text) != reserved.end())
+      refuse_token(expected);
+    return take().text;
+  }
+
+  [[noreturn]] void refuse_token(std::string_view expected) const {
+    refuse_at(path_, now().line, "found ",
+              now().kind == TokenKind::end ? now().text : base::cat("'", config::shown(now().text), "'"), ", expected ",
+              expected);
+  }
+  [[noreturn]] void refuse_depth(int line) const {
+    refuse_at(path_, line, "nests blocks or expressions more than ", most_nested, " times, the maximum");
+  }
+
+ private:
+  std::vector<Token> tokens_;
+  const std::string& path_;
+  size_t at_ = 0;
+  int nested_ = 0;
+};
+
+}  // namespace hexad::data::jinja

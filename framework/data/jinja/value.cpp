@@ -1,0 +1,197 @@
+#include "framework/data/jinja/value.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "framework/config/words.h"
+
+namespace hexad::data::jinja {
+using base::cat;
+namespace {
+
+// Returns the value of a number or boolean; True equals 1 in Python.
+std::optional<int64_t> number_of(const Value& value) {
+  if (const bool* flag = value.get<bool>()) return *flag ? 1 : 0;
+  if (const int64_t* integer = value.get<int64_t>()) return *integer;
+  return std::nullopt;
+}
+
+bool equal_lists(const List& a, const List& b, const Site& site) {
+  if (a.items.size() != b.items.size()) return false;
+  for (size_t i = 0; i < a.items.size(); ++i)
+    if (!equal(a.items[i], b.items[i], site)) return false;
+  return true;
+}
+
+bool equal_objects(const Object& a, const Object& b, const Site& site) {
+  if (&a == &b) return true;
+  if (a.kind != ObjectKind::message || b.kind != ObjectKind::message || a.members.size() != b.members.size())
+    return false;
+  return std::ranges::all_of(a.members, [&](const auto& member) {
+    const Value* other = b.find(member.first);
+    return other != nullptr && equal(member.second, *other, site);
+  });
+}
+
+// Writes JSON. Characters of a message keep their origin.
+class JsonText {
+ public:
+  explicit JsonText(const Site& site) : site_(site) {}
+
+  void write(const Value& value) {
+    site_.spend(1);
+    if (const Text* text = value.text()) return write_text(*text);
+    if (const List* list = value.list()) return write_list(*list);
+    if (const Object* object = value.object(); object != nullptr && object->kind == ObjectKind::message)
+      return write_object(*object);
+    if (const bool* flag = value.get<bool>()) return mark(*flag ? "true" : "false");
+    if (const int64_t* integer = value.get<int64_t>()) return mark(std::to_string(*integer));
+    if (value.get<std::monostate>() != nullptr) return mark("null");
+    site_.refuse("tojson takes no ", kind_of(value));
+  }
+  Text take() { return std::move(out_); }
+
+ private:
+  void mark(std::string_view bytes) { out_.append(bytes, Origin::model); }
+  void check() const {
+    if (out_.size() > largest_text) site_.spend_text(out_.size());
+  }
+  void write_text(const Text& text) {
+    site_.spend_text(text.size());
+    mark("\"");
+    for (size_t i = 0; i < text.size(); ++i) out_.append(escaped_byte(text.bytes()[i]), text.origin(i));
+    mark("\"");
+    check();
+  }
+  void write_list(const List& list) {
+    mark("[");
+    for (size_t i = 0; i < list.items.size(); ++i) {
+      if (i > 0) mark(", ");
+      write(list.items[i]);
+    }
+    mark("]");
+    check();
+  }
+  void write_object(const Object& object) {
+    mark("{");
+    for (size_t i = 0; i < object.members.size(); ++i) {
+      if (i > 0) mark(", ");
+      write_text(Text(object.members[i].first, Origin::model));
+      mark(": ");
+      write(object.members[i].second);
+    }
+    mark("}");
+  }
+  static std::string escaped_byte(char c) {
+    switch (c) {
+      case '"':
+        return "\\\"";
+      case '\\':
+        return "\\\\";
+      case '\n':
+        return "\\n";
+      case '\r':
+        return "\\r";
+      case '\t':
+        return "\\t";
+      case '\b':
+        return "\\b";
+      case '\f':
+        return "\\f";
+      default:
+        return static_cast<unsigned char>(c) < 0x20 ? fmt::format("\\u{:04x}", static_cast<int>(c)) : std::string(1, c);
+    }
+  }
+
+  const Site& site_;
+  Text out_;
+};
+
+}  // namespace
+
+const Value* Object::find(std::string_view name) const {
+  for (const auto& [known, value] : members)
+    if (known == name) return &value;
+  return nullptr;
+}
+
+void Object::set(std::string_view name, Value value) {
+  for (auto& [known, old] : members) {
+    if (known != name) continue;
+    old = std::move(value);
+    return;
+  }
+  members.emplace_back(name, std::move(value));
+}
+
+Value text_value(Text text) { return {Value::Data(TextPointer(std::make_shared<const Text>(std::move(text))))}; }
+
+Value text_value(std::string bytes, Origin origin) { return text_value(Text(std::move(bytes), origin)); }
+
+Value object_value(Object object) { return {Value::Data(ObjectPointer(std::make_shared<Object>(std::move(object))))}; }
+
+Value list_value(std::vector<Value> items, const Site& site, bool generator) {
+  int depth = 1;
+  for (const Value& item : items) {
+    if (const List* inner = item.list()) depth = std::max(depth, inner->depth + 1);
+    if (const Object* object = item.object(); object != nullptr && object->kind != ObjectKind::message)
+      site.refuse("a list cannot hold ", kind_of(item));
+  }
+  if (depth > most_nested_lists) site.refuse("nests lists ", depth, " times, expected at most ", most_nested_lists);
+  site.spend(1 + std::ssize(items));
+  return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items), depth, generator})))};
+}
+
+std::string kind_of(const Value& value) {
+  if (const Undefined* missing = value.get<Undefined>()) return cat("undefined ('", config::shown(missing->name), "')");
+  if (value.get<std::monostate>() != nullptr) return "none";
+  if (value.get<bool>() != nullptr) return "a boolean";
+  if (value.get<int64_t>() != nullptr) return "a number";
+  if (value.text() != nullptr) return "a text";
+  if (value.list() != nullptr) return "a list";
+  const ObjectKind kind = value.object()->kind;
+  return kind == ObjectKind::message ? "a message" : kind == ObjectKind::loop ? "a loop" : "a namespace";
+}
+
+bool truth(const Value& value) {
+  if (const auto integer = number_of(value)) return *integer != 0;
+  if (const Text* text = value.text()) return text->size() > 0;
+  if (const List* list = value.list()) return list->generator || !list->items.empty();
+  return value.object() != nullptr;
+}
+
+bool equal(const Value& a, const Value& b, const Site& site) {
+  site.spend(1);
+  if (const auto left = number_of(a)) return left == number_of(b);
+  if (a.data.index() != b.data.index()) return false;
+  if (const Text* text = a.text()) {
+    if (text->size() != b.text()->size()) return false;
+    site.spend_text(text->size());
+    return text->bytes() == b.text()->bytes();
+  }
+  if (const List* list = a.list()) return equal_lists(*list, *b.list(), site);
+  if (const Object* object = a.object()) return equal_objects(*object, *b.object(), site);
+  return true;  // both are undefined, or both are none
+}
+
+Text printed(const Value& value, const Site& site) {
+  if (const Text* text = value.text()) {
+    site.spend_text(text->size());
+    return *text;
+  }
+  if (value.get<Undefined>() != nullptr) return {};
+  if (value.get<std::monostate>() != nullptr) return {"None", Origin::model};
+  if (const bool* flag = value.get<bool>()) return {*flag ? "True" : "False", Origin::model};
+  if (const int64_t* integer = value.get<int64_t>()) return {std::to_string(*integer), Origin::model};
+  site.refuse("writes ", kind_of(value), ", expected a text or a number; the filter tojson writes lists and messages");
+}
+
+Text json_text(const Value& value, const Site& site) {
+  JsonText json(site);
+  json.write(value);
+  return json.take();
+}
+
+}  // namespace hexad::data::jinja

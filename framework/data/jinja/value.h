@@ -1,0 +1,93 @@
+// Values of expressions in chat templates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "framework/data/jinja/limits.h"
+#include "framework/data/jinja/text.h"
+
+namespace hexad::data::jinja {
+
+struct List;
+struct Object;
+
+/// A variable, key or element that does not exist. `name` is for messages.
+struct Undefined {
+  std::string name = {};
+};
+
+using TextPointer = std::shared_ptr<const Text>;
+using ListPointer = std::shared_ptr<const List>;
+using ObjectPointer = std::shared_ptr<Object>;
+
+/// A value. std::monostate is none of Jinja.
+struct Value {
+  using Data = std::variant<Undefined, std::monostate, bool, int64_t, TextPointer, ListPointer, ObjectPointer>;
+  Data data = Undefined{};
+
+  template <class T>
+  const T* get() const {
+    return std::get_if<T>(&data);
+  }
+  /// Returns the text; null if the value is not a text.
+  const Text* text() const {
+    const TextPointer* found = get<TextPointer>();
+    return found == nullptr ? nullptr : found->get();
+  }
+  const List* list() const {
+    const ListPointer* found = get<ListPointer>();
+    return found == nullptr ? nullptr : found->get();
+  }
+  Object* object() const {
+    const ObjectPointer* found = get<ObjectPointer>();
+    return found == nullptr ? nullptr : found->get();
+  }
+};
+
+struct List {
+  std::vector<Value> items;
+  int depth = 1;           // lists within each other, including this one
+  bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
+};
+
+enum class ObjectKind : uint8_t { message, loop, name_space };
+
+struct Object {
+  ObjectKind kind;
+  std::vector<std::pair<std::string, Value>> members = {};  // in the order in which tojson writes them
+
+  /// Returns the member; null if there is none.
+  const Value* find(std::string_view name) const;
+  void set(std::string_view name, Value value);
+};
+
+inline Value boolean(bool value) { return {Value::Data(std::in_place_type<bool>, value)}; }
+inline Value number(int64_t value) { return {Value::Data(std::in_place_type<int64_t>, value)}; }
+inline Value none() { return {Value::Data(std::monostate{})}; }
+inline Value undefined(std::string name) { return {Value::Data(Undefined{std::move(name)})}; }
+Value text_value(Text text);
+Value text_value(std::string bytes, Origin origin);
+Value object_value(Object object);
+
+/// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace
+/// or a loop.
+Value list_value(std::vector<Value> items, const Site& site, bool generator = false);
+
+/// Returns a name of the value's kind for messages, such as "a list" or "undefined ('tools')".
+std::string kind_of(const Value& value);
+/// True if an `if` takes its branch.
+bool truth(const Value& value);
+/// True if the operator == of Python would be true.
+bool equal(const Value& a, const Value& b, const Site& site);
+/// Returns the text that {{ }} writes. Throws Error(data) for lists and objects.
+Text printed(const Value& value, const Site& site);
+/// Returns the text of the filter tojson, which is that of Python's json.dumps(value, ensure_ascii=False).
+Text json_text(const Value& value, const Site& site);
+
+}  // namespace hexad::data::jinja

@@ -1,0 +1,37 @@
+// Conversations in the form that a model's own chat template writes.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/data/chat_template.h"
+#include "framework/data/conversation.h"
+#include "framework/data/jinja/template.h"
+
+namespace hexad::data {
+
+class ModelForm final : public ConversationForm {
+ public:
+  /// Maximum number of turns. The work for a conversation grows with its square.
+  static constexpr size_t most_turns = 1000;
+
+  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported.
+  explicit ModelForm(const ChatTemplate& source);
+
+  /// Finds an answer as the text that the template adds to the turns before it and the beginning of an answer
+  /// (add_generation_prompt). Returns a problem if the template does not only add text. Then the tokens of the answer
+  /// cannot be told from the others.
+  std::string write(std::span<const ChatTurn> turns, Document& out) const override;
+  std::string write_question(std::span<const ChatTurn> turns, Document& out) const override;
+  std::string end_of_answer() const override;
+  std::string lacking(std::string_view role) const override;
+
+ private:
+  jinja::Text render(std::span<const jinja::Value> messages, bool begins_answer) const;
+
+  jinja::Template template_;
+  jinja::Variables tokens_;  // special tokens
+};
+
+}  // namespace hexad::data

@@ -1,0 +1,27 @@
+// Conversations with the marks of a named form.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/data/chat_form.h"
+#include "framework/data/conversation.h"
+
+namespace hexad::data {
+
+class NamedForm final : public ConversationForm {
+ public:
+  /// `form` must outlive this object.
+  explicit NamedForm(const ChatForm& form) : form_(form) {}
+
+  std::string write(std::span<const ChatTurn> turns, Document& out) const override;
+  std::string write_question(std::span<const ChatTurn> turns, Document& out) const override;
+  std::string end_of_answer() const override;
+  std::string lacking(std::string_view role) const override;
+
+ private:
+  const ChatForm& form_;
+};
+
+}  // namespace hexad::data

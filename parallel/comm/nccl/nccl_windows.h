@@ -1,0 +1,37 @@
+// Windows of ranks with one card each, which NCCL maps into the addresses of all cards.
+#pragma once
+
+#include "parallel/comm/nccl/communicator.h"
+#include "parallel/comm/process_group.h"
+#include "parallel/comm/window_memory.h"
+
+namespace hexad::comm::nccl {
+
+/// Blocks of NCCL's memory, registered as symmetric windows. Kernels of all ranks load and store there by NVLink or
+/// PCIe (NCCL's load/store access, LSA).
+class NcclWindows final : public WindowMemory {
+ public:
+  /// Makes windows of the ranks of `communicator`. `control` is a group of these ranks and must outlive the windows.
+  /// Operations of the communicator run on `stream`.
+  NcclWindows(std::shared_ptr<CardRank> card, std::shared_ptr<Communicator> communicator,
+              std::shared_ptr<TrafficStream> stream, const ProcessGroup& control);
+  /// Frees the block. While an exception propagates, leaves it to the end of the process, because peers may use it.
+  ~NcclWindows() override;
+  NcclWindows(const NcclWindows&) = delete;
+  NcclWindows& operator=(const NcclWindows&) = delete;
+  Block allocate(int64_t bytes, Device device) override;
+
+ private:
+  void refuse_if(bool unfit, Device device) const;
+  void free() noexcept;
+
+  const std::shared_ptr<CardRank> card_;
+  const std::shared_ptr<Communicator> communicator_;
+  const std::shared_ptr<TrafficStream> stream_;
+  const ProcessGroup& control_;
+  const int exceptions_;  // number of exceptions in flight at construction
+  void* memory_ = nullptr;
+  ncclWindow_t window_ = nullptr;
+};
+
+}  // namespace hexad::comm::nccl

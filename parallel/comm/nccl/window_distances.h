@@ -1,0 +1,22 @@
+// Addresses of the windows that ranks have registered with NCCL.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <cstdint>
+
+namespace hexad::comm::nccl {
+
+/// True if code on a card can query `window`. If NCCL cannot map the memory of all ranks, it returns null or, in
+/// version 2.28, an address in host memory.
+bool is_mapped(ncclWindow_t window);
+
+/// Writes distances[p] = address of rank p's window - `own` for each of `ranks` ranks, in the order of `stream`. `own`
+/// is the address of this rank's window, which has index `rank`. All windows must be mapped. distances[rank] is 0,
+/// unless NCCL cannot map the memory of all ranks and therefore numbers them differently. Only code on a card can query
+/// the addresses of peers.
+void write_distances(cudaStream_t stream, int64_t* distances, ncclWindow_t window, const void* own, int rank,
+                     int ranks);
+
+}  // namespace hexad::comm::nccl

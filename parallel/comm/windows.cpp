@@ -1,0 +1,83 @@
+#include "parallel/comm/windows.h"
+
+#include <algorithm>
+
+#include "framework/tensor/device_access.h"
+
+namespace hexad::comm {
+
+using namespace base;
+using device::Category;
+
+Windows::~Windows() {
+  if (!own_.defined()) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    // Deliberately leaks the window, because the other ranks may still access it. They may wait for this rank, so this
+    // rank must not wait for them.
+    static_cast<void>(new auto(own_.storage()));
+    return;
+  }
+  try {
+    closed_.wait();
+  } catch (...) {  // ignored: a peer has ended early, which its own error or the next operation reports
+  }
+}
+
+const std::string& Windows::refusal(Device device) {
+  if (refusal_) return *refusal_;
+  if (group_.crosses_nodes())
+    return refusal_.emplace(cat("the ranks of group ", group_.name(), " are on several nodes"));
+  memory_ = group_.window_memory();
+  if (memory_) return refusal_.emplace();
+  if (!group_.in_one_process())
+    return refusal_.emplace(
+        cat("the ranks of group ", group_.name(), " are neither cards that NCCL connects nor threads of one process"));
+  const int64_t number = device.context().memory_number();
+  if (!group_.same_on_all(std::span(&number, 1), device))
+    return refusal_.emplace(cat("the ranks of group ", group_.name(), " have different cards"));
+  return refusal_.emplace();
+}
+
+bool Windows::hold(int64_t bytes, Device device) {
+  wanted_ = std::max(wanted_, bytes);
+  if (!own_.defined() && bytes > 0) allocate(bytes, device);
+  return own_.defined() && bytes <= own_.bytes() && device.has_memory();
+}
+
+void Windows::grow() {
+  if (own_.defined() && wanted_ > own_.bytes()) allocate(wanted_, own_.device());
+}
+
+void Windows::allocate(int64_t bytes, Device device) {
+  constexpr int64_t spare = 4, page = 4096;  // a quarter more, in whole pages
+  closed_.wait();
+  own_ = {}, fresh_ = true;
+  const int64_t size = (bytes + bytes / spare + page - 1) / page * page;
+  if (!memory_) memory_ = group_.window_memory();
+  if (memory_) {
+    token_ = Tensor::zeros({1}, Dtype::i32, device, Category::communication);
+    auto [own, distances] = memory_->allocate(size, device);
+    own_ = std::move(own), distances_ = std::move(distances);
+    return;
+  }
+  own_ = Tensor::empty({size}, Dtype::u8, device, Category::communication);
+  if (!device.has_memory()) return;
+  // The queues of other ranks do not wait for the earlier users of this memory. Therefore, this rank waits for them.
+  Stream& compute = device.context().compute();
+  own_.fill_bytes(0, compute);
+  compute.synchronize();
+  const auto address =
+      static_cast<int64_t>(reinterpret_cast<uintptr_t>(device.context().kernel_address(tensor::device_raw(own_))));
+  std::vector<int64_t> distances = group_.all_gather_values(std::span(&address, 1), device);
+  for (int64_t& d : distances) d -= address;
+  distances_ = Tensor::from<int64_t>(distances, {group_.size()}, device, Category::communication);
+}
+
+// A maximum over the ranks is a barrier of the devices' queues, for which no host waits: it ends on no rank before all
+// ranks have begun it. The end of a kernel makes its stores to the memory of peers visible before later work of its
+// queue begins.
+Event Windows::barrier(Stream& stream) const {
+  return memory_ ? group_.all_reduce(token_, Reduce::max, stream) : group_.barrier(stream);
+}
+
+}  // namespace hexad::comm

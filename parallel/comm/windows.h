@@ -1,0 +1,82 @@
+// Memory of each rank of a group that the other ranks of the group read and write directly.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "parallel/comm/process_group.h"
+#include "parallel/comm/window_memory.h"
+
+namespace hexad::comm {
+
+/// Windows of the ranks of a group. A window is a block of memory on the device of its rank. Kernels of all ranks
+/// access it, so that rows need no messages. The windows of all ranks have the same size.
+///
+/// An exchange on a stream consists of four calls: open(), then kernels that write to windows, then meet(), then
+/// kernels that read windows, then close(). Between meet() and close(), windows contain what all ranks wrote between
+/// open() and meet(). Exchanges must not overlap. All ranks must begin the same exchanges in the same order, also
+/// relative to other operations of the group.
+///
+/// Windows grow in two cases only: hold() allocates them at first, and grow() enlarges them between steps. A window is
+/// then larger than requested by a quarter, so that it rarely overflows later.
+class Windows {
+ public:
+  /// Makes windows without memory. `group` must outlive the windows.
+  explicit Windows(const ProcessGroup& group) : group_(group) {}
+  /// Waits until all ranks have ended the last exchange. While an exception propagates, does not wait, but leaves the
+  /// window allocated until the end of the process.
+  ~Windows();
+  Windows(const Windows&) = delete;
+  Windows& operator=(const Windows&) = delete;
+
+  const ProcessGroup& group() const { return group_; }
+  /// Returns the reason why ranks with devices like `device` cannot have windows; empty if they can. They can if all
+  /// ranks are on one node, and if the group has window_memory() or the ranks are threads of this process whose devices
+  /// share memory. The first call is collective.
+  const std::string& refusal(Device device);
+
+  /// Returns true if windows have at least `bytes` bytes. Otherwise the caller must exchange rows in another way, and
+  /// the next call of grow() provides the bytes. The first call with bytes > 0 allocates windows on `device`. All ranks
+  /// must pass the same number, in the same order. Always returns false on a meta device, where windows are only
+  /// counted.
+  bool hold(int64_t bytes, Device device);
+  /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
+  /// between steps, because it waits for all exchanges and allocates memory.
+  void grow();
+  /// Returns true once after windows were allocated or enlarged, on all ranks alike: nothing was exchanged through
+  /// them.
+  bool take_fresh() { return std::exchange(fresh_, false); }
+  /// Returns the number of bytes of each window.
+  int64_t bytes() const { return own_.defined() ? own_.bytes() : 0; }
+
+  /// Makes `stream` wait until the streams of all ranks have reached close() of the previous exchange.
+  void open(Stream& stream) const { stream.wait(closed_); }
+  /// Makes `stream` wait until the streams of all ranks have reached this call.
+  void meet(Stream& stream) const { stream.wait(barrier(stream)); }
+  /// Ends the exchange. Returns an event that is done once the streams of all ranks have reached this call.
+  const Event& close(Stream& stream) { return closed_ = barrier(stream); }
+
+  /// Returns this rank's window, u8 [bytes()].
+  const Tensor& own() const { return own_; }
+  /// Returns the distances in bytes from this rank's window to the window of each rank, i64 [ranks].
+  const Tensor& distances() const { return distances_; }
+
+ private:
+  void allocate(int64_t bytes, Device device);
+  Event barrier(Stream& stream) const;
+
+  const ProcessGroup& group_;
+  const int exceptions_ = std::uncaught_exceptions();  // number of exceptions in flight at construction
+  std::optional<std::string> refusal_;
+  int64_t wanted_ = 0;  // largest number of bytes that was passed to hold()
+  bool fresh_ = false;
+  std::unique_ptr<WindowMemory> memory_;  // null: the devices access each other's memory without help
+  Tensor own_, distances_;
+  Tensor token_;  // i32 [1]: operand of barriers; defined only if memory_ is set
+  Event closed_;  // end of the last exchange on all ranks
+};
+
+}  // namespace hexad::comm

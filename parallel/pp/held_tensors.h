@@ -1,0 +1,41 @@
+// Numbers of tensors that a pipeline rank holds at each of its actions. They compare the memory of ranks that run equal
+// chunks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "parallel/pp/checked_schedules.h"
+
+namespace hexad::pp {
+
+/// Numbers of the tensors that a rank holds in run() (pipeline_runner.h) when an action begins:
+/// - micro-batches whose tensors are saved, by chunk: for backward, and for delayed weight gradients
+/// - posted receives, and inputs that have arrived
+/// - sent tensors that may not be freed yet
+class HeldTensors {
+ public:
+  /// Counts the tensors of rank `rank`. Throws std::logic_error if merged pairs run as one action.
+  HeldTensors(const CheckedSchedule& program, int rank);
+
+  /// True if, for each action of `other`, this rank has a similar action at which it holds at least as many tensors of
+  /// each sort. Similar actions have the same kind and chunk. Both belong to the first micro-batch, to the last one, or
+  /// to others. Both have inputs from, and results for, either no rank, their own rank or another one. This rank then
+  /// needs at least as much memory as the other one, if each chunk has the same layers on both ranks, all passes of
+  /// micro-batches are equal, and passes leave no other tensors in memory.
+  bool cover(const HeldTensors& other) const;
+
+ private:
+  enum class Micro : uint8_t { first, middle, last };
+  enum class Peer : uint8_t { none, self, other };
+  using Similar = std::tuple<Action::Kind, int, Micro, Peer, Peer>;  // int: chunk; peers of the input and the result
+  using Counts = std::vector<int>;
+
+  void add(const Similar& action, Counts counts);
+
+  std::map<Similar, std::vector<Counts>> most_;  // without counts that are nowhere above others of the same list
+};
+
+}  // namespace hexad::pp

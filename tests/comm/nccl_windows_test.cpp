@@ -1,0 +1,87 @@
+// Windows of ranks with a card each, on NCCL's double: kernels of each card write to and read from the memory of all.
+#include <gtest/gtest.h>
+
+#include "framework/kernels/kernel_table.h"
+#include "nccl_ranks.h"
+#include "parallel/comm/windows.h"
+#include "tests/support/cuda_double/nccl.h"
+
+namespace hexad::comm {
+
+using namespace base;
+namespace {
+
+constexpr int64_t width = 4, row_bytes = width * int64_t{sizeof(float)};
+
+// Sends one row to each rank, and then pulls it back. Row p of rank r has the value 100 round + 10 r + p.
+void exchange_rows(const CardWorld& w, Windows& windows, int64_t round) {
+  const int64_t ranks = w.world.size(), me = w.world.rank();
+  Stream& stream = w.context.compute();
+  const auto& k = kernels::kernels(w.context).permute;
+  std::vector<int64_t> runs(3 * ranks);  // row p goes to row `me` of the window of rank p
+  std::vector<float> mine, theirs;
+  for (int64_t p = 0; p < ranks; ++p) {
+    runs[p] = p + 1, runs[ranks + p] = p, runs[2 * ranks + p] = me - p;
+    mine.insert(mine.end(), width, static_cast<float>(100 * round + 10 * me + p));
+    theirs.insert(theirs.end(), width, static_cast<float>(100 * round + 10 * p + me));
+  }
+  const Tensor places = Tensor::from<int64_t>(runs, {3, ranks}, w.context),
+               x = Tensor::from<float>(mine, {ranks, width}, w.context), got = Tensor::like(x), back = Tensor::like(x);
+  windows.open(stream);
+  k.put(stream, windows.own(), windows.distances(), places, x, {});
+  windows.meet(stream);
+  got.copy_from(windows.own().slice(0, 0, x.bytes()), stream);
+  windows.close(stream);
+  EXPECT_EQ(got.to_vector<float>(), theirs);
+  windows.open(stream);
+  windows.own().slice(0, 0, x.bytes()).copy_from(got, stream);
+  windows.meet(stream);
+  k.pull(stream, back, windows.own(), windows.distances(), places);
+  windows.close(stream);
+  EXPECT_EQ(back.to_vector<float>(), mine);
+}
+
+TEST(NcclWindows, AreWrittenAndReadByAllCards) {
+  for (const int ranks : {2, 3})
+    with_cards(ranks, [](const CardWorld& w) {
+      const auto group = w.world.split(0, w.world.rank(), TrafficClass::ep, "ep");
+      Windows windows(*group);
+      EXPECT_EQ(windows.refusal(w.context), "");
+      ASSERT_TRUE(windows.hold(w.world.size() * row_bytes, w.context));
+      for (int64_t round = 0; round < 5; ++round) exchange_rows(w, windows, round);
+    });
+}
+
+TEST(NcclWindows, Grow) {
+  with_cards(2, [](const CardWorld& w) {
+    Windows windows(w.world);
+    ASSERT_TRUE(windows.hold(1000, w.context));
+    exchange_rows(w, windows, 0);
+    const int64_t first = windows.bytes();
+    EXPECT_FALSE(windows.hold(10 * first, w.context));
+    windows.grow();
+    EXPECT_GE(windows.bytes(), 10 * first);
+    EXPECT_TRUE(windows.hold(10 * first, w.context));
+    exchange_rows(w, windows, 1);
+  });
+}
+
+TEST(NcclWindows, AreRefusedIfNcclCannotMapThem) {
+  cuda_double::let_nccl_map_windows(false);
+  with_cards(2, [](const CardWorld& w) {
+    Windows windows(w.world);
+    try {
+      windows.hold(1000, w.context);
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::resource);
+      EXPECT_STREQ(e.what(),
+                   "schedule.moe.all_to_all is window, but NCCL cannot map the memory of each card of group world for "
+                   "all others; legal here: direct");
+    }
+  });
+  cuda_double::let_nccl_map_windows(true);
+}
+
+}  // namespace
+}  // namespace hexad::comm

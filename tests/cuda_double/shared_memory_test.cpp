@@ -1,0 +1,46 @@
+// Kernels on cards that permit only 99 KiB of shared memory per block (compute capability 8.6, 8.9 and 12.0).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "framework/kernels/cuda/launch_plan.h"
+#include "tests/kernels/cases.h"
+#include "tests/support/cuda_double/device.h"
+
+namespace hexad::tests {
+
+using namespace base;
+using namespace kernels;
+namespace {
+
+class SmallSharedMemory : public ::testing::Test {
+ protected:
+  void expect_parity(const Case& c, Dtype dtype, const Size& size) {
+    SCOPED_TRACE(cat(c.name, " in ", dtype, ", rows ", size.rows, ", width ", size.width));
+    constexpr uint64_t seed = 20240611;
+    Trial expected(seed, size, dtype), actual(seed, size, dtype, context_);
+    c.body(reference_table, expected);
+    ASSERT_NO_THROW(c.body(cuda_kernels(), actual));
+    EXPECT_EQ(difference(expected, actual), "");
+  }
+
+ private:
+  const cuda_double::SharedMemoryLimit limit_{kernels::cuda::common_shared_memory};
+  device::DeviceContext context_{{.kind = device::DeviceKind::cuda}};
+};
+
+// The fused kernel keeps rows of up to 24576 elements in shared memory.
+TEST_F(SmallSharedMemory, SufficesForCrossEntropyOfRowsOfEveryLength) {
+  const std::vector<Case> cases = loss_cases();
+  const auto cross_entropy = std::ranges::find(cases, "cross_entropy", &Case::name);
+  ASSERT_NE(cross_entropy, cases.end());
+  for (const int64_t vocabulary : {1000, 24576, 24580, 32768})
+    expect_parity(*cross_entropy, Dtype::f32, {3, vocabulary});
+}
+
+TEST_F(SmallSharedMemory, SufficesForAttentionInEveryDtype) {
+  for (const auto& [c, dtype] : in_their_dtypes(attention_cases())) expect_parity(c, dtype, {33, 64});
+}
+
+}  // namespace
+}  // namespace hexad::tests

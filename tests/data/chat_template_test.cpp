@@ -1,0 +1,86 @@
+// Chat templates in the folders of models.
+#include "framework/data/chat_template.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/data/prepare.h"
+#include "tests/data/data_folder.h"
+
+namespace hexad::data {
+namespace {
+
+TEST(ChatTemplate, IsReadFromTheConfigOrFromItsOwnFile) {
+  using Tokens = std::vector<std::pair<std::string, std::string>>;
+  const ScratchFolder folder;
+  folder.write("tokenizer_config.json",
+               R"({"chat_template": "one", "bos_token": "<s>", "eos_token": {"content": "</s>", "special": true}})");
+  const ChatTemplate one = read_chat_template(folder.path());
+  EXPECT_EQ(one.source, "one");
+  EXPECT_EQ(one.path, folder / "tokenizer_config.json: chat_template");
+  EXPECT_EQ(one.tokens, (Tokens{{"bos_token", "<s>"}, {"eos_token", "</s>"}}));
+  folder.write("tokenizer.json", "{}");
+  EXPECT_EQ(read_chat_template(folder / "tokenizer.json").source, "one") << "the folder of a file";
+
+  folder.write("chat_template.jinja", "two");
+  const ChatTemplate two = read_chat_template(folder.path());
+  EXPECT_EQ(two.source, "two");
+  EXPECT_EQ(two.path, folder / "chat_template.jinja");
+  EXPECT_EQ(two.tokens, one.tokens);
+  EXPECT_NE(one.digest(), two.digest());
+  EXPECT_EQ(chat_template_files(folder.path()),
+            (std::vector<std::string>{folder / "tokenizer_config.json", folder / "chat_template.jinja"}));
+
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": null, "pad_token": "</s>"})");
+  const ChatTemplate other = read_chat_template(folder.path());
+  EXPECT_EQ(other.tokens, (Tokens{{"bos_token", "<s>"}, {"pad_token", "</s>"}}));
+  EXPECT_NE(other.digest(), two.digest());
+}
+
+TEST(ChatTemplate, OfAListIsTheDefault) {
+  const ScratchFolder folder;
+  folder.write("tokenizer_config.json",
+               R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
+  EXPECT_EQ(read_chat_template(folder.path()).source, "b");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "a"}]})");
+  expect_contains(message_of(ExitCode::data, [&] { read_chat_template(folder.path()); }),
+                  "tokenizer_config.json: 'chat_template' has no template called default; it has tool_use");
+}
+
+TEST(ChatTemplate, ThatIsMissingOrDamagedIsRefused) {
+  const ScratchFolder folder;
+  const auto message = [&](const std::string& path) {
+    return message_of(ExitCode::data, [&] { read_chat_template(path); });
+  };
+  expect_contains(message(folder / "nowhere"), "nowhere: there is no such file or folder");
+  expect_contains(message(folder.path()),
+                  ": has no chat template (chat_template.jinja, or chat_template in "
+                  "tokenizer_config.json), which --chat-form model needs; choose a named form");
+  folder.write("tokenizer_config.json", R"({"chat_template": 1})");
+  expect_contains(message(folder.path()), "'chat_template' is number, expected a string");
+  folder.write("tokenizer_config.json", "[]");
+  expect_contains(message(folder.path()), "tokenizer_config.json: is not a JSON object");
+  folder.write("tokenizer_config.json", "{}");
+  folder.write("chat_template.jinja", "caf\xe9 {{ messages }}");
+  expect_contains(message(folder.path()), "chat_template.jinja: is not text: byte 3 is 0xe9, which is not UTF-8");
+}
+
+TEST(ChatTemplate, NeedsTheTokenizerOfAModel) {
+  const ScratchFolder folder;
+  PrepareOptions options;
+  options.inputs = {folder.write("a.jsonl", "{}")};
+  options.output = folder / "out";
+  options.chat_form = "model";
+  for (const char* name : {"bpe", "bytes"}) {
+    options.tokenizer = name;
+    expect_contains(message_of(ExitCode::usage, [&] { prepare(options); }),
+                    base::cat("--chat-form model needs the folder of a model (--tokenizer FOLDER), but --tokenizer is ",
+                              name, "; give the folder, or choose a named form"));
+  }
+}
+
+}  // namespace
+}  // namespace hexad::data

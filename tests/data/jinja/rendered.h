@@ -1,0 +1,34 @@
+// Renders templates of tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "framework/data/jinja/template.h"
+
+namespace hexad::data::jinja {
+
+/// Returns a message, as it is in the variable `messages`.
+inline Value message(const std::string& role, const std::string& content) {
+  Object object{ObjectKind::message};
+  object.set("role", text_value(role, Origin::model));
+  object.set("content", text_value(content, Origin::message));
+  return object_value(std::move(object));
+}
+
+/// Renders a template of the file "t.jinja" with three messages and the tokens <s> and </s>.
+inline Text rendered(std::string_view source) {
+  auto messages = std::make_shared<List>();
+  messages->items = {message("system", " Be brief. "), message("user", "Hi"), message("assistant", "Yo")};
+  const Value list{Value::Data(ListPointer(std::move(messages)))};
+  return Template(source, "t.jinja")
+      .render({{"messages", list},
+               {"add_generation_prompt", boolean(false)},
+               {"bos_token", text_value("<s>", Origin::model)},
+               {"eos_token", text_value("</s>", Origin::model)},
+               {"tools", none()}});
+}
+
+}  // namespace hexad::data::jinja

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Measures the speed of `hexad import` and `hexad export` beside a copy of the same files by dd, which also waits until the
+# data are on the disk. The model is random: qwen3_moe in bf16, in shards. Rounds alternate between the three.
+#
+#   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 5] [--folder FOLDER]
+#   tools/bench/import_speed.sh --rows FILE
+#
+# FOLDER, on the disk to be measured (default: a temporary folder), needs room for three times the bytes. --rows prints
+# the table of a stored output. Environment: HEXAD (the program; build/release/bin/hexad).
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. tools/bench/common.sh
+
+bytes=1000000000 rounds=5 folder=$scratch rows=
+while [ $# -gt 0 ]; do
+  case $1 in
+  --bytes) bytes=${2:?} ;;
+  --rounds) rounds=${2:?} ;;
+  --folder) folder=${2:?} ;;
+  --rows) rows=${2:?} ;;
+  *) usage "unknown option '$1'" ;;
+  esac
+  shift 2
+done
+table() { awk -F '\t' -f tools/bench/median.awk -f tools/bench/import_speed.awk "$1"; }
+if [ -n "$rows" ]; then
+  table "$rows"
+  exit
+fi
+for number in "$bytes" "$rounds"; do
+  [[ $number =~ ^[1-9][0-9]*$ ]] || usage "a number is '$number', expected a whole number above 0"
+done
+need "$hexad" 'cmake --preset release && cmake --build --preset release'
+work=$(mktemp -d "$folder/import_speed.XXXXXX")
+trap 'rm -rf "$work" "$scratch"' EXIT
+python3 tools/bench/large_model.py "$work/model" "$bytes"
+size=$(cat "$work"/model/*.safetensors | wc -c)
+
+copy() {
+  mkdir "$work/copy"
+  local file
+  for file in "$work"/model/*; do dd if="$file" of="$work/copy/${file##*/}" bs=4M conv=fsync status=none; done
+}
+import() { "$hexad" import "$work/model" "$work/imported" >"$scratch/log"; }
+export_() { "$hexad" export "$work/imported" "$work/exported" >"$scratch/log"; }
+
+measure() {  # measure ROUND NAME COMMAND: adds a row: round, name, bytes, seconds, CPU seconds
+  local TIMEFORMAT='%R %U %S'
+  { time "$3" 2>&3; } 3>&2 2>"$scratch/time"
+  awk -v OFS='\t' -v round="$1" -v name="$2" -v size="$size" '{ print round, name, size, $1, $2 + $3 }' "$scratch/time" |
+    tee -a "$scratch/rows"
+}
+
+machine
+echo "model:     $size bytes in $(find "$work/model" -name '*.safetensors' | wc -l) shards; disk of $folder"
+printf '\nround, program, bytes, seconds, CPU seconds\n'
+for ((round = 1; round <= rounds; round++)); do
+  measure $round copy copy
+  measure $round import import
+  measure $round export export_
+  rm -rf "$work/copy" "$work/imported" "$work/exported"
+done
+echo
+table "$scratch/rows"

@@ -1,0 +1,110 @@
+// An MoE layer under one of several compared schedules: its measurements and predictions.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/schedule/graph_runner.h"
+#include "framework/schedule/timeline.h"
+#include "layers/block.h"
+#include "layers/moe/router/router_statistics.h"
+#include "parallel/mesh/mesh.h"
+#include "tools/plan/rank_graphs.h"
+#include "tools/plan/schedule_trace.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::bench {
+
+/// Results over all ranks of a pass, or of a part of forward. The comment at the top of moe_layer.cpp describes the
+/// members.
+struct Measurement {
+  double seconds = 0, graph = 0, communication = 0, computation = 0, ep_bytes = 0, tp_bytes = 0, peak_bytes = 0;
+};
+
+inline constexpr std::array<std::string_view, 2> pass_names{"forward", "backward"};
+inline constexpr std::array<std::string_view, 2> part_names{"dispatch", "combine"};  // parts of forward
+
+struct Prediction {
+  double graph = 0, outside = 0;  // seconds of the graph, and seconds outside of it
+};
+
+struct PassResult {
+  std::string_view name;
+  Measurement measured{};
+  std::optional<Prediction> predicted{};  // none without a profile, and on all ranks but the first one
+};
+
+class LayerContestant final : public schedule::GraphRunner {
+ public:
+  struct Options {
+    bool forward;   // true: the layer is evaluated without backward
+    bool exchange;  // true: also the parts of forward have results
+    bool block;     // true: the layer runs in its block
+    double rest;    // seconds for which links rest before each pass
+  };
+  /// Keeps a pointer to `mesh`, which must outlive this object.
+  LayerContestant(std::string name, const train::Recipe& recipe, const mesh::Mesh& mesh, const Options& options);
+
+  const std::string& name() const { return name_; }
+  const train::Recipe& recipe() const { return recipe_; }
+  size_t passes() const { return passes_; }
+  /// Returns the results of the last step: forward, backward unless it is left out, and the parts of forward.
+  const std::vector<PassResult>& results() const { return results_; }
+  double step_seconds() const;
+
+  /// Runs forward and, unless it is left out, backward. Collective.
+  void step();
+  /// Predicts the graphs of the last step, from the graphs of all ranks. If `predictor` is null, only sends this rank's
+  /// graphs. Collective.
+  void predict(const plan::Predictor* predictor);
+
+  /// Returns a picture of the last pass on this rank.
+  std::string picture(size_t pass, std::string_view title) const;
+  /// Writes a line to `out` for each task of the last pass on this rank: measured and predicted start and end, in
+  /// seconds.
+  void list(size_t pass, std::string_view head, std::ostream& out) const;
+
+  void run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) override;
+
+ private:
+  device::Stream& stream() { return context_.compute(); }
+  autograd::Value forward(autograd::Tape& tape, const autograd::Value& x, const layers::ForwardContext& pass) const;
+  tensor::Tensor normals(const tensor::Shape& shape, std::string_view name);
+  double outside_seconds(size_t pass, const schedule::Rates& rates) const;
+  Measurement timed(size_t pass, const std::function<void()>& work);
+  /// Measures the parts of the last forward pass.
+  void measure_parts();
+  /// Predicts the parts of forward from the predicted timelines of all ranks.
+  void predict_parts(std::span<const schedule::Timeline> timelines);
+  /// Combines the results of all ranks. `t` is the timeline of this rank's tasks; `own` has its other results.
+  Measurement over_ranks(const schedule::Timeline& t, const Measurement& own);
+
+  const std::string name_;
+  const Options options_;
+  const size_t passes_;
+  const train::Recipe recipe_;
+  const mesh::Mesh& mesh_;
+  device::DeviceContext context_;
+  autograd::ParameterSet parameters_;
+  layers::StateSet states_;
+  std::unique_ptr<moe::MoeLayer> alone_;  // set if the layer runs without its block
+  std::unique_ptr<layers::Block> block_;
+  layers::ModelStatistics statistics_;
+  layers::MicroBatch batch_;
+  tensor::Tensor x_, dy_;
+  std::vector<PassResult> results_;  // of the passes, then of the parts
+  // Graphs and timelines of forward and backward; pass_ selects one of them.
+  size_t pass_ = 0;
+  std::array<schedule::TaskGraph, 2> graphs_;
+  std::array<schedule::Timeline, 2> seen_;
+  std::array<std::optional<schedule::Timeline>, 2> foreseen_;
+};
+
+}  // namespace hexad::bench
