@@ -19,7 +19,7 @@ constexpr size_t most_rules = 8;  // maximum number of broken rules for which su
 // Number of adjacent values tried on each side. Also the largest d for which d and n / d are tried if d divides a
 // number n in the message.
 constexpr int64_t neighbours = 64;
-constexpr std::string_view suggestion = "; nearest";
+constexpr std::string_view suggestion_mark = "; nearest";
 
 std::optional<int64_t> integer(std::string_view text) {
   int64_t value = 0;
@@ -31,7 +31,7 @@ std::optional<int64_t> integer(std::string_view text) {
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
 // Returns the longest parts of `text` that consist of characters of keys or digits.
-std::vector<std::string> words_of(std::string_view text) {
+std::vector<std::string> words_in(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
     size_t end = begin;
@@ -65,7 +65,7 @@ class Search {
  private:
   using Rules = std::set<std::string>;
 
-  static std::string text_of(const Problems::Problem& p) { return p.line.substr(0, p.line.find(suggestion)); }
+  static std::string text_of(const Problems::Problem& p) { return p.line.substr(0, p.line.find(suggestion_mark)); }
 
   static Rules rules_of(const Problems& problems) {
     Rules rules;
@@ -113,7 +113,7 @@ class Search {
     };
     add(p.rule);
     // A word may be a whole key or the last part of a key: "tp" in the rule of "parallel" is parallel.tp.
-    for (const std::string& word : words_of(text)) add(word), add(p.rule + "." + word);
+    for (const std::string& word : words_in(text)) add(word), add(p.rule + "." + word);
     return keys;
   }
 
@@ -123,7 +123,7 @@ class Search {
     const int64_t now = *integer(problems_.known().find(key)->second.value);
     std::set<int64_t> all{1, 2, 4};
     for (int64_t d = 1; d <= neighbours; ++d) all.insert({now - d, now + d});
-    for (const std::string& word : words_of(text))
+    for (const std::string& word : words_in(text))
       if (const auto n = integer(word); n && *n > 1 && *n < (int64_t{1} << 40)) {
         for (int64_t k = -2; k <= 3; ++k) all.insert((now / *n + k) * *n);
         for (int64_t d = 1; d <= std::min(*n, neighbours); ++d)
@@ -191,7 +191,7 @@ void suggest_nearest(const Document& document, Problems& problems,
   for (const Problems::Problem& p : problems.list()) {
     std::string line = p.line;
     if (!p.rule.empty() && search.can_try(p) && done++ < most_rules) {
-      line.resize(std::min(line.find(suggestion), line.size()));
+      line.resize(std::min(line.find(suggestion_mark), line.size()));
       if (const std::string values = search.values_for(p); !values.empty()) line += "; nearest: " + values;
     }
     lines.push_back(std::move(line));

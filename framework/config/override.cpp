@@ -51,7 +51,7 @@ bool is_quoted(std::string_view text) {
 
 /// Parses a list or map in brackets, or a quoted text, as YAML. An empty text and `null` are null. Any other text is
 /// used literally.
-Node value_of(std::string_view text, const std::shared_ptr<const std::string>& source) {
+Node parsed_value(std::string_view text, const std::shared_ptr<const std::string>& source) {
   Budget budget;
   if (text.starts_with('[') || text.starts_with('{')) {
     Node value = parse_yaml(text, source, SourceKind::command_line, budget);
@@ -84,7 +84,7 @@ void override_key(Document& document, const std::string& text) {
     node = &step_into(*node, path.substr(begin, end - begin), at);
     begin = end + 1;
   }
-  Node value = value_of(std::string_view(text).substr(equals + 1), source);
+  Node value = parsed_value(std::string_view(text).substr(equals + 1), source);
   value.key = node->key;
   value.at = at;
   merge(*node, std::move(value));

@@ -34,7 +34,7 @@ std::string numbers_of_ranks(const Sweep& sweep) {
 }
 
 // Returns null for NaN and infinity, which JSON cannot represent.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -126,7 +126,7 @@ std::string json_of(const Sweep& sweep, const std::string& page) {
     Json settings = Json::object(), exposed = Json::object();
     for (const std::string& key : sweep.keys)
       settings[key] = run.settings.contains(key) ? typed(run.settings.at(key)) : Json(nullptr);
-    for (const auto& [name, share] : s.exposed_share) exposed[name] = number(share);
+    for (const auto& [name, share] : s.exposed_share) exposed[name] = number_or_null(share);
     runs.push_back({{"name", run.name},
                     {"folder", run.folder},
                     {"settings", settings},
@@ -136,18 +136,18 @@ std::string json_of(const Sweep& sweep, const std::string& page) {
                     {"trouble", text_or_null(run.trouble)},
                     {"last_step", s.last_step},
                     {"tokens", s.tokens},
-                    {"loss", number(s.loss)},
-                    {"heldout_loss", number(s.heldout_loss)},
+                    {"loss", number_or_null(s.loss)},
+                    {"heldout_loss", number_or_null(s.heldout_loss)},
                     {"timed_steps", s.timed_steps},
                     {"step_seconds",
-                     {{"p10", number(s.step_seconds.tenth)},
-                      {"median", number(s.step_seconds.median)},
-                      {"p90", number(s.step_seconds.ninetieth)}}},
-                    {"tokens_per_second", number(s.tokens_per_second)},
-                    {"model_flops_per_second", number(s.model_flops_per_second)},
-                    {"mfu", number(s.mfu)},
-                    {"efficiency", number(efficiency(sweep, i))},
-                    {"exposed_share", number(s.exposed_share_of_all())},
+                     {{"p10", number_or_null(s.step_seconds.tenth)},
+                      {"median", number_or_null(s.step_seconds.median)},
+                      {"p90", number_or_null(s.step_seconds.ninetieth)}}},
+                    {"tokens_per_second", number_or_null(s.tokens_per_second)},
+                    {"model_flops_per_second", number_or_null(s.model_flops_per_second)},
+                    {"mfu", number_or_null(s.mfu)},
+                    {"efficiency", number_or_null(efficiency(sweep, i))},
+                    {"exposed_share", number_or_null(s.exposed_share_of_all())},
                     {"exposed_share_by_class", exposed},
                     {"peak_memory_bytes", s.peak_memory_bytes}});
   }

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 // Time after which the engine ends the job or the process itself: after a failure if the rank's thread does not do so,
 // and after a request to end if other ranks have not reached MPI_Init.
-constexpr auto patience = 5s;
+constexpr auto patience_at_end = 5s;
 
 // Returns the tag of a channel's messages. Each communicator has two tags: one for collectives, one for send and
 // receive. Their messages therefore never match each other.
@@ -65,7 +65,7 @@ CommEngine::CommEngine(std::function<std::unique_ptr<Transport>()> connect, Opti
 void CommEngine::await_connection() {
   std::unique_lock lock(inbox_->mutex);
   for (Clock::duration asked{}; !inbox_->changed.wait_for(lock, 100ms, [&] { return connected_; });) {
-    if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience) continue;
+    if (!options_.asked_to_end || !options_.asked_to_end() || (asked += 100ms) < patience_at_end) continue;
     // Exits the process, because nothing can interrupt MPI_Init.
     std::fprintf(
         stderr,
@@ -334,7 +334,7 @@ void CommEngine::fail(std::exception_ptr error) {
 }
 
 void CommEngine::end_after_failure() {
-  if (!failed_ || Clock::now() < failed_at_ + patience) return;
+  if (!failed_ || Clock::now() < failed_at_ + patience_at_end) return;
   failed_at_ = Clock::now();
   const Failure failure = failure_of(failed_);
   std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.text.c_str());
@@ -352,7 +352,8 @@ void CommEngine::rest(bool progress) {
     std::unique_lock lock(inbox_->mutex);
     inbox_->changed.wait_for(lock, time, [&] { return inbox_->woken || !inbox_->commands.empty(); });
   };
-  if (wakes_) return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience` must check the time
+  if (wakes_)
+    return sleep_at_most(10ms);  // a short sleep, because the watchdog and `patience_at_end` must check the time
   // First yields the core, which another rank may share. If the wait exceeds about a millisecond, it is due to
   // computation on a peer, not to latency.
   constexpr int spins = 1000;

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/self_group.h"
 
 namespace hexad::comm {
@@ -13,12 +14,6 @@ std::vector<int> first_ranks(int size) {
   return ranks;
 }
 
-std::vector<int> nodes_of(const Topology& topology, const std::vector<int>& members) {
-  std::vector<int> nodes;
-  for (int r : members) nodes.push_back(topology.node_of_rank[r]);
-  return nodes;
-}
-
 }  // namespace
 
 EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
@@ -26,7 +21,7 @@ EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string n
 
 EngineGroup::EngineGroup(CommEngine& engine, Communicator communicator, std::vector<int> members, int rank,
                          TrafficClass traffic, std::string name)
-    : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(engine.topology(), members)),
+    : ProcessGroup(traffic, std::move(name), engine.meter(), nodes_of(members, engine.topology().node_of_rank)),
       engine_(engine),
       communicator_(communicator),
       members_(std::make_shared<const std::vector<int>>(std::move(members))),

@@ -6,6 +6,7 @@
 #include "framework/device/meta/meta_run.h"
 #include "framework/device/meta/meta_stream.h"
 #include "framework/tensor/device_access.h"
+#include "parallel/comm/node_groups.h"
 
 namespace hexad::comm {
 
@@ -15,7 +16,7 @@ namespace {
 using Kind = Operation::Kind;
 
 // Returns `count` elements of `t`, beginning with element `begin`, as a flat tensor.
-Tensor part(const Tensor& t, int64_t begin, int64_t count) {
+Tensor flat_part(const Tensor& t, int64_t begin, int64_t count) {
   return t.reshape({t.numel()}).slice(0, begin, begin + count);
 }
 
@@ -34,7 +35,7 @@ bool is_unknown(const Tensor& t) {
 void give_to_all(const Operation& op, int size, Stream& stream) {
   if (is_unknown(op.in)) return forget(op.out, stream);
   const int64_t n = op.in.numel();
-  for (int r = 0; r < size; ++r) part(op.out, r * n, n).copy_from(op.in.reshape({n}), stream);
+  for (int r = 0; r < size; ++r) flat_part(op.out, r * n, n).copy_from(op.in.reshape({n}), stream);
 }
 
 void add_up(const Operation& op, int size) {
@@ -83,12 +84,6 @@ std::vector<int> iota(int size) {
   std::vector<int> ranks(size);
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
-}
-
-std::vector<int> nodes_of(const std::vector<int>& ranks, const std::vector<int>& node_of_rank) {
-  std::vector<int> nodes;
-  for (const int r : ranks) nodes.push_back(node_of_rank[r]);
-  return nodes;
 }
 
 }  // namespace

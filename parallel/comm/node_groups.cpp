@@ -5,6 +5,12 @@
 
 namespace hexad::comm {
 
+std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank) {
+  std::vector<int> nodes;
+  for (const int r : ranks) nodes.push_back(node_of_rank[r]);
+  return nodes;
+}
+
 NodeGrid::NodeGrid(std::span<const int> node_of_rank) {
   std::unordered_map<int, size_t> numbers;  // index of each node in the grid, keyed by its number in node_of_rank
   for (size_t r = 0; r < node_of_rank.size(); ++r) {

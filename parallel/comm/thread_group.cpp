@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendezvous) {
+std::vector<int> nodes_in_world(const ThreadOptions& options, const Rendezvous& rendezvous) {
   std::vector<int> nodes;
   for (int r : rendezvous.world_ranks()) nodes.push_back(options.node_of_rank.empty() ? 0 : options.node_of_rank[r]);
   return nodes;
@@ -25,7 +25,7 @@ std::vector<int> nodes_of(const ThreadOptions& options, const Rendezvous& rendez
 
 ThreadGroup::ThreadGroup(ThreadWorld world, std::shared_ptr<Rendezvous> rendezvous, int rank, TrafficClass traffic,
                          std::string name, std::shared_ptr<TrafficMeter> meter)
-    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_of(world.options, *rendezvous)),
+    : ProcessGroup(traffic, std::move(name), std::move(meter), nodes_in_world(world.options, *rendezvous)),
       world_(world),
       rendezvous_(std::move(rendezvous)),
       rank_(rank) {}

@@ -11,8 +11,6 @@
 namespace hexad::plan {
 namespace {
 
-double octaves(double a, double b) { return std::abs(std::log2(a / b)); }
-
 // Classes of all kernel families except the pointwise ones.
 constexpr auto classes = std::to_array<std::pair<std::string_view, KernelClass>>({
     {"swiglu", KernelClass::activation},      {"clamped_swiglu", KernelClass::activation},

@@ -286,7 +286,7 @@ class Matches {
 constexpr double gives_way =
     1e-3;  // relative speed of a class of traffic while a class with higher priority is in flight
 
-double speed_of(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
+double speed_of_queue(int queue, uint64_t others, const Queues& queues, const StepContention& c) {
   std::array<bool, 2> in_flight{};  // by network
   bool computes = false, copies = false;
   int sharers = 1;
@@ -395,7 +395,7 @@ SimulatedStep simulate_step(std::span<const StepRecord> records, const std::vect
   const schedule::JobTimes times = schedule::run_jobs(
       jobs, {.sets = static_cast<int>(ranks.size()),
              .beside = Queues::most,
-             .speed = [&](int queue, size_t others) { return speed_of(queue, others, queues, contention); },
+             .speed = [&](int queue, size_t others) { return speed_of_queue(queue, others, queues, contention); },
              .sharing = schedule::sharing_of(contention.cores, std::move(nodes),
                                              needs_of(jobs, contention.cores.value_or(schedule::SharedCores{})))});
   if (!times.stuck.empty()) {

@@ -206,7 +206,7 @@ std::vector<std::string_view> split(std::string_view text, char by) {
   return parts;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string list_of(const std::vector<std::string>& words) {
   return config::join(std::vector<std::string_view>(words.begin(), words.end()));
 }
 
@@ -253,7 +253,7 @@ class LayoutReader {
       const auto found = std::find(option.values.begin(), option.values.end(), value);
       if (found == option.values.end())
         fail(ExitCode::usage, "--layouts: '", config::shown(text_), "': ", name, " is '", config::shown(value),
-             "', expected one of ", joined(option.values));
+             "', expected one of ", list_of(option.values));
       variant_.choice[i] = static_cast<int>(found - option.values.begin());
       return;
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/base/block_sizes.h"
+#include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -62,11 +63,7 @@ Experts::Projection Experts::make_down(const Config& c, const Builder& b) const 
   return p;
 }
 
-namespace {
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
-
-}  // namespace
+namespace {}  // namespace
 
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;

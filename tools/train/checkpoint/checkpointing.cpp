@@ -50,7 +50,7 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
   return items;
 }
 
-[[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
+[[noreturn]] void refuse_changes(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
 }
@@ -87,7 +87,7 @@ io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) {
   std::string text;
   for (const std::string& line : changes_of_model(saved_recipe(checkpoint), recipe)) text += "\n  " + line;
-  if (!text.empty()) refuse(checkpoint, text);
+  if (!text.empty()) refuse_changes(checkpoint, text);
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
@@ -100,7 +100,7 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
     data::DataConfig before = recipe.data;
     before.shuffle = order;
     if (recipe.data.shuffle.value_or(*order) != *order)
-      refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
+      refuse_changes(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
     return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,

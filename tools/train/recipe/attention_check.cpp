@@ -44,7 +44,7 @@ void check_latent(const layers::ModelConfig& m, Problems& problems) {
                  cat("must be at most rope_size + nope_size (", l.key_size(), "), the size of a key head"));
 }
 
-void check_heads(const layers::ModelConfig& m, Problems& problems) {
+void check_head_sizes(const layers::ModelConfig& m, Problems& problems) {
   check_latent(m, problems);
   if (m.is_latent()) return;
   if (m.qk_norm == layers::QkNorm::all_heads && m.norm == layers::NormKind::zero_centred_rms_norm)
@@ -121,7 +121,7 @@ void check_attention(const layers::ModelConfig& model, Problems& problems) {
   if (problems.good({"model.hidden", "model.heads", "model.kv_heads", "model.head_size", "model.position",
                      "model.rotary_share", "model.attention", "model.latent", "model.qk_norm", "model.qkv_clip",
                      "model.bias", "model.qkv_bias", "model.yarn", "model.norm", "model.attention_gate"}))
-    check_heads(model, problems);
+    check_head_sizes(model, problems);
   if (problems.good(
           {"model.kind", "model.window", "model.attention_chunk", "model.full_attention_every", "model.delta_net"})) {
     check_window(model, problems);
