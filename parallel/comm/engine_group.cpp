@@ -1,21 +1,9 @@
 #include "parallel/comm/engine_group.h"
 
-#include <numeric>
-
 #include "parallel/comm/node_groups.h"
 #include "parallel/comm/self_group.h"
 
 namespace hexad::comm {
-namespace {
-
-std::vector<int> first_ranks(int size) {
-  std::vector<int> ranks(size);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
-}  // namespace
-
 EngineGroup::EngineGroup(CommEngine& engine, TrafficClass traffic, std::string name)
     : EngineGroup(engine, {}, first_ranks(engine.topology().size), engine.topology().rank, traffic, std::move(name)) {}
 

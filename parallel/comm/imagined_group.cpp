@@ -80,12 +80,6 @@ int add_to(device::IssueLog* log, const std::string& name, TrafficClass traffic,
   return log ? log->add_group({name, static_cast<int>(traffic), ranks, rank}) : -1;
 }
 
-std::vector<int> iota(int size) {
-  std::vector<int> ranks(size);
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
-
 }  // namespace
 
 ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vector<int> node_of_rank,
@@ -93,7 +87,7 @@ ImaginedGroup::ImaginedGroup(int rank, int size, device::IssueLog* log, std::vec
     : ProcessGroup(TrafficClass::control, "world", std::make_shared<TrafficMeter>(),
                    node_of_rank.empty() ? std::vector<int>(size, 0) : std::move(node_of_rank)),
       rank_(rank),
-      ranks_(iota(size)),
+      ranks_(first_ranks(size)),
       log_(log),
       logged_as_(add_to(log, name(), traffic(), ranks_, rank)),
       cards_(std::move(cards)) {
@@ -126,11 +120,12 @@ std::unique_ptr<ProcessGroup> ImaginedGroup::subgroup(const std::vector<int>& me
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::urgent(std::string name) const {
-  return std::unique_ptr<ProcessGroup>(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  return std::unique_ptr<ProcessGroup>(
+      new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
 }
 
 std::unique_ptr<ProcessGroup> ImaginedGroup::twin(std::string name) const {
-  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, iota(size()), traffic(), std::move(name), *this));
+  std::unique_ptr<ImaginedGroup> twin(new ImaginedGroup(rank_, first_ranks(size()), traffic(), std::move(name), *this));
   twin->connected_ = connected_;
   return twin;
 }

@@ -1,9 +1,16 @@
 #include "parallel/comm/node_groups.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace hexad::comm {
+
+std::vector<int> first_ranks(int size) {
+  std::vector<int> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 std::vector<int> nodes_of(std::span<const int> ranks, std::span<const int> node_of_rank) {
   std::vector<int> nodes;

@@ -2,10 +2,10 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <thread>
 
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/rendezvous.h"
 
 namespace hexad::comm {
@@ -72,9 +72,7 @@ void with_ranks(int n, const std::function<void(const ProcessGroup& world)>& bod
   require(options.node_of_rank.empty() || options.node_of_rank.size() == static_cast<size_t>(n), "[with_ranks] ", n,
           " ranks, but node_of_rank has ", options.node_of_rank.size(),
           " entries; expected none, or one for each rank");
-  std::vector<int> everybody(n);
-  std::iota(everybody.begin(), everybody.end(), 0);
-  const auto rendezvous = std::make_shared<Rendezvous>("world", everybody);
+  const auto rendezvous = std::make_shared<Rendezvous>("world", first_ranks(n));
   std::optional<DelayLine> delays;
   if (options.jitter) delays.emplace();
   std::mutex mutex;
