@@ -39,7 +39,7 @@ std::exception_ptr error_of(const Event& event) {
   return nullptr;
 }
 
-Failure failure_of(const std::exception_ptr& error) {
+Failure failure_in(const std::exception_ptr& error) {
   return attempted([&] { std::rethrow_exception(error); });
 }
 
@@ -219,7 +219,7 @@ void CommEngine::run(const std::function<std::unique_ptr<Transport>()>& connect,
   if (!served) return;
   serve();
   // After a failure, an orderly end could wait forever, because it waits for all ranks.
-  if (failed_) transport_->abort(static_cast<int>(failure_of(failed_).code));
+  if (failed_) transport_->abort(static_cast<int>(failure_in(failed_).code));
   transport_.reset();
 }
 
@@ -285,7 +285,7 @@ void CommEngine::start(const RequestPtr& request, size_t round) {
       request->sent_bytes += t.bytes;
     }
   } catch (...) {
-    const Failure failure = failure_of(std::current_exception());
+    const Failure failure = failure_in(std::current_exception());
     base::fail(failure.code, request->what(), " on rank ", topology_.rank, ": ", failure.text);
   }
   if (running_[token].messages == 0) finish_round(token);
@@ -336,7 +336,7 @@ void CommEngine::fail(std::exception_ptr error) {
 void CommEngine::end_after_failure() {
   if (!failed_ || Clock::now() < failed_at_ + patience_at_end) return;
   failed_at_ = Clock::now();
-  const Failure failure = failure_of(failed_);
+  const Failure failure = failure_in(failed_);
   std::fprintf(stderr, "rank %d: %s\n", topology_.rank, failure.text.c_str());
   std::fflush(nullptr);
   transport_->abort(static_cast<int>(failure.code));
