@@ -18,7 +18,7 @@ struct ElementNames {
 constexpr std::array<ElementNames, 3> names{
     {{Element::f32, "F32", "float32"}, {Element::bf16, "BF16", "bfloat16"}, {Element::f16, "F16", "float16"}}};
 
-const ElementNames& names_of(Element element) { return names[base::ordinal(element)]; }
+const ElementNames& element_names(Element element) { return names[base::ordinal(element)]; }
 
 template <class T>
 T load(const std::byte* from) {
@@ -50,7 +50,7 @@ void from_float(std::byte* to, Element type, float value) {
 
 }  // namespace
 
-io::StoredDtype stored(Element element) { return {names_of(element).stored, bytes_of(element)}; }
+io::StoredDtype stored(Element element) { return {element_names(element).stored, bytes_of(element)}; }
 
 std::optional<Element> element_of(std::string_view stored_name) {
   for (const ElementNames& n : names)
@@ -58,7 +58,7 @@ std::optional<Element> element_of(std::string_view stored_name) {
   return std::nullopt;
 }
 
-std::string_view config_name(Element element) { return names_of(element).config; }
+std::string_view config_name(Element element) { return element_names(element).config; }
 
 float from_half(uint16_t bits) {
   const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu;

@@ -84,6 +84,16 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
 
 }  // namespace
 
+bool is_nth(int64_t layer, int64_t every) { return every > 0 && layer % every == every - 1; }
+
+std::optional<int64_t> period_of(const std::vector<bool>& marks) {
+  const auto first = std::ranges::find(marks, true) - marks.begin();
+  const int64_t every = first == std::ssize(marks) ? 0 : first + 1;
+  for (int64_t l = 0; l < std::ssize(marks); ++l)
+    if (marks[l] != is_nth(l, every)) return {};
+  return every;
+}
+
 std::vector<std::string_view> keys_of(LayerPattern pattern) {
   switch (pattern) {
     case LayerPattern::sparse_step:
