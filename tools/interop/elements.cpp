@@ -15,10 +15,10 @@ struct ElementNames {
   Element element;
   std::string_view stored, config;
 };
-constexpr std::array<ElementNames, 3> names{
+constexpr std::array<ElementNames, 3> known_elements{
     {{Element::f32, "F32", "float32"}, {Element::bf16, "BF16", "bfloat16"}, {Element::f16, "F16", "float16"}}};
 
-const ElementNames& element_names(Element element) { return names[base::ordinal(element)]; }
+const ElementNames& element_names(Element element) { return known_elements[base::ordinal(element)]; }
 
 template <class T>
 T load(const std::byte* from) {
@@ -53,7 +53,7 @@ void from_float(std::byte* to, Element type, float value) {
 io::StoredDtype stored(Element element) { return {element_names(element).stored, bytes_of(element)}; }
 
 std::optional<Element> element_of(std::string_view stored_name) {
-  for (const ElementNames& n : names)
+  for (const ElementNames& n : known_elements)
     if (n.stored == stored_name) return n.element;
   return std::nullopt;
 }

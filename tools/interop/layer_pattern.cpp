@@ -42,7 +42,7 @@ std::vector<bool> between_start_and_end(const Json& config, int64_t layers, cons
   return moe;
 }
 
-std::vector<bool> interleaved(const Json& config, int64_t layers, const std::string& where) {
+std::vector<bool> interleaved_blocks(const Json& config, int64_t layers, const std::string& where) {
   std::vector<bool> moe(layers, false);
   const auto list = config.find("moe_layers");
   if (list == config.end() || list->is_null()) {
@@ -77,7 +77,7 @@ std::vector<bool> blocks_with_experts(const Json& config, LayerPattern pattern, 
     case LayerPattern::start_and_end:
       return between_start_and_end(config, layers, where);
     case LayerPattern::interleaved:
-      return interleaved(config, layers, where);
+      return interleaved_blocks(config, layers, where);
   }
   fail_invariant(cat("[interop] the pattern of layers is ", static_cast<int>(pattern), "; expected a LayerPattern"));
 }

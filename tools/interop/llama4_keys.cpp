@@ -8,7 +8,7 @@ using namespace base;
 
 namespace {
 
-constexpr const char *chunked = "chunked_attention", *full = "full_attention";
+constexpr const char *chunked = "chunked_attention", *unchunked = "full_attention";
 constexpr int64_t usual_interval = 4, usual_chunk = 8192, usual_floor = 8192, most_tokens = int64_t{1} << 32;
 constexpr double usual_scale = 0.1;
 
@@ -67,10 +67,10 @@ std::vector<bool> marks_of_full_attention(const Json& config, const std::vector<
          without_rotary.size(), " entries");
   std::vector<bool> marks;
   for (const Json& type : types) {
-    if (type != full && type != chunked)
-      fail(ExitCode::data, where, ": layer_types has ", type.dump().substr(0, 80), ", expected ", full, " or ",
+    if (type != unchunked && type != chunked)
+      fail(ExitCode::data, where, ": layer_types has ", type.dump().substr(0, 80), ", expected ", unchunked, " or ",
            chunked);
-    marks.push_back(type == full);
+    marks.push_back(type == unchunked);
   }
   return marks;
 }
@@ -127,7 +127,7 @@ void write_llama4(OrderedJson& config, const ModelKeys& keys) {
   OrderedJson rotary = OrderedJson::array(), types = OrderedJson::array();
   for (int64_t l = 0; l < keys.integer("model.layers"); ++l) {
     rotary.push_back(is_nth(l, every) ? 0 : 1);
-    types.push_back(chunk.is_null() || is_nth(l, full_every) ? full : chunked);
+    types.push_back(chunk.is_null() || is_nth(l, full_every) ? unchunked : chunked);
   }
   config["no_rope_layers"] = std::move(rotary);
   config["layer_types"] = std::move(types);

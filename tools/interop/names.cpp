@@ -12,7 +12,7 @@ using enum Rearrangement;
 // rank of queries, L rank of keys and values, R size of the rotary part, T = L + R, N heads * size of the other part, W
 // heads * value size, U = N + W. In delta nets: F size of a key head, J key heads * F, O value heads, Z size of a value
 // head, M = O * Z, X = 2 J + M, x = X + M, Y taps of the convolutions.
-constexpr OwnRow own[] = {
+constexpr OwnRow own_table[] = {
     {"embedding.weight", "V H"},
     {"position_embedding.weight", "P H", "learned"},
     {"layers.{L}.attention_norm.weight", "H"},
@@ -432,7 +432,7 @@ constexpr TensorRow dbrx_table[] = {
 
 }  // namespace
 
-std::span<const OwnRow> own_rows() { return own; }
+std::span<const OwnRow> own_rows() { return own_table; }
 std::span<const TensorRow> llama_names() { return llama; }
 std::span<const TensorRow> latent_names() { return latent_table; }
 std::span<const TensorRow> delta_net_names() { return delta_net; }
