@@ -1,6 +1,8 @@
 // Sinks of metrics: the file of a run that is resumed, full disks, and the order of several sinks.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "framework/base/error.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/metrics.h"

@@ -1,7 +1,5 @@
 #include "tools/interop/llama4_keys.h"
 
-#include <algorithm>
-
 namespace hexad::interop {
 
 using namespace base;

@@ -1,6 +1,5 @@
 #include "tools/interop/window_keys.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace hexad::interop {

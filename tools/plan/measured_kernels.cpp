@@ -1,7 +1,6 @@
 #include "tools/plan/measured_kernels.h"
 
 #include <array>
-#include <cmath>
 #include <tuple>
 #include <utility>
 

@@ -63,8 +63,6 @@ Experts::Projection Experts::make_down(const Config& c, const Builder& b) const 
   return p;
 }
 
-namespace {}  // namespace
-
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;
   all.kind_ = config_.kind, all.gelu_ = config_.gelu, all.swiglu_limit_ = config_.swiglu_limit;

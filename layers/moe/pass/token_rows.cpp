@@ -5,7 +5,6 @@
 namespace hexad::moe {
 
 using namespace base;
-namespace {}  // namespace
 
 void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped) {
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "tests/support/cuda_double/memory.h"
 #include "tests/support/cuda_double/nccl_reduce.h"

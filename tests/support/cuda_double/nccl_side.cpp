@@ -1,5 +1,7 @@
 #include "tests/support/cuda_double/nccl_side.h"
 
+#include <utility>
+
 #include "tests/support/cuda_double/device.h"
 
 namespace hexad::cuda_double {
