@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr int64_t largest_config = int64_t{16} << 20;
 constexpr const char* config_name = "tokenizer_config.json";
 constexpr const char* template_name = "chat_template.jinja";
 // Keys of tokenizer_config.json that are variables of templates.

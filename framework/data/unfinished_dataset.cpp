@@ -60,10 +60,10 @@ void remove_leftover_shards(const std::string& output, Digest request) {
   try {
     if (read_journal(folder).at("request") != request.to_string()) return;
     remove_own_files(folder);
-    std::error_code ignored;
-    fs::remove(fs::path(folder) / lock_name, ignored);
-    fs::remove(folder, ignored);  // fails if it has other files
-  } catch (const Error&) {        // there are no shards
+    std::error_code ignored_error;
+    fs::remove(fs::path(folder) / lock_name, ignored_error);
+    fs::remove(folder, ignored_error);  // fails if it has other files
+  } catch (const Error&) {              // there are no shards
   } catch (const Json::exception&) {
   }
 }
@@ -87,12 +87,12 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
 UnfinishedDataset::~UnfinishedDataset() {
   const bool unused = finished_ || shards_.empty();
   if (unused) remove_own_files(folder_);
-  std::error_code ignored;
-  fs::remove(in(lock_name), ignored);
+  std::error_code ignored_error;
+  fs::remove(in(lock_name), ignored_error);
   ::close(lock_);  // first, because on NFS a removed file remains in its folder until it is closed
   if (!unused) return;
-  fs::remove(folder_, ignored);                    // fails if it has other files
-  if (made_output_) fs::remove(output_, ignored);  // fails if the folder is not empty
+  fs::remove(folder_, ignored_error);                    // fails if it has other files
+  if (made_output_) fs::remove(output_, ignored_error);  // fails if the folder is not empty
 }
 
 // True if the locked file still has its name. A process that ends removes the file, possibly between open() and flock()

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
-#include <tuple>
+#include <utility>
 
 #include "framework/base/path_problem.h"
 #include "framework/data/digest.h"
@@ -53,9 +53,6 @@ FileLock locked(const std::string& folder) {
   return std::move(*lock);
 }
 
-auto key(const TensorRecord& t) { return std::tuple(std::string_view(t.name), t.kind); }
-auto key_of_page(const ManifestPage& p) { return std::tuple(std::string_view(p.name), p.kind); }
-
 /// Throws Error(data) unless `path` is a regular file of `bytes` bytes. The result of `about` is appended to the
 /// message.
 void check_file(const std::string& path, int64_t bytes, const std::function<std::string()>& about) {
@@ -86,8 +83,8 @@ Checkpoint::Checkpoint(std::string folder, FileLock lock, std::string_view text,
       work_(std::move(work)) {
   work_.moved(manifest_path(folder_));
   auto& tensors = manifest_.tensors;
-  std::ranges::sort(tensors, {}, key);
-  const auto twice = std::ranges::adjacent_find(tensors, {}, key);
+  std::ranges::sort(tensors, {}, key_of);
+  const auto twice = std::ranges::adjacent_find(tensors, {}, key_of);
   if (twice != tensors.end()) {
     fail(ExitCode::data, manifest_path(folder_), ": ", name_of(twice->kind), " '", twice->name,
          "' is listed twice, expected once");
@@ -145,15 +142,15 @@ const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
 }
 
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
-  const std::tuple wanted(name, kind);
+  const std::pair wanted(name, kind);
   const std::vector<TensorRecord>* tensors = &manifest_.tensors;
   if (!pages_.empty()) {
-    const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of_page);
+    const auto next = std::ranges::upper_bound(manifest_.pages, wanted, {}, key_of);
     if (next == manifest_.pages.begin()) return nullptr;
     tensors = &page(static_cast<size_t>(next - manifest_.pages.begin()) - 1);
   }
-  const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key);
-  return at != tensors->end() && key(*at) == wanted ? &*at : nullptr;
+  const auto at = std::ranges::lower_bound(*tensors, wanted, {}, key_of);
+  return at != tensors->end() && key_of(*at) == wanted ? &*at : nullptr;
 }
 
 const TensorRecord& Checkpoint::record(std::string_view name, Kind kind) const {

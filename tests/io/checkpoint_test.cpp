@@ -1,5 +1,5 @@
-// Checkpoints: exactness, resharding, retention, contents of the manifest. checkpoint_fault_test.cpp contains most
-// tests of faults.
+// Checkpoints: exactness, resharding, retention, contents of the manifest. Tests of faults: checkpoint_fault_test.cpp,
+// checkpoint_retention_test.cpp and save_fault_test.cpp.
 #include "tests/io/checkpoint_testing.h"
 
 #include <algorithm>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/kernels/meta/meta_table.h"
+#include "tools/plan/number.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/train/recipe/traffic_options.h"
 
@@ -76,8 +77,6 @@ struct Extend {
     base::fail_invariant("[plan] steps of two lengths issue different operations");
   }
 };
-
-double number(int64_t n) { return static_cast<double>(n); }
 
 // Returns a rank's memory for the loss that tp ranks share, as a multiple of its memory for one block without tp.
 // tp::vocab_cross_entropy() has the logits of two blocks, because it computes the logits of a block while statistics of

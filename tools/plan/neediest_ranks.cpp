@@ -49,8 +49,8 @@ void add_layer(std::vector<int64_t>& kind, const layers::ModelConfig& m, int64_t
 // Returns everything on which the memory of `rank` depends, except the tensors that it holds at each action: the layers
 // of its chunks, and how its groups are placed on nodes of `ranks_per_node` ranks. The groups of a stage are those of
 // another stage, moved by a number of ranks, so the rank's number on its node gives their places.
-std::vector<int64_t> kind_of(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
-                             const mesh::Layout& layout, int ranks_per_node) {
+std::vector<int64_t> kind_of_rank(int rank, int stage, const pp::StageSplit& split, const Recipe& r,
+                                  const mesh::Layout& layout, int ranks_per_node) {
   const int node = rank / ranks_per_node;
   const std::vector<int> stages = layout.members(base::Axis::pp, rank);
   std::vector<int64_t> kind{rank % ranks_per_node,
@@ -92,7 +92,7 @@ std::vector<std::vector<int>> neediest_ranks(const Recipe& r, const mesh::Layout
   const int ranks_per_node = imagined_cards(r, layout.world()) ? usual_ranks_per_node : 1;
   std::map<std::vector<int64_t>, std::vector<size_t>> stages_of_kind;
   for (int stage = 0; stage < stage_count; ++stage)
-    stages_of_kind[kind_of(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
+    stages_of_kind[kind_of_rank(stages[stage].front(), stage, split, r, layout, ranks_per_node)].push_back(stage);
   std::set<size_t> neediest;
   const bool at_the_ends = is_neediest_at_the_ends(r, layout);
   for (const auto& [kind, equal] : stages_of_kind) {

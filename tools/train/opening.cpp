@@ -29,7 +29,7 @@ using base::cat;
 namespace {
 
 // Returns the position of the rank: "rank 1 of 2 at pp 0, dp 1, cp 0, tp 0, edp 0, ep 1, etp 0 of pp 1 x ...".
-std::string describe_rank(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
+std::string describe_place(const mesh::Layout& layout, const Recipe& recipe, const comm::World& world) {
   std::string place;
   for (int a = 0; a < mesh::axis_count; ++a) {
     const auto axis = static_cast<mesh::Axis>(a);
@@ -69,7 +69,7 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory) {
   const mesh::Layout layout(recipe.parallel.sizes(), world.size());
-  directory.note(describe_rank(layout, recipe, world));
+  directory.note(describe_place(layout, recipe, world));
   if (const std::string text = warn_of_placement(layout, world.group().node_of_rank()); !text.empty())
     directory.warn(text);
   if (const std::string text = warn_of_order(recipe.parallel.sizes(), world.group().node_of_rank()); !text.empty())

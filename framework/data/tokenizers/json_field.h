@@ -12,6 +12,8 @@
 
 namespace hexad::data {
 
+inline constexpr int64_t largest_config = int64_t{16} << 20;  // bytes of a JSON file next to a tokenizer
+
 class JsonField {
  public:
   /// Refers to `json`, which must outlive this object. `key` is the path of the value in `file`; empty: the whole file.
@@ -53,6 +55,12 @@ class JsonField {
   size_t size() const {
     require_kind(json_->is_array(), "a list");
     return json_->size();
+  }
+
+  /// Throws Error(data) if `depth` exceeds the largest supported number of steps that contain this one.
+  void require_depth(int depth) const {
+    constexpr int most_nested = 8;
+    if (depth > most_nested) fail(" is nested more than ", most_nested, " times, which is not supported");
   }
 
   const std::string& text() const {

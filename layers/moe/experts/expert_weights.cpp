@@ -3,15 +3,14 @@
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
+#include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
 
 using namespace kernels;
 namespace {
 
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
-
-Tensor rows_of(const Tensor& like, int64_t width) {
+Tensor empty_rows(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());
 }
 
@@ -72,7 +71,7 @@ Tensor ExpertWeights::HeldProjection::matrices(Stream& s) const { return joined(
 
 Tensor ExpertWeights::HeldProjection::forward(Stream& s, const Tensor& x, const RowGroups& groups) const {
   const Tensor w = matrices(s);
-  const Tensor out = rows_of(x, w.dim(1));
+  const Tensor out = empty_rows(x, w.dim(1));
   multiply(s, groups.own_part(out), groups.own_part(x), w, groups.rows, groups.dense);
   if (groups.has_shadows())
     multiply(s, groups.shadow_part(out), groups.shadow_part(x), joined(shadow_weight, 3), groups.shadows, groups.dense);
@@ -89,7 +88,7 @@ void ExpertWeights::HeldProjection::add_bias(Stream& s, const Tensor& out, const
 
 Tensor ExpertWeights::HeldProjection::input_gradient(Stream& s, const Tensor& dy, const RowGroups& groups) const {
   const Tensor w = matrices(s);
-  const Tensor dx = rows_of(dy, w.dim(2));
+  const Tensor dx = empty_rows(dy, w.dim(2));
   multiply_back(s, groups.own_part(dx), groups.own_part(dy), w, groups.rows, groups.dense);
   if (groups.has_shadows())
     multiply_back(s, groups.shadow_part(dx), groups.shadow_part(dy), joined(shadow_weight, 3), groups.shadows,
@@ -111,7 +110,7 @@ ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, cons
 }
 
 Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {
-  return rows_of(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
+  return empty_rows(m.gate_up, m.gate_up.dim(1) / (kind_ == ExpertKind::swiglu ? 2 : 1));
 }
 
 void ExpertWeights::activate(Stream& s, const Tensor& out, const ExpertActivations& m) const {
