@@ -46,6 +46,7 @@ function foreseen_speedup(c, pass, s, reference) {
 }
 function abs(x) { return x < 0 ? -x : x }
 function max(a, b) { return a > b ? a : b }
+function min(a, b) { return a < b ? a : b }
 function average(list, count,    i, sum) {
   for (i = 1; i <= count; i++) sum += list[i]
   return count ? sum / count : 0
