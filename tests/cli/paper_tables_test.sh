@@ -43,7 +43,8 @@ test_programs_of_tables_can_be_read() {
 
 test_mpmoe_prints_its_stored_rows() {
   grep -P '^M=.*\t' "$traces/mpmoe.txt" >rows
-  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe.awk
+  expect 0 tables "$PWD/rows" -f tools/bench/median.awk -f tools/bench/papers/rows.awk -f tools/bench/papers/mpmoe_equations.awk \
+    -f tools/bench/papers/mpmoe.awk
   grep '^GPT-S    1024   [248] ' "$traces/mpmoe.txt" >stored
   [ "$(wc -l <stored)" -eq 3 ] || failed "docs/reports/traces/mpmoe.txt has $(wc -l <stored) rows of memory, expected 3"
   while IFS= read -r line; do expect_text out "$line"; done <stored

@@ -124,6 +124,14 @@ double LayerContestant::step_seconds() const {
   return seconds;
 }
 
+std::array<int64_t, device::category_count> LayerContestant::peaks() {
+  const std::array<int64_t, device::category_count> mine = context_.allocator()->stats().peak;
+  const std::vector<int64_t> all = mesh_.world().all_gather_values(mine, context_);
+  std::array<int64_t, device::category_count> most{};
+  for (size_t i = 0; i < all.size(); ++i) most[i % most.size()] = std::max(most[i % most.size()], all[i]);
+  return most;
+}
+
 Value LayerContestant::forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
   return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
 }

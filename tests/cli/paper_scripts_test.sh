@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Scripts of tools/bench/papers that measure single mechanisms: they keep their rows, a later call measures only what is
+# missing, and their tables follow from the rows. Programs that measure are replaced by fake ones.
+. "$(dirname "$0")/cli.sh"
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+
+# `copy_scripts [SOURCE...]`: makes a copy of the scripts in the folder `copy`. Its testbed runs the command without nodes,
+# and `profile` writes a cluster file without measurements. Every start of a program adds a line to the file `starts`.
+copy_scripts() {
+  mkdir -p copy/tools/testbed copy/recipes
+  cp -r "$root/tools/bench" "$root/tools/launcher.sh" copy/tools
+  cp -r "$root/recipes/steps" copy/recipes
+  printf '%s\n' '#!/bin/bash' 'shift 6; [ "$1" != --bursts ] || exec echo "[{group: inter, seconds: 0.02}]"; exec "$@"' \
+    >copy/tools/testbed/two_nodes.sh
+  cat >hexad <<'STAND_IN'
+#!/bin/bash
+while [ "$1" != --out ]; do shift; done
+echo 'links: []' >"$2"
+echo profiled >>"$STARTS"
+STAND_IN
+  chmod +x copy/tools/testbed/two_nodes.sh hexad
+  export STARTS=$PWD/starts HEXAD=$PWD/hexad BENCH=$PWD/bench
+}
+
+# `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times` has a schedule and its seconds: of the pass,
+# of communication, of computation, predicted. The start with the number FAILING ends in the middle of its second layer.
+make_bench() {
+  cat >bench <<STAND_IN
+#!/bin/bash
+echo started >>"\$STARTS"
+number=\$(grep -c started "\$STARTS") layers=() schedules=() rounds= passes=(forward backward) memory=
+while [ \$# -gt 0 ]; do
+  case \$1 in
+  --layer) layers+=("\$2") ;;
+  --schedule) schedules+=("\${2%%:*}") ;;
+  --rounds) rounds=\$2 ;;
+  --forward) passes=(forward) ;;
+  --memory) memory=yes ;;
+  esac
+  shift
+done
+for ((i = 0; i < \${#layers[@]}; i++)); do
+  for ((round = 1; round <= rounds; round++)); do
+    for schedule in "\${schedules[@]}"; do
+      read -r _ seconds communication computation predicted <<<"\$(grep "^\$schedule " "$PWD/times")"
+      for pass in "\${passes[@]}"; do
+        [ \$i -ne 1 ] || [ "\$number" -ne "$1" ] || { printf '%s\t1\t' "\${layers[i]}" && exit 9; }
+        printf '%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t0\t1000000\t0\t4000000\n' "\${layers[i]}" \$round "\$schedule" \$pass \\
+          "\$seconds" "\$seconds" "\$communication" "\$computation" "\$predicted"
+      done
+      [ -z "\$memory" ] || printf 'memory\t%s\t%d\t%s\t1000000\t2000000\t30000000\t4000000\t500000\n' "\${layers[i]}" \$round "\$schedule"
+    done
+  done
+done
+STAND_IN
+  chmod +x bench
+}
+starts() { sort starts | uniq -c | tr -s ' \n' ' '; }
+
+test_mpmoe_compares_exchanges_alone() {
+  copy_scripts
+  printf '%s\n' 'n1 0.20 0.16 0.01 0.2' 'fastermoe 0.40 0.32 0.01 0.5' 'n2 0.25 0.20 0.01 0.2' >times
+  make_bench 1
+  exchange() { copy/tools/bench/papers/mpmoe_exchange.sh --chunks 2 --bytes 65536,131072,262144 --output "$PWD/kept" "$@"; }
+  expect 9 exchange
+  expect_text kept/cluster.yaml 'bursts: [{group: inter, seconds: 0.02}]'
+  expect_equal "$(cut -f 1 kept/rows | sort -u | wc -l)" 2
+  expect 0 exchange
+  expect_text out "measured:  1 layers before" "M=1024,H=64,B=32,E=4,ep=4"
+  expect_equal "$(starts)" " 1 profiled 2 started "
+  expect_equal "$(wc -l <kept/rows)" 45
+  # 1 MB in 0.16 s are 6.25 MB/s; FasterMoE takes twice as long, and is predicted to take 2.5 times as long.
+  expect_equal "$(grep -cE '^ +65536 n1 +0\.1600 +6\.25 +2\.000 +2\.500 +\+25%$' out)" 1
+  expect_equal "$(grep -cE '^ +262144 n2 +0\.2000 +5\.00 +1\.600 +2\.500 +\+56%$' out)" 1
+  expect_text out "FasterMoE's seconds over MPMoE's: median 1.800, 1.600 to 2.000" "is not communication: 20%"
+  expect 0 exchange
+  expect_equal "$(starts)" " 1 profiled 2 started "
+  expect 2 exchange --rounds 3
+  expect_text err "has rows of other settings"
+  expect 2 exchange --bytes 1000
+  expect_text err "--bytes has '1000', expected multiples of 4096, the bytes of a row"
+}
+
+test_mpmoe_prints_memory_by_part() {
+  copy_scripts
+  mkdir path
+  printf '%s\n' '#!/bin/bash' '[ "$1" != --version ] || exec echo "mpirun (Open MPI) 4.1.4"' \
+    'while [[ $1 != */bench ]]; do shift; done; exec "$@"' >path/mpirun
+  chmod +x path/mpirun
+  export PATH=$PWD/path:$PATH
+  echo 'fastmoe 0.50 0.1 0.25 -' >times
+  make_bench 9
+  memory() { copy/tools/bench/papers/mpmoe_memory.sh --layers '768,3072' --tokens '512 1024' --output "$PWD/kept" "$@"; }
+  expect 0 memory
+  expect_equal "$(starts)" " 2 started "
+  expect_equal "$(grep -c '^memory' kept/rows)" 4
+  # States: three times the parameters, and the gradients. Equations 1 to 3 have 75.5, 12.6 and 7.9 MB with 512 tokens.
+  expect_equal "$(awk '$1 == "GPT-S" { print $2, $4, $5, $6, $7, $9, $10, $11, $13, $14, $15, $17, $18 }' out)" \
+    "512 5.0 30.0 4.0 0.5 12.7 75.9 11.4 78.7 13.1 8.2 50% 25%
+1024 5.0 30.0 4.0 0.5 12.7 75.9 11.4 64.9 21.6 13.5 50% 50%"
+  sed -i '/B=1024/d' kept/rows
+  expect 0 memory
+  expect_equal "$(starts)" " 3 started "
+  expect 2 memory --rounds 1
+  expect_text err "has rows of other settings"
+}
+
+run_tests "$@"
