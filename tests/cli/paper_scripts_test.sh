@@ -106,4 +106,48 @@ test_mpmoe_prints_memory_by_part() {
   expect_text err "has rows of other settings"
 }
 
+# The fake train_schedules chooses S2. With the first rate, S1 is the fastest strategy; the third start fails.
+test_mpmoe_compares_the_choice_with_each_strategy() {
+  copy_scripts
+  cat >bench <<'STAND_IN'
+#!/bin/bash
+echo started >>"$STARTS"
+[ "$(grep -c started "$STARTS")" -ne 3 ] || exit 9
+first=1.0
+while [ $# -gt 0 ]; do
+  case $1 in
+  --rounds) rounds=$2 ;;
+  --profile) [[ $2 == *800mbit* ]] || first=2.0 ;;
+  esac
+  shift
+done
+printf 'chosen\tauto\tduplicates pause_before_gate, overlap sequential, chunk_by tokens, chunks 4, memory_reuse s2, memory_limit 64\n'
+for ((round = 1; round <= rounds; round++)); do
+  for row in "none 0.8 0.8" "s1 $first 1.2" "s2 1.1 1.0" "s3 1.6 1.4" "s4 1.8 1.6" "auto 1.1 1.0"; do
+    read -r schedule layer predicted <<<"$row"
+    printf '%d\t%s\t4\t2\t1\t%s\t%s' $round $schedule $layer $predicted
+    printf '\t0%.0s' {1..24}
+    echo
+  done
+done
+STAND_IN
+  chmod +x bench
+  choice() { copy/tools/bench/papers/mpmoe_choice.sh --output "$PWD/kept" "$@"; }
+  expect 9 choice
+  expect 0 choice
+  expect_equal "$(starts)" " 2 profiled 5 started "
+  expect_equal "$(cut -f 1 kept/rows | sort | uniq -c | tr -s ' \n' ' ')" \
+    " 19 100mbit,1024 19 100mbit,512 19 800mbit,1024 19 800mbit,512 "
+  expect_equal "$(awk '$1 == "800mbit" && $2 == 512 { print $3, $4, $5, $6, $12, $13, $14, $16, $17 }' out)" \
+    "1.25 (1.50) 1.38 (1.25) s1 s2 +10.0% s2 +10.0%"
+  expect_equal "$(awk '$1 == "100mbit" && $2 == 1024 { print $3, $12, $13, $14, $16, $17 }' out)" "2.50 s2 s2 +0.0% s2 +0.0%"
+  expect_text out "mean over 4 cases: auto +5.0%, simulator +5.0%, always S1 +40.9%, always S2 +5.0%"
+  cp out before
+  expect 0 choice
+  expect_equal "$(starts)" " 2 profiled 5 started "
+  cmp <(sed 1,/rounds:/d before) <(sed 1,/rounds:/d out) || failed "stored rows give other tables"
+  expect 2 choice --trials 8
+  expect_text err "has rows of other settings"
+}
+
 run_tests "$@"
