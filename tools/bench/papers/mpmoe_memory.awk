@@ -21,7 +21,7 @@ END {
   print "Fig. 2: peaks of memory by part, MB (model states with the moments of Adam), and their shares in percent; beside them,"
   print "those of equations 1 to 3. computing: share of a step with products; utilisation: FLOP/s of the step's products,"
   printf "compared with the highest rate of products in this table, %.1f GFLOP/s\n", most / 1e9
-  printf "%-7s %6s | %8s %8s %8s %8s | %-20s | %-20s | %9s %11s\n", "model", "tokens", "states", "activ.", "buffers", "sent",
+  printf "%-7s %6s | %8s %8s %8s %8s | %-20s | %-20s | %9s %11s\n", "model", "tokens", "states", "activ.", "buffers", "comm.",
     "states activ. buffers", "equations 1 to 3", "computing", "utilisation"
   for (i = 1; i <= layer_count; i++) {
     c = layers[i]
