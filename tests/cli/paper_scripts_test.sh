@@ -23,7 +23,7 @@ STAND_IN
   export STARTS=$PWD/starts HEXAD=$PWD/hexad BENCH=$PWD/bench
 }
 
-# `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times` has a schedule, or LAYER:SCHEDULE, and its
+# `make_bench FAILING`: makes a fake moe_layer. Each line of the file `times.txt` has a schedule, or LAYER:SCHEDULE, and its
 # seconds: of the pass, of communication, of computation, predicted. The start with the number FAILING ends in the middle of
 # its second layer.
 make_bench() {
@@ -44,7 +44,7 @@ done
 for ((i = 0; i < \${#layers[@]}; i++)); do
   for ((round = 1; round <= rounds; round++)); do
     for schedule in "\${schedules[@]}"; do
-      times=\$(grep -F "\${layers[i]}:\$schedule " "$PWD/times" || grep "^\$schedule " "$PWD/times")
+      times=\$(grep -F "\${layers[i]}:\$schedule " "$PWD/times.txt" || grep "^\$schedule " "$PWD/times.txt")
       read -r _ seconds communication computation predicted <<<"\$times"
       for pass in "\${passes[@]}"; do
         [ \$i -ne 1 ] || [ "\$number" -ne "$1" ] || { printf '%s\t1\t' "\${layers[i]}" && exit 9; }
@@ -62,7 +62,7 @@ starts() { sort starts | uniq -c | tr -s ' \n' ' '; }
 
 test_mpmoe_compares_exchanges_alone() {
   copy_scripts
-  printf '%s\n' 'n1 0.20 0.16 0.01 0.2' 'fastermoe 0.40 0.32 0.01 0.5' 'n2 0.25 0.20 0.01 0.2' >times
+  printf '%s\n' 'n1 0.20 0.16 0.01 0.2' 'fastermoe 0.40 0.32 0.01 0.5' 'n2 0.25 0.20 0.01 0.2' >times.txt
   make_bench 1
   exchange() { copy/tools/bench/papers/mpmoe_exchange.sh --chunks 2 --bytes 65536,131072,262144 --output "$PWD/kept" "$@"; }
   expect 9 exchange
@@ -91,7 +91,7 @@ test_mpmoe_prints_memory_by_part() {
     'while [[ $1 != */bench ]]; do shift; done; exec "$@"' >path/mpirun
   chmod +x path/mpirun
   export PATH=$PWD/path:$PATH
-  echo 'fastmoe 0.50 0.1 0.25 -' >times
+  echo 'fastmoe 0.50 0.1 0.25 -' >times.txt
   make_bench 9
   memory() { copy/tools/bench/papers/mpmoe_memory.sh --layers '768,3072' --tokens '512 1024' --output "$PWD/kept" "$@"; }
   expect 0 memory
@@ -168,7 +168,7 @@ test_eps_shows_where_groups_pay() {
     else
       printf '%s\n' "$layer:pn1 0.2 0.05 0.1 0.2" "$layer:cut2 0.3 0.06 0.101 0.2" "$layer:pn2 0.15 0.1 0.1 $foreseen"
     fi
-  done >times
+  done >times.txt
   make_bench 1
   range() { copy/tools/bench/papers/eps_range.sh --tokens '16 32 64' --groups 2 --rounds 2 --output "$PWD/kept" "$@"; }
   expect 9 range

@@ -14,8 +14,9 @@ function foreseen_change(c, n) {
   return foreseen(c, "forward", "pn1") ? 1 / foreseen_speedup(c, "forward", "pn" n, "pn1") - 1 : ""
 }
 # Returns the rate of the products of one group, in FLOP/s of a rank.
-function rate_of(c,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = 6 * field(c, "k") * field(c, "B") * field(c, "M") * field(c, "H") / computation[c, "forward", "pn1", r]
+function rate_of(c,    r, flops, list) {
+  flops = 6 * field(c, "k") * field(c, "B") * field(c, "M") * field(c, "H")
+  for (r = 1; r <= rounds; r++) list[r] = flops / computation[c, "forward", "pn1", r]
   return median(list, rounds)
 }
 function percent(x) { return x == "" ? "-" : sprintf("%+.1f%%", 100 * x) }
@@ -38,10 +39,11 @@ function sort_layers(    i, j, c) {
 END {
   sort_layers()
   for (i = 1; i <= layer_count; i++) fastest = max(fastest, rate_of(layers[i]))
-  printf "\nTable 7: forward of a layer undivided (base) and in N groups; conditions: e0 <= %.2f and e1 <= %.2f; changes of the\n", most_e0, most_e1
-  print "time by groups, measured and predicted by the simulator; products: their rate, compared with the highest one here"
-  printf "%3s %6s %8s %8s | %9s %9s | %10s %6s | %8s %9s | %8s\n", "N", "m", "e0", "e1", "base s", "groups s", "conditions", "pays",
-    "change", "predicted", "products"
+  printf "\nTable 7: forward of a layer undivided (base) and in N groups; conditions: e0 <= %.2f and e1 <= %.2f; changes of\n",
+    most_e0, most_e1
+  print "the time by groups, measured and predicted by the simulator; products: their rate, compared with the highest one here"
+  printf "%3s %6s %8s %8s | %9s %9s | %10s %6s | %8s %9s | %8s\n", "N", "m", "e0", "e1", "base s", "groups s", "conditions",
+    "pays", "change", "predicted", "products"
   for (w = 1; w <= schedule_count; w++) {
     if (schedules[w] !~ /^cut/) continue
     n = substr(schedules[w], 4); right = foreseen_right = foreseen_count = 0
@@ -54,11 +56,11 @@ END {
       right += holds[i] == pays[i]
       if (y != "") { foreseen_count++; foreseen_right += (y < 0) == pays[i]; foreseen_pays[i] = y < 0 }
       printf "%3d %6d %8.2f %8.2f | %9.4f %9.4f | %10s %6s | %8s %9s | %7.0f%%\n", n, field(c, "B"), e0, e1,
-        typical(c, "forward", "pn1"), typical(c, "forward", "pn" n), holds[i] ? "hold" : "no", pays[i] ? "yes" : "no", percent(x),
-        percent(y), 100 * products[i]
+        typical(c, "forward", "pn1"), typical(c, "forward", "pn" n), holds[i] ? "hold" : "no", pays[i] ? "yes" : "no",
+        percent(x), percent(y), 100 * products[i]
     }
-    found = found sprintf("N = %d: groups pay from m = %s on (m0), by the conditions from %s, by the simulator from %s\n", n, from(pays),
-      from(holds), foreseen_count == layer_count ? from(foreseen_pays) : "-")
+    found = found sprintf("N = %d: groups pay from m = %s on (m0), by the conditions from %s, by the simulator from %s\n", n,
+      from(pays), from(holds), foreseen_count == layer_count ? from(foreseen_pays) : "-")
     found = found sprintf("  right about paying: the conditions %d of %d, the simulator %s\n", right, layer_count,
       foreseen_count ? foreseen_right " of " foreseen_count : "-")
   }

@@ -4,9 +4,14 @@
 { read_step() }
 
 # Returns the strategy that the run chose, or "-".
-function choice(c) { return match(chosen[c, "auto"], /memory_reuse s[1-4]/) ? "s" substr(chosen[c, "auto"], RSTART + RLENGTH - 1, 1) : "-" }
+function choice(c,    text) {
+  text = chosen[c, "auto"]
+  return match(text, /memory_reuse s[1-4]/) ? substr(text, RSTART + RLENGTH - 2, 2) : "-"
+}
 function ratio(c, s) { return 1 / speedup(c, s, "none", "layer") }
-function predicted_ratio(c, s) { return is_predicted(c, s) ? sprintf("(%.2f)", value[c, s, 1, "predicted"] / value[c, "none", 1, "predicted"]) : "" }
+function predicted_ratio(c, s) {
+  return is_predicted(c, s) ? sprintf("(%.2f)", value[c, s, 1, "predicted"] / value[c, "none", 1, "predicted"]) : ""
+}
 # Returns the fastest of S1 to S4; with `foreseen`, by the predictions.
 function fastest(c, foreseen,    k, s, x, best, least) {
   for (k = 1; k <= 4; k++) {
@@ -40,7 +45,8 @@ END {
     if (guess != "-") { by_simulator += extra(c, guess); guessed++ }
     for (n = 1; n <= 4; n++) predictions(c, "s" n)
   }
-  printf "extra time, mean over %d cases: auto %s, simulator %s", case_count, plus(chose ? by_auto / chose : ""), plus(guessed ? by_simulator / guessed : "")
+  printf "extra time, mean over %d cases: auto %s, simulator %s", case_count, plus(chose ? by_auto / chose : ""),
+    plus(guessed ? by_simulator / guessed : "")
   for (k = 1; k <= 4; k++) printf ", always S%d %s", k, plus(lost[k])
   print ""
   print_errors()

@@ -14,7 +14,10 @@ function computing(c,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = computation[c, "forward", "fastmoe", r] + computation[c, "backward", "fastmoe", r]
   return median(list, rounds)
 }
-function shares(a, b, d) { return sprintf("%6.1f %6.1f %6.1f", 100 * a / (a + b + d), 100 * b / (a + b + d), 100 * d / (a + b + d)) }
+function shares(a, b, d,    all) {
+  all = a + b + d
+  return sprintf("%6.1f %6.1f %6.1f", 100 * a / all, 100 * b / all, 100 * d / all)
+}
 
 END {
   for (i = 1; i <= layer_count; i++) most = max(most, flops(layers[i]) / computing(layers[i]))
