@@ -10,8 +10,9 @@
 // are faster.
 //
 // --parts: instead compares two ways to divide the grouped forward products in f32 into N parts, under the even load
-// (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of every expert. Prints one line per run, with fields
-// separated by tabs: "parts", run, N, rows of an expert, seconds undivided, by experts and by columns.
+// (EPS-MoE, Fig. 9): N groups of experts, and N blocks of columns of the input, whose products are summed. Prints one
+// line per run, with fields separated by tabs: "parts", run, N, rows of an expert, seconds undivided, by experts and by
+// columns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -135,8 +136,8 @@ class DividedProducts {
         y_(filled({o.experts * rows, o.outputs})),
         weight_(filled({o.experts, o.outputs, o.inputs})) {
     for (int64_t part = 0; part < parts; ++part) {
-      columns_.push_back(filled({o.experts, o.outputs / parts, o.inputs}));
-      results_.push_back(filled({o.experts * rows, o.outputs / parts}));
+      x_columns_.push_back(filled({o.experts * rows, o.inputs / parts}));
+      weight_columns_.push_back(filled({o.experts, o.outputs, o.inputs / parts}));
     }
   }
 
@@ -156,29 +157,30 @@ class DividedProducts {
  private:
   Tensor filled(base::Shape shape) { return Tensor::zeros(shape, Dtype::f32, context_); }
 
-  void multiply(const Tensor& y, const Tensor& x, const Tensor& weight) {
+  void multiply(const Tensor& y, const Tensor& x, const Tensor& weight, Write write) {
     std::vector<int64_t> offsets;
     for (int64_t e = 0; e <= weight.dim(0); ++e) offsets.push_back(e * rows_);
     kernels::kernels(x.device())
-        .grouped_matmul.forward(context_.compute(), y, x, weight, GroupOffsets::on_host(offsets), Write::replace);
+        .grouped_matmul.forward(context_.compute(), y, x, weight, GroupOffsets::on_host(offsets), write);
   }
 
-  void undivided() { multiply(y_, x_, weight_); }
+  void undivided() { multiply(y_, x_, weight_, Write::replace); }
   void by_experts() {
     const int64_t experts = options_.experts / parts_;
     for (int64_t e = 0; e < options_.experts; e += experts)
       multiply(y_.slice(0, e * rows_, (e + experts) * rows_), x_.slice(0, e * rows_, (e + experts) * rows_),
-               weight_.slice(0, e, e + experts));
+               weight_.slice(0, e, e + experts), Write::replace);
   }
   void by_columns() {
-    for (size_t part = 0; part < columns_.size(); ++part) multiply(results_[part], x_, columns_[part]);
+    for (size_t part = 0; part < x_columns_.size(); ++part)
+      multiply(y_, x_columns_[part], weight_columns_[part], part == 0 ? Write::replace : Write::add);
   }
 
   const Options options_;
   const int64_t parts_, rows_;
   device::DeviceContext context_;
   Tensor x_, y_, weight_;
-  std::vector<Tensor> columns_, results_;  // by part
+  std::vector<Tensor> x_columns_, weight_columns_;  // by part
 };
 
 int run(int argc, char** argv) {
@@ -198,9 +200,9 @@ int run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   kernels::cpu::set_thread_count(o.threads);
   for (const int64_t parts : o.parts)
-    if (o.experts % parts != 0 || o.outputs % parts != 0) {
-      fmt::print(stderr, "expert_products: --parts has {}, expected divisors of --experts ({}) and of --outputs ({})\n",
-                 parts, o.experts, o.outputs);
+    if (o.experts % parts != 0 || o.inputs % parts != 0) {
+      fmt::print(stderr, "expert_products: --parts has {}, expected divisors of --experts ({}) and of --inputs ({})\n",
+                 parts, o.experts, o.inputs);
       return 2;
     }
   for (const int64_t parts : o.parts)

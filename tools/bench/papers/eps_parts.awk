@@ -1,5 +1,5 @@
-# Prints the two ways to divide products (EPS-MoE, section 4.3, Fig. 9) from rows of expert_products --parts, for 20 experts
-# of 512 inputs and 1536 outputs in f32.
+# Prints the two ways to divide products (EPS-MoE, section 4.3, Fig. 9) from rows of expert_products --parts. Variables:
+# experts, inputs, outputs.
 
 BEGIN { FS = "\t" }
 $1 == "parts" {
@@ -17,15 +17,18 @@ function ratio(above, below, key,    r, list) {
   for (r = 1; r <= runs[key]; r++) list[r] = above[key, r] / below[key, r]
   return median(list, runs[key])
 }
-# Returns V(b)/V(a): the bytes that products read and write, split by columns and by experts.
-function volumes(parts, rows,    m, inputs, outputs, weights) {
-  m = 20 * rows; inputs = m * 512; outputs = m * 1536; weights = 20 * 512 * 1536
-  return (inputs + weights + parts * outputs) / (inputs + weights + outputs)
+# Returns V(b)/V(a): the volume that products read and write, split by columns and by experts. By columns, each part
+# writes the whole output.
+function volumes(parts, rows,    m, read, written) {
+  m = experts * rows; read = m * inputs + experts * inputs * outputs; written = m * outputs
+  return (read + parts * written) / (read + written)
 }
 
 END {
-  print "Fig. 9: products of 20 experts in N parts, seconds; T(b)/T(a): time by columns (b) divided by that by experts (a), by"
-  print "the formula (from the rates of E and of E/N experts) and measured; V(b)/V(a): bytes read and written, by the formula"
+  printf "Fig. 9: products of %d experts in N parts, seconds. T(b)/T(a): time by columns of the input (b) divided by that by\n",
+    experts
+  print "experts (a), by the formula and measured. The formula is the rate of one call for E/N experts, divided by that of one"
+  print "call for all E experts (Fig. 5(b)). V(b)/V(a): ratio of the volumes that are read and written, by the formula"
   printf "%3s %6s %10s %10s %10s | %9s %9s | %9s\n", "N", "rows", "undivided", "experts", "columns", "T formula", "measured", "V(b)/V(a)"
   for (i = 1; i <= key_count; i++) {
     split(keys[i], part, SUBSEP)

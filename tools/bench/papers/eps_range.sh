@@ -2,8 +2,9 @@
 # Measures where groups of experts pay (EPS-MoE, section 5.2, Table 7, Fig. 10) and the two ways to divide products
 # (section 4.3, Fig. 9).
 #
-# Products: divides those of 20 experts into N parts, by experts (N groups) and by columns (N blocks of every expert's
-# columns), on one thread. Prints the ratio of the two times beside the formula's, and the volumes of section 4.3.
+# Products: divides those of 20 experts into N parts, by experts (N groups) and by columns (N blocks of the input's
+# columns, whose products are summed), on one thread. Prints the ratio of the two times beside the formula's, and the
+# volumes of section 4.3.
 #
 # Groups: runs the forward of a layer like DeepSeek-V2's (as eps.sh) by number of tokens m, on two emulated nodes of one
 # rank each (tools/testbed/two_nodes.sh): undivided, in N groups in sequence, and in N groups that overlap. The groups in
@@ -61,7 +62,7 @@ if [ ! -e "$kept/parts" ]; then
   "$products_bench" --experts 20 --inputs 512 --outputs 1536 --rows "$rows" --parts "$parts" --runs "$rounds" >"$scratch/parts"
   mv "$scratch/parts" "$kept/parts"
 fi
-awk -f tools/bench/median.awk -f tools/bench/papers/eps_parts.awk "$kept/parts"
+awk -f tools/bench/median.awk -f tools/bench/papers/eps_parts.awk -v experts=20 -v inputs=512 -v outputs=1536 "$kept/parts"
 
 testbed=(tools/testbed/two_nodes.sh --nodes 2 --ranks 1 --rate "$rate")
 products=(20x512x1536) profile_options=(--threads 1)
