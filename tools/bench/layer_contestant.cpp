@@ -65,7 +65,6 @@ void LayerContestant::step() {
   for (const auto& p : parameters_) p->clear_gradient();
   statistics_.reset(stream());
   const auto policy = keep_policy();
-  context_.allocator()->reset_peaks();
   const bool training = passes_ == 2;
   Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
   const Value in = training ? tape.leaf(x_) : Value{x_};
@@ -170,6 +169,7 @@ Measurement LayerContestant::timed(size_t pass, const std::function<void()>& wor
   std::this_thread::sleep_for(std::chrono::duration<double>(options_.rest));
   world.barrier(stream()).wait();
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
+  context_.allocator()->reset_peaks();
   const double begin = now();
   work();
   stream().synchronize();

@@ -59,7 +59,7 @@ class LayerContestant final : public schedule::GraphRunner {
   /// Returns the results of the last step: forward, backward unless it is left out, and the parts of forward.
   const std::vector<PassResult>& results() const { return results_; }
   double step_seconds() const;
-  /// Returns the peak bytes of the last step by category of memory, each on the rank where it is highest. Collective.
+  /// Returns the peak bytes of the last pass by category of memory, each on the rank where it is highest. Collective.
   std::array<int64_t, device::category_count> peaks();
 
   /// Runs forward and, unless it is left out, backward. Collective.

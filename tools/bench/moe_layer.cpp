@@ -19,7 +19,7 @@
 // --profile: cluster file for predictions. If it states bursts of links, links rest before each pass until they can
 // send their bursts again. --rounds 0: prints predictions instead of measurements, which needs --profile: predicted,
 // layer, schedule, pass, and the two predicted numbers below.
-// --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of the step by
+// --memory: also prints a line for each step: "memory", layer, round, schedule, and the peak bytes of its last pass by
 // category, each on the rank where it is highest: parameter, gradient, activation, temporary, communication.
 // --threads: threads per rank. --device: cpu, emulated or cuda. With cuda, ranks exchange data through host memory.
 //
@@ -32,7 +32,7 @@
 //   --profile; "-" without it
 //   predicted seconds in which tensor-parallel ranks gather outside the graph, by the bytes; "-" without --profile
 //   bytes that a rank sends in ep groups and in etp and tp groups, mean over the ranks
-//   peak bytes of activations, temporaries and communication of the step so far, of the rank that needs the most
+//   peak bytes of activations, temporaries and communication in the pass, of the rank that needs the most
 // A part of forward has its seconds twice, no gathering outside the graph, the bytes of its tasks, and no peak (0).
 //
 // --tasks FILE: writes a line to FILE for each task of the last round on rank 0: layer, schedule, pass, task, lane,

@@ -2,7 +2,7 @@
 
 BEGIN { FS = "\t" }
 $1 == "memory" {
-  # The two moments of Adam have the type of the parameters. The layer runs without its optimizer.
+  # The layer runs without its optimizer. The two moments of Adam would have the type of the parameters.
   held["states", $2] = 3 * $5 + $6; held["activations", $2] = $7; held["buffers", $2] = $8; held["sent", $2] = $9
   next
 }
@@ -21,9 +21,10 @@ function shares(a, b, d,    all) {
 
 END {
   for (i = 1; i <= layer_count; i++) most = max(most, flops(layers[i]) / computing(layers[i]))
-  print "Fig. 2: peaks of memory by part, MB (model states with the moments of Adam), and their shares in percent; beside them,"
-  print "those of equations 1 to 3. computing: share of a step with products; utilisation: FLOP/s of the step's products,"
-  printf "compared with the highest rate of products in this table, %.1f GFLOP/s\n", most / 1e9
+  print "Fig. 2: peaks of memory in backward by part, MB, and their shares in percent; beside them, those of equations 1 to 3."
+  print "states: with the moments of Adam; activ.: with the gradient of the output, which replaces the output; buffers and comm.:"
+  print "temporary buffers. computing: share of a step with computation; utilisation: FLOP/s of the experts' products in a step,"
+  printf "compared with the highest rate of computation in this table, %.1f GFLOP/s\n", most / 1e9
   printf "%-7s %6s | %8s %8s %8s %8s | %-20s | %-20s | %9s %11s\n", "model", "tokens", "states", "activ.", "buffers", "comm.",
     "states activ. buffers", "equations 1 to 3", "computing", "utilisation"
   for (i = 1; i <= layer_count; i++) {
