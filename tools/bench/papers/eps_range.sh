@@ -16,11 +16,11 @@
 #                                   [--rows 4,16,64,256] [--parts 2,4] [--rounds 5] [--profile-seconds 40]
 #                                   [--output FOLDER]
 #
-# --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows there. A later call with
-# the same settings, for example after the first one was killed, measures only what is missing. Takes three minutes;
-# --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10 takes half a minute. Needs root, iproute2 and
-# openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer; expert_products in the
-# same folder).
+# --rows: rows of an expert. --parts: N of the products. --output: keeps the profile and the rows there. A later call
+# with the same settings, for example after the first one was killed, measures only what is missing. Should take about
+# three minutes; --tokens '16 256' --groups 2 --rows 16 --rounds 1 --profile-seconds 10 half a minute. Needs root,
+# iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer;
+# expert_products in the same folder).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -3,9 +3,9 @@
 BEGIN { FS = "\t" }
 { read_row() }
 
-# Returns the seconds of communication in a forward, on the rank that has the most.
-function exchange(c, s,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = communication[c, "forward", s, r]
+# Returns the seconds of a forward, as `communication` on the rank that has the most, or as its `graph`.
+function alone(values, c, s,    r, list) {
+  for (r = 1; r <= rounds; r++) list[r] = values[c, "forward", s, r]
   return median(list, rounds)
 }
 # Returns the ratio of FasterMoE's seconds of communication to those of `s`.
@@ -26,20 +26,16 @@ END {
     for (w = 1; w <= schedule_count; w++) {
       c = layers[i]; s = schedules[w]
       if (!((c, "forward", s, 1) in communication)) continue
+      exchange = alone(communication, c, s)
       x = over_fastermoe(c, s); y = predicted_over_fastermoe(c, s)
-      printf "%9d %-10s %9.4f %9.2f %7.3f %9s %6s\n", 4 * field(c, "B") * field(c, "M"), s, exchange(c, s),
-        ep_bytes[c, "forward", s] / exchange(c, s) / 1e6, x, y == "" ? "-" : sprintf("%.3f", y), y == "" ? "-" : error_of(y, x)
+      printf "%9d %-10s %9.4f %9.2f %7.3f %9s %6s\n", 4 * field(c, "B") * field(c, "M"), s, exchange,
+        ep_bytes[c, "forward", s] / exchange / 1e6, x, y == "" ? "-" : sprintf("%.3f", y), y == "" ? "-" : error_of(y, x)
       if (s != "fastermoe") ratios[++ratio_count] = x
-      others = max(others, abs(1 - exchange(c, s) / graph_of(c, s)))
+      others = max(others, 1 - exchange / alone(graph, c, s))
     }
   if (!ratio_count) exit
   printf "FasterMoE's seconds over MPMoE's: median %.3f, %.3f to %.3f\n", median(ratios, ratio_count),
     quantile(ratios, ratio_count, 0), quantile(ratios, ratio_count, 1)
   printf "largest share of a task graph that is not communication: %.0f%%\n", 100 * others
   print_errors()
-}
-
-function graph_of(c, s,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = graph[c, "forward", s, r]
-  return median(list, rounds)
 }

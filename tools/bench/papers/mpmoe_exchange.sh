@@ -8,10 +8,11 @@
 #   tools/bench/papers/mpmoe_exchange.sh [--nodes 4] [--rate 200mbit] [--bytes 65536,262144,1048576,4194304]
 #                                        [--chunks '2 4 8 16'] [--rounds 5] [--profile-seconds 30] [--output FOLDER]
 #
-# --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: n. --output: keeps the profile and the rows there. A
-# later call with the same settings, for example after the first one was killed, measures only the layers that are
-# missing. Takes two minutes; --bytes 1048576 --rounds 2 --profile-seconds 10 takes half a minute. Needs root, iproute2
-# and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: numbers n of micro-batches. --output: keeps the
+# profile and the rows there. A later call with the same settings, for example after the first one was killed, measures
+# only the layers that are missing. Should take about two minutes; --bytes 1048576 --rounds 2 --profile-seconds 10 half
+# a minute. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh

@@ -9,8 +9,8 @@
 #
 # --layers: M,H. --tokens: tokens of a rank; the paper's go on to 16384, which take 16 times as long as 1024. --output:
 # keeps the rows there. A later call with the same settings, for example after the first one was killed, measures only
-# the layers that are missing. Takes three minutes; --layers 768,3072 --tokens '256 1024' --rounds 1 takes seconds. Needs
-# openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
+# the layers that are missing. Should take about three minutes; --layers 768,3072 --tokens '256 1024' --rounds 1
+# seconds. Needs openmpi-bin. Environment: HEXAD, BENCH (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 . tools/bench/common.sh
