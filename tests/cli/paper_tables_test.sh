@@ -94,7 +94,7 @@ YAML
   expect_equal "$(awk '$1 == "all_reduce" { print $2, $3, $4, $6, $7, $9, $10, $11, $12 }' out)" \
     "inter 2 3 1.00e-03 1.50e-06 0.7500 20% 25% 4000"
   expect_no_text out all_to_all
-  expect_text out "paper: AllGather, 8 GPUs"
+  expect_text out "paper: AG_MP, 8-GPU server"
 }
 
 test_layers_of_table_iii_are_all_different() {
