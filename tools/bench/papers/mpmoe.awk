@@ -43,10 +43,6 @@ function like_for_like(reference, reuse,    k, i, c, s, sum, text) {
   }
   return text
 }
-function typical_of(values, c, pass,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = values[c, pass, "fastmoe", r]
-  return median(list, rounds)
-}
 function saving(c, n) { return (peak[c, "n" n] - peak[c, "s4n" n]) / (states(c) + peak[c, "n" n]) }
 # Returns the saving of S4 with n micro-batches against FastMoE, with model states.
 function saving_over_fastmoe(c, n) { return (peak[c, "fastmoe"] - peak[c, "s4n" n]) / (states(c) + peak[c, "fastmoe"]) }
@@ -64,7 +60,8 @@ END {
       best = best_of(c, pass, 0); guess = best_of(c, pass, 1)
       gain = speedup(c, pass, best, "fastmoe")
       printf "%-7s %5d %-9s", model(c), field(c, "B"), pass
-      if (p < 3) printf " %7.3f %7.3f", typical_of(communication, c, pass), typical_of(computation, c, pass)
+      if (p < 3)
+        printf " %7.3f %7.3f", typical_value(communication, c, pass, "fastmoe"), typical_value(computation, c, pass, "fastmoe")
       else printf " %7s %7s", "", ""
       printf " %8.3f | %9.2f", typical(c, pass, "fastmoe"), speedup(c, pass, "fastermoe", "fastmoe")
       for (w = 1; w <= schedule_count; w++)

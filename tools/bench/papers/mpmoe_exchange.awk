@@ -3,11 +3,6 @@
 BEGIN { FS = "\t" }
 { read_row() }
 
-# Returns the seconds of a forward, as `communication` on the rank that has the most, or as its `graph`.
-function alone(values, c, s,    r, list) {
-  for (r = 1; r <= rounds; r++) list[r] = values[c, "forward", s, r]
-  return median(list, rounds)
-}
 # Returns the ratio of FasterMoE's seconds of communication to those of `s`.
 function over_fastermoe(c, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = communication[c, "forward", "fastermoe", r] / communication[c, "forward", s, r]
@@ -26,12 +21,12 @@ END {
     for (w = 1; w <= schedule_count; w++) {
       c = layers[i]; s = schedules[w]
       if (!((c, "forward", s, 1) in communication)) continue
-      exchange = alone(communication, c, s)
+      exchange = typical_value(communication, c, "forward", s)
       x = over_fastermoe(c, s); y = predicted_over_fastermoe(c, s)
       printf "%9d %-10s %9.4f %9.2f %7.3f %9s %6s\n", 4 * field(c, "B") * field(c, "M"), s, exchange,
         ep_bytes[c, "forward", s] / exchange / 1e6, x, y == "" ? "-" : sprintf("%.3f", y), y == "" ? "-" : error_of(y, x)
       if (s != "fastermoe") ratios[++ratio_count] = x
-      others = max(others, 1 - exchange / alone(graph, c, s))
+      others = max(others, 1 - exchange / typical_value(graph, c, "forward", s))
     }
   if (!ratio_count) exit
   printf "FasterMoE's seconds over MPMoE's: median %.3f, %.3f to %.3f\n", median(ratios, ratio_count),
