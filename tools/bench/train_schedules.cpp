@@ -1,5 +1,5 @@
 // Measures whole training steps of a recipe on the ranks of the job, under several schedules of its MoE layers in turn.
-// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step}.sh make their tables from the output.
+// tools/bench/papers/{whole_step,mesh_step,monta_step,parm_step,mpmoe_choice}.sh make their tables from the output.
 //
 //   mpirun -np 8 train_schedules RECIPE [key.path=value...] --schedule plain --schedule n4:chunk_by=tokens,chunks=4
 //
