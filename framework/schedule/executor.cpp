@@ -175,34 +175,60 @@ std::vector<TaskTime> times_of(std::span<const Task> tasks, const Stopwatch& wat
 // wait for the host's part.
 bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_device(); }
 
-// Yields to the other micro-batch before the calling thread waits (see execute()). A task that has been waited for once
-// is treated as done.
+// Yields to the other micro-batch before the calling thread waits for communication (see execute()).
 class Yields {
  public:
-  Yields(std::span<const Task> tasks, device::DeviceContext& context, Fibers* fibers) : fibers_(fibers) {
-    for (const Task& task : tasks)
-      away_.push_back(is_communication(task.spec.kind) || !issuer_waits(context.stream(task.spec.lane)));
+  Yields(std::span<const Task> tasks, Fibers* fibers) : tasks_(tasks), fibers_(fibers) {
+    if (!fibers) return;
+    awaited_.assign(tasks.size(), char{0});
+    next_.assign(tasks.size(), none);
+    for (size_t i = 0; i < tasks.size(); ++i)
+      for (const TaskId before : tasks[i].after)
+        if (next_[before] == none) next_[before] = static_cast<TaskId>(i);
   }
-  void before(const Task& task, const Stream& stream) {
-    if (!issuer_waits(stream)) return;
-    bool waits = false;
-    for (TaskId id : task.after) waits |= std::exchange(away_[id], char{0}) != 0;
-    if (waits && fibers_) fibers_->yield();
+  void before(TaskId id, const Stream& stream) {
+    if (!fibers_ || !issuer_waits(stream) || !await(id)) return;
+    // A rank without this copy yields once before the task that follows the copy. That task may wait for more.
+    if (tasks_[id].spec.kind == TaskKind::copy && next_[id] != none) await(next_[id]);
+    fibers_->yield();
   }
   void at_the_end() {
-    if (fibers_ && std::find(away_.begin(), away_.end(), 1) != away_.end()) fibers_->yield();
+    if (!fibers_) return;
+    for (size_t i = 0; i < tasks_.size(); ++i)
+      if (is_communication(tasks_[i].spec.kind) && awaited_[i] == 0) return fibers_->yield();
   }
 
  private:
-  std::vector<char> away_;  // for each task: 1 if the calling thread must yield before it waits for the task
+  static constexpr TaskId none = -1;
+
+  // Marks all tasks before `id`, directly or through other tasks, as awaited. Returns true if one of them communicates
+  // and was not awaited before.
+  bool await(TaskId id) {
+    bool communicates = false;
+    std::vector<TaskId> open{id};
+    while (!open.empty()) {
+      const TaskId at = open.back();
+      open.pop_back();
+      for (const TaskId before : tasks_[at].after) {
+        if (std::exchange(awaited_[before], char{1}) != 0) continue;
+        communicates |= is_communication(tasks_[before].spec.kind);
+        open.push_back(before);
+      }
+    }
+    return communicates;
+  }
+
+  std::span<const Task> tasks_;
   Fibers* fibers_;
+  std::vector<char> awaited_;  // for each task: 1 if the calling thread has waited for it, or for a task after it
+  std::vector<TaskId> next_;   // for each task: the first task that waits for it; none if there is none
 };
 
 }  // namespace
 
 void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector<TaskTime>* times, Fibers* fibers) {
   const auto tasks = graph.tasks();
-  Yields yields(tasks, context, fibers);
+  Yields yields(tasks, fibers);
   std::vector<Issued> issued;
   issued.reserve(tasks.size());
   const auto watch = times ? std::make_shared<Stopwatch>(tasks.size()) : nullptr;
@@ -211,7 +237,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
-      yields.before(task, stream);
+      yields.before(static_cast<TaskId>(i), stream);
       for (TaskId id : task.after) {
         wait_for(issued[id], tasks[id].spec.name, stream, context.spans());
       }
