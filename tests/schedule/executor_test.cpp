@@ -381,13 +381,85 @@ TEST_P(Executor, GraphIsUnwoundWhenTheOtherFails) {
   EXPECT_EQ(log, " Pa Ca Wa");
 }
 
-TEST_P(Executor, DoesNotYieldWithoutCollectivesAndLanes) {
-  if (GetParam()) GTEST_SKIP() << "with lane threads, the caller waits for them, so it yields";
+TEST_P(Executor, DoesNotYieldWithoutCollectives) {
   std::string log;
   Fibers fibers;
   Chain chain(true);
   fibers.run([&] { execute(chain.graph, context, nullptr, &fibers), log += 'a'; }, [&] { log += 'b'; });
   EXPECT_EQ(log, "ab");
+}
+
+// Returns the number of times that execute() yields to another micro-batch.
+int yields_of(const TaskGraph& graph, DeviceContext& context) {
+  Fibers fibers;
+  int yields = 0;
+  bool over = false;
+  fibers.run([&] { execute(graph, context, nullptr, &fibers), over = true; },
+             [&] {
+               for (; !over; fibers.yield()) ++yields;
+             });
+  return yields;
+}
+
+// Returns the graph of a pass in two chunks, in which the second chunk waits for more than its rows: for the return of
+// the first chunk and for another collective. `copies`: true if rows are also copied to their places and fetched.
+TaskGraph pass_in_chunks(bool copies) {
+  TaskGraph g;
+  const auto nothing = [](Stream&) { return Event{}; };
+  const auto exchange = [&](std::string name, std::vector<TaskId> after) {
+    return g.add({.lane = Lane::inter, .name = std::move(name), .kind = TaskKind::all_to_all, .issued_late = true},
+                 std::move(after), nothing);
+  };
+  const auto copy = [&](Lane lane, std::string name, std::vector<TaskId> after) {
+    return g.add({.lane = lane, .name = std::move(name), .kind = TaskKind::copy, .issued_late = true}, std::move(after),
+                 nothing);
+  };
+  const TaskId other = exchange("other", {});
+  TaskId returned = exchange("before", {});
+  for (const std::string chunk : {"[0]", "[1]"}) {
+    TaskId rows = exchange("dispatch" + chunk, {});
+    std::vector<TaskId> after{returned};
+    if (chunk == "[1]") after.push_back(other);
+    if (copies) {
+      rows = copy(Lane::compute, "place" + chunk, {rows});
+      after.push_back(copy(Lane::copy, "fetch" + chunk, {}));
+    }
+    after.push_back(rows);
+    const TaskId experts = g.add({Lane::compute, "experts" + chunk}, std::move(after), nothing);
+    returned = copy(Lane::copy, "unpack" + chunk, {exchange("combine" + chunk, {experts})});
+  }
+  return g;
+}
+
+TEST_P(Executor, CopiesThatOtherRanksDoNotNeedAddNoYield) {
+  const int yields = yields_of(pass_in_chunks(false), context);
+  EXPECT_EQ(yields_of(pass_in_chunks(true), context), yields);
+  EXPECT_GE(yields, 3) << "before the experts of each chunk, and for the last return";
+}
+
+TEST_P(Executor, LanesIssueLateTasksOfTwoGraphsInOneOrder) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::string log;  // written by lane inter only
+    Fibers fibers;
+    const auto pass = [&](char name) {
+      return [&, name] {
+        TaskGraph g;
+        const auto exchange = [&](char task, std::vector<TaskId> after) {
+          return g.add({.lane = Lane::inter, .name = "X", .kind = TaskKind::all_to_all, .issued_late = true},
+                       std::move(after), [&log, name, task](Stream&) {
+                         log += std::string{' ', task, name};
+                         return Event{};
+                       });
+        };
+        const auto nothing = [](Stream&) { return Event{}; };
+        const TaskId experts = g.add({Lane::compute, "C"}, {exchange('S', {})}, nothing);
+        exchange('R', {experts});
+        execute(g, context, nullptr, &fibers);
+      };
+    };
+    fibers.run(pass('a'), pass('b'));
+    EXPECT_EQ(log, " Sa Sb Ra Rb");
+  }
 }
 
 TEST(ShuffledOrder, KeepsDependenciesAndLanes) {

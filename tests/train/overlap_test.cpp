@@ -28,7 +28,15 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
-                     *beside = "schedule.moe.shared=beside";
+                     *beside = "schedule.moe.shared=beside", *lanes = "schedule.worker_lanes=true";
+
+// Returns overrides for memory reuse by `strategy`, in three chunks of tokens.
+std::vector<std::string> restored(const std::string& strategy, const std::vector<std::string>& more) {
+  std::vector<std::string> all{"schedule.moe.memory_reuse=" + strategy, "schedule.moe.chunk_by=tokens",
+                               "schedule.moe.chunks=3"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
 
 // Returns the recipe of a case. By default, a step has four micro-batches on each of two dp ranks.
 Recipe recipe_for(const Case& c, const std::vector<std::string>& more = {}) {
@@ -108,6 +116,39 @@ INSTANTIATE_TEST_SUITE_P(
               "batch.global=24", "schedule.worker_lanes=true"}}),
     [](const auto& i) { return i.param.name; });
 
+// Under memory reuse, threads of lanes post collectives while the rank's thread posts those of the other micro-batch.
+INSTANTIATE_TEST_SUITE_P(
+    MemoryReuse, MicroBatchesInTurns,
+    testing::Values(
+        Case{"S1", 2, restored("s1", {"parallel.ep=2"})}, Case{"S2", 2, restored("s2", {"parallel.ep=2"})},
+        Case{"S3", 2, restored("s3", {"parallel.ep=2"})}, Case{"S4", 2, restored("s4", {"parallel.ep=2"})},
+        Case{"S4Inline", 2, restored("s4", {"parallel.ep=2", "schedule.worker_lanes=false"})},
+        Case{"S4Alone", 1, restored("s4", {})},
+        Case{"S4Bf16", 2, restored("s4", {"parallel.ep=2", "train.precision=bf16"})},
+        Case{"S4RowsOfTokens", 2, restored("s4", {"parallel.ep=2", "schedule.moe.rows=token"})},
+        Case{"S4Capacity", 2, restored("s4", {"parallel.ep=2", "model.moe.capacity_factor=1"})},
+        Case{"S4SharedExperts", 2, restored("s4", {"parallel.ep=2", shared, beside})},
+        Case{"S1Offloaded", 2, restored("s1", {"parallel.ep=2", "offload.activations=true", "offload.min_bytes=0"})},
+        Case{"S3TwoLevels", 4, restored("s3", {"parallel.ep=4", "batch.global=32", two_levels}), {0, 0, 1, 1}},
+        Case{"S4Weights", 4, restored("s4", {"parallel.ep=2", "parallel.zero=3"})},
+        // The ranks' threads post in the tp groups, too, in which lanes gather shares of tokens.
+        Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", lanes})},
+        Case{"S2Drop", 4,
+             restored("s2", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", "schedule.moe.duplicates=drop"})},
+        // The counts of rows are exchanged in the group of the all-to-all.
+        Case{"S4WholeTensorsDirect", 4,
+             restored("s4", {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "batch.global=8",
+                             "schedule.moe.duplicates=pause_after_gate", "schedule.moe.esp_exchange=direct"})},
+        Case{"S4Replicated", 4,
+             restored("s4", {"parallel.tp=2", "parallel.ep=2", "parallel.etp=2", "batch.global=8",
+                             "schedule.moe.duplicates=replicated"})},
+        Case{"S4Contexts", 4, restored("s4", {"parallel.cp=2", "parallel.ep=4", "batch.global=8"})},
+        Case{"S4StagesOfExperts", 4, restored("s4", {"parallel.pp=2", "parallel.ep=2"})},
+        Case{"S2DualPipeOfExperts", 4,
+             restored("s2", {"parallel.pp=2", "model.layers=4", "schedule.pipeline.kind=dualpipe_v", "parallel.ep=2",
+                             "batch.global=24"})}),
+    [](const auto& i) { return i.param.name; });
+
 // Returns, for a step of rank 0 of two, the number of pairs of passes of which one begins while the other is in flight.
 int64_t interleaved_passes(const std::vector<std::string>& more) {
   const Case c{"", 2, {"parallel.ep=2"}};
@@ -126,8 +167,12 @@ int64_t interleaved_passes(const std::vector<std::string>& more) {
 }
 
 TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
-  EXPECT_EQ(interleaved_passes({}), 0);
-  EXPECT_GE(interleaved_passes({in_turns}), 3 * 2) << "three pairs of micro-batches overlap in two layers";
+  for (const std::vector<std::string>& schedule : {std::vector<std::string>{}, restored("s4", {})}) {
+    EXPECT_EQ(interleaved_passes(schedule), 0);
+    std::vector<std::string> pairs = schedule;
+    pairs.emplace_back(in_turns);
+    EXPECT_GE(interleaved_passes(pairs), 3 * 2) << "three pairs of micro-batches overlap in two layers";
+  }
 }
 
 // Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
@@ -173,8 +218,9 @@ TEST(MicroBatchOverlap, IsRefusedWithTheReason) {
                       "schedule.pipeline.kind: "
                       "gpipe; legal kinds with several stages: 1f1b, dualpipe_v"),
             std::string::npos);
-  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2"})
-                .find("needs schedule.moe.memory_reuse: none"),
+  EXPECT_NO_THROW(recipe_for({"", 1, {}}, {in_turns, "schedule.moe.memory_reuse=s4"}));
+  EXPECT_NE(refusal({in_turns, "schedule.moe.memory_reuse=s4", "schedule.moe.memory_limit=1000000000"})
+                .find("needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks"),
             std::string::npos);
   EXPECT_NE(refusal({in_turns, "schedule.moe.chunk_by=auto"}).find("auto compares durations of passes"),
             std::string::npos);

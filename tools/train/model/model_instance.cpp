@@ -76,13 +76,12 @@ int64_t pinned_limit(const Recipe& recipe, const comm::ProcessGroup& world) {
   return available_memory_bytes() / 2 / ranks;
 }
 
-// Returns the threads that post collectives of MoE passes. Under memory reuse, lanes post them when they reach them.
-// Without pairs of micro-batches, the rank's thread posts nothing at the same time, and lanes that are queues of a
-// device post nothing.
+// Returns the threads that post collectives of MoE passes. In pairs of micro-batches, lanes may do so while the rank's
+// thread posts others (schedule.moe.memory_reuse, which reschedule() may set). Lanes that are queues of a device never
+// do.
 mesh::Posting posting(const Recipe& recipe, const device::DeviceContext& context) {
   const bool in_turns = recipe.schedule.pipeline.overlap == pp::Overlap::micro_batches;
-  return context.on_host() && in_turns && recipe.schedule.moe.settled().copies() ? mesh::Posting::lanes
-                                                                                 : mesh::Posting::rank;
+  return in_turns && context.on_host() ? mesh::Posting::lanes : mesh::Posting::rank;
 }
 
 device::ContextOptions context_options(const Recipe& recipe, const comm::ProcessGroup& world,
