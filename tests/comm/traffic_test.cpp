@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -54,6 +55,56 @@ TEST(Flight, BlockedTimeIsExposed) {
   flight->event().wait();
   peer.join();
   EXPECT_GE(meter->take(TrafficClass::tp).exposed_seconds, 0.002);
+}
+
+// A lane waits for an operation while the rank's thread computes, and then while this thread waits for the lane.
+TEST(RankThread, WaitsOfLanesCountOnlyWhileTheRanksThreadIsBlocked) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  {
+    const RankThread rank_thread(*meter);
+    const auto flight = Flight::make(meter, TrafficClass::ep);
+    flight->begin();
+    flight->event().expect();  // as a lane does when it begins to wait
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0);
+    {
+      const device::BlockedThread blocked;
+      std::this_thread::sleep_for(moment);
+    }
+    const double exposed = meter->take(TrafficClass::ep).exposed_seconds;
+    EXPECT_GE(exposed, 0.002);
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0);
+    flight->complete(0);
+    const device::BlockedThread blocked;
+    std::this_thread::sleep_for(moment);
+    EXPECT_EQ(meter->take(TrafficClass::ep).exposed_seconds, 0) << "no thread waits for this class any more";
+  }
+  const auto flight = Flight::make(meter, TrafficClass::ep);
+  flight->begin();
+  flight->event().expect();
+  std::this_thread::sleep_for(moment);
+  EXPECT_GE(meter->take(TrafficClass::ep).exposed_seconds, 0.002) << "without a RankThread, waits of all threads count";
+  flight->complete(0);
+}
+
+TEST(RankThread, OwnWaitsCount) {
+  const auto meter = std::make_shared<TrafficMeter>();
+  const RankThread rank_thread(*meter);
+  std::thread peer;
+  std::shared_ptr<Flight> flight;
+  flight = Flight::make(meter, TrafficClass::pp);
+  flight->begin();
+  std::atomic<bool> over = false;
+  peer = std::thread([&] {
+    double exposed = 0;
+    while (exposed == 0) exposed = meter->take(TrafficClass::pp).exposed_seconds;  // until the other thread is blocked
+    over = true;
+    flight->complete(0);
+  });
+  flight->event().wait();
+  EXPECT_TRUE(over);
+  peer.join();
 }
 
 TEST(TrafficLog, RecordsDescribedOperationsAndWaitsOfTheRanksThread) {
