@@ -103,7 +103,7 @@ Event issue(const Task& task, Stream& lane) {
   if (lane.on_device()) range.emplace(task.spec.name);
   // issued_late is ignored for the queue of a device. The device reuses memory in the order of issue, so early issue
   // costs no memory there.
-  if (!task.spec.issued_late || lane.runs_at_once() || lane.on_device()) return task.work(lane);
+  if (!task.spec.issued_late || !lane.starts_late()) return task.work(lane);
   const auto part = std::make_shared<LatePart>();
   const Event asynchronous = part->event();
   lane.run([&task, part] { part->issue(task); });
