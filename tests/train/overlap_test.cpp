@@ -28,7 +28,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 constexpr const char *in_turns = "schedule.pipeline.overlap=micro_batches",
                      *two_levels = "schedule.moe.all_to_all=hierarchical", *shared = "model.moe.shared_experts=1",
-                     *beside = "schedule.moe.shared=beside", *lanes = "schedule.worker_lanes=true";
+                     *beside = "schedule.moe.shared=beside";
 
 // Returns overrides for memory reuse by `strategy`, in three chunks of tokens.
 std::vector<std::string> restored(const std::string& strategy, const std::vector<std::string>& more) {
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"S3TwoLevels", 4, restored("s3", {"parallel.ep=4", "batch.global=32", two_levels}), {0, 0, 1, 1}},
         Case{"S4Weights", 4, restored("s4", {"parallel.ep=2", "parallel.zero=3"})},
         // The ranks' threads post in the tp groups, too, in which lanes gather shares of tokens.
-        Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", lanes})},
+        Case{"S4Tensors", 4, restored("s4", {"parallel.tp=2", "parallel.ep=2", "batch.global=8"})},
         Case{"S2Drop", 4,
              restored("s2", {"parallel.tp=2", "parallel.ep=2", "batch.global=8", "schedule.moe.duplicates=drop"})},
         // The counts of rows are exchanged in the group of the all-to-all.
