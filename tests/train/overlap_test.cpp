@@ -193,19 +193,21 @@ TEST(PassesInTurns, ErrorInOneMicroBatchEndsTheStep) {
     const std::string kind_;
     int passes_ = 0;
   };
+  const auto error_under = [&](const std::string& kind, const std::vector<std::string>& overrides) {
+    return message_of(ExitCode::numeric, [&] {
+      on_ranks(2, [&](const comm::ProcessGroup& world) {
+        TrainingRun run(recipe_for({"", 2, {"parallel.ep=2", in_turns}}, overrides), world);
+        const Failing failing(run.instance, kind);
+        run.step(documents_of(run.recipe));
+      });
+    });
+  };
   for (const std::string kind : {"forward", "backward"})
-    for (const char* lanes : {"false", "true"})
-      EXPECT_EQ(message_of(ExitCode::numeric,
-                           [&] {
-                             on_ranks(2, [&](const comm::ProcessGroup& world) {
-                               TrainingRun run(recipe_for({"", 2, {"parallel.ep=2"}},
-                                                          {in_turns, cat("schedule.worker_lanes=", lanes)}),
-                                               world);
-                               const Failing failing(run.instance, kind);
-                               run.step(documents_of(run.recipe));
-                             });
-                           }),
-                "no more " + kind);
+    for (const std::string lanes : {"false", "true"}) {
+      const std::string own_threads = "schedule.worker_lanes=" + lanes;
+      EXPECT_EQ(error_under(kind, {own_threads}), "no more " + kind);
+      EXPECT_EQ(error_under(kind, restored("s1", {own_threads})), "no more " + kind);
+    }
 }
 
 std::string refusal(const std::vector<std::string>& overrides) {
