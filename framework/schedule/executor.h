@@ -21,10 +21,11 @@ struct TaskTime {
 /// block the caller. If `times` is not null, it receives one entry for each task, and the call waits for all tasks on a
 /// device too. If a task fails, waits for the tasks that have been issued and rethrows the error.
 ///
-/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication. It
-/// yields before each task that it waits to issue and that follows, directly or through other tasks, a communication
-/// task for which it has not waited yet. It also yields at the end if such communication remains. It yields even if the
-/// communication is already done. Graphs that differ only in copies therefore yield equally often on all ranks.
+/// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication:
+/// before each task for whose predecessors this thread waits, if a communication task for which it has not waited yet
+/// precedes the task, directly or through other tasks. It also yields at the end if such communication remains. It
+/// yields even if the communication is already done. Graphs that differ only in copies therefore yield equally often on
+/// all ranks.
 ///
 /// With `fibers`, lanes with threads issue the tasks with issued_late of two graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the

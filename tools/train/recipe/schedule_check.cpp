@@ -134,9 +134,8 @@ void check_micro_batch_overlap(const Recipe& r, int64_t world, Problems& problem
             name_of(r.schedule.pipeline.kind), "; legal kinds with several stages: 1f1b, dualpipe_v"));
   if (r.schedule.moe.memory_limit)
     return refuse(
-        "needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks for a limit, "
-        "and "
-        "their ranks would send for two micro-batches in different orders");
+        "needs schedule.moe.memory_limit: none, because ep groups may need different numbers of chunks for a limit; "
+        "their ranks would then send for two micro-batches in different orders");
   if (r.schedule.moe.hot_experts == moe::HotExperts::shadow)
     return refuse(
         "needs schedule.moe.hot_experts: stay, because ep groups with and without hot experts have passes of different "
