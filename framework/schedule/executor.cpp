@@ -178,18 +178,11 @@ bool issuer_waits(const Stream& lane) { return lane.runs_at_once() || lane.on_de
 // Yields to the other micro-batch before the calling thread waits for communication (see execute()).
 class Yields {
  public:
-  Yields(std::span<const Task> tasks, Fibers* fibers) : tasks_(tasks), fibers_(fibers) {
-    if (!fibers) return;
-    awaited_.assign(tasks.size(), char{0});
-    next_.assign(tasks.size(), none);
-    for (size_t i = 0; i < tasks.size(); ++i)
-      for (const TaskId before : tasks[i].after)
-        if (next_[before] == none) next_[before] = static_cast<TaskId>(i);
-  }
-  void before(TaskId id, const Stream& stream) {
-    if (!fibers_ || !issuer_waits(stream) || !await(id)) return;
-    // A rank without this copy yields once before the task that follows the copy. That task may wait for more.
-    if (tasks_[id].spec.kind == TaskKind::copy && next_[id] != none) await(next_[id]);
+  Yields(std::span<const Task> tasks, Fibers* fibers)
+      : tasks_(tasks), fibers_(fibers), awaited_(fibers ? tasks.size() : 0, char{0}) {}
+  void before(size_t task, const Stream& stream) {
+    if (!fibers_ || !issuer_waits(stream) || !await(task)) return;
+    await(task_of_yield(task));
     fibers_->yield();
   }
   void at_the_end() {
@@ -199,29 +192,36 @@ class Yields {
   }
 
  private:
-  static constexpr TaskId none = -1;
-
-  // Marks all tasks before `id`, directly or through other tasks, as awaited. Returns true if one of them communicates
-  // and was not awaited before.
-  bool await(TaskId id) {
+  // Marks all tasks before `task`, directly or through other tasks, as awaited. Returns true if one of them
+  // communicates and was not awaited before.
+  bool await(size_t task) {
     bool communicates = false;
-    std::vector<TaskId> open{id};
+    std::vector<size_t> open{task};
     while (!open.empty()) {
-      const TaskId at = open.back();
+      const size_t at = open.back();
       open.pop_back();
       for (const TaskId before : tasks_[at].after) {
         if (std::exchange(awaited_[before], char{1}) != 0) continue;
         communicates |= is_communication(tasks_[before].spec.kind);
-        open.push_back(before);
+        open.push_back(static_cast<size_t>(before));
       }
     }
     return communicates;
   }
 
-  std::span<const Task> tasks_;
-  Fibers* fibers_;
+  // Returns the task before which ranks without the copy `task` yield: the next task that is not a copy, if it waits
+  // for this copy. It may wait for more than the copy does. Returns `task` itself in all other cases.
+  size_t task_of_yield(size_t task) const {
+    size_t next = task;
+    while (next < tasks_.size() && tasks_[next].spec.kind == TaskKind::copy) ++next;
+    if (next == tasks_.size()) return task;
+    const std::vector<TaskId>& after = tasks_[next].after;
+    return std::ranges::find(after, static_cast<TaskId>(task)) == after.end() ? task : next;
+  }
+
+  const std::span<const Task> tasks_;
+  Fibers* const fibers_;
   std::vector<char> awaited_;  // for each task: 1 if the calling thread has waited for it, or for a task after it
-  std::vector<TaskId> next_;   // for each task: the first task that waits for it; none if there is none
 };
 
 }  // namespace
@@ -237,7 +237,7 @@ void execute(const TaskGraph& graph, device::DeviceContext& context, std::vector
     for (size_t i = 0; i < tasks.size(); ++i) {
       const Task& task = tasks[i];
       Stream& stream = context.stream(task.spec.lane);
-      yields.before(static_cast<TaskId>(i), stream);
+      yields.before(i, stream);
       for (TaskId id : task.after) {
         wait_for(issued[id], tasks[id].spec.name, stream, context.spans());
       }

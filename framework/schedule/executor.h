@@ -24,8 +24,9 @@ struct TaskTime {
 /// If `fibers` is not null, the calling thread yields to the other micro-batch before it waits for communication:
 /// before each task for whose predecessors this thread waits, if a communication task for which it has not waited yet
 /// precedes the task, directly or through other tasks. It also yields at the end if such communication remains. It
-/// yields even if the communication is already done. Graphs that differ only in copies therefore yield equally often on
-/// all ranks.
+/// yields even if the communication is already done. Before a copy, it yields for everything that the next task other
+/// than a copy waits for, if that task waits for this copy. Graphs that differ only in such copies therefore yield at
+/// the same points on all ranks.
 ///
 /// With `fibers`, lanes with threads issue the tasks with issued_late of two graphs at times that differ between ranks.
 /// Such tasks may post collectives only in groups in which no other thread posts any. A lane issues its tasks in the
