@@ -32,26 +32,19 @@ void TrafficMeter::count(TrafficClass traffic, Span Account::*member, int change
   Account& account = accounts_[base::ordinal(traffic)];
   account.bytes += bytes;
   (account.*member).open += change;
+  update(account, time);
+}
+
+void TrafficMeter::set_rank_thread(RankThreadState state) {
+  std::lock_guard lock(mutex_);
+  const double time = now();
+  rank_thread_ = state;
+  for (Account& account : accounts_) update(account, time);
+}
+
+void TrafficMeter::update(Account& account, double time) {
   account.flying.run(account.flying.open > 0, time);
-  account.waited.run(account.waited.open > 0 && (stands_ || !follows_), time);
-}
-
-void TrafficMeter::follow_rank_thread(bool follows) {
-  std::lock_guard lock(mutex_);
-  const double time = now();
-  follows_ = follows, stands_ = false;
-  update_waits(time);
-}
-
-void TrafficMeter::set_standing(bool stands) {
-  std::lock_guard lock(mutex_);
-  const double time = now();
-  stands_ = stands;
-  update_waits(time);
-}
-
-void TrafficMeter::update_waits(double time) {
-  for (Account& account : accounts_) account.waited.run(account.waited.open > 0 && (stands_ || !follows_), time);
+  account.waited.run(account.waited.open > 0 && rank_thread_ != RankThreadState::runs, time);
 }
 
 void TrafficMeter::flew(TrafficClass traffic, double seconds, int64_t bytes) {

@@ -57,10 +57,11 @@ class TrafficMeter final : public device::WaitObserver {
   void wait_begins(TrafficClass traffic) { count(traffic, &Account::waited, +1, 0); }
   void wait_ends(TrafficClass traffic) { count(traffic, &Account::waited, -1, 0); }
 
-  // Calls of RankThread.
-  void follow_rank_thread(bool follows);
-  void blocked() override { set_standing(true); }
-  void resumed() override { set_standing(false); }
+  /// State of the rank's thread. unknown: there is no RankThread, so waits of all threads count.
+  enum class RankThreadState : uint8_t { unknown, runs, blocked };
+  void set_rank_thread(RankThreadState state);
+  void blocked() override { set_rank_thread(RankThreadState::blocked); }
+  void resumed() override { set_rank_thread(RankThreadState::runs); }
 
   TrafficLog& log() { return log_; }
 
@@ -80,12 +81,10 @@ class TrafficMeter final : public device::WaitObserver {
     Span flying, waited;
   };
   void count(TrafficClass traffic, Span Account::*span, int change, int64_t bytes);
-  void set_standing(bool stands);
-  void update_waits(double time);
+  void update(Account& account, double time);
 
   std::mutex mutex_;
-  bool follows_ = false;  // true if there is a RankThread
-  bool stands_ = false;   // true if the rank's thread is blocked
+  RankThreadState rank_thread_ = RankThreadState::unknown;
   std::array<Account, traffic_class_count> accounts_;
   TrafficLog log_;
 };
@@ -95,8 +94,10 @@ class TrafficMeter final : public device::WaitObserver {
 class RankThread {
  public:
   /// `meter` must outlive this object.
-  explicit RankThread(TrafficMeter& meter) : meter_(meter), observed_(meter) { meter.follow_rank_thread(true); }
-  ~RankThread() { meter_.follow_rank_thread(false); }
+  explicit RankThread(TrafficMeter& meter) : meter_(meter), observed_(meter) {
+    meter.set_rank_thread(TrafficMeter::RankThreadState::runs);
+  }
+  ~RankThread() { meter_.set_rank_thread(TrafficMeter::RankThreadState::unknown); }
   RankThread(const RankThread&) = delete;
   RankThread& operator=(const RankThread&) = delete;
 
