@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 
 #include "framework/kernels/cpu/parallel.h"
 #include "parallel/comm/thread_group.h"
+#include "tests/training/test_folder.h"
 #include "tests/training/training.h"
 #include "tools/plan/schedule_trace.h"
 
@@ -173,6 +175,21 @@ TEST(PassesInTurns, BeginWhileTheOtherMicroBatchIsInFlight) {
     pairs.emplace_back(in_turns);
     EXPECT_GE(interleaved_passes(pairs), 3 * 2) << "three pairs of micro-batches overlap in two layers";
   }
+}
+
+// Rank 0 has experts 0 and 1. Its rows arrive in the order of the experts, because expert 1 has none. Only rank 1 has
+// tasks that copy rows to their places.
+TEST(PassesInTurns, MeetOnRanksWithDifferentCopies) {
+  const Scratch scratch;
+  std::ofstream(scratch / "trace") << "0 2\n0 3\n";
+  for (const char* lanes : {"false", "true"})
+    for (const std::vector<std::string>& schedule : {std::vector<std::string>{}, restored("s4", {})}) {
+      Case c{"", 2, schedule};
+      c.overrides.insert(c.overrides.end(),
+                         {"parallel.ep=2", "model.moe.routing=trace", cat("model.moe.trace=", scratch / "trace"),
+                          cat("schedule.worker_lanes=", lanes)});
+      expect_bitwise(run_under(c), run_under(c, {in_turns}, {.watchdog_seconds = 30}));
+    }
 }
 
 // Makes the forward of a pair fail while rows of the other micro-batch's backward are in flight, and the reverse.
