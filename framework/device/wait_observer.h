@@ -3,8 +3,9 @@
 
 namespace hexad::device {
 
-/// Receives the begin and the end of each time for which a thread is blocked in Event::wait() or Event::launched(). The
-/// functions are called on that thread and must neither throw nor wait for events.
+/// Receives the begin and the end of each time for which a thread is blocked until the host's part of an event is done.
+/// Waits for a device's part are not received, because the device computes for the rank meanwhile. The functions are
+/// called on the blocked thread and must neither throw nor wait for events.
 class WaitObserver {
  public:
   virtual ~WaitObserver() = default;
