@@ -65,13 +65,114 @@ TEST_P(Executor, GraphIsUnwoundWhenTheOtherFails) {
   EXPECT_EQ(log, " Pa Ca Wa");
 }
 
-TEST_P(Executor, DoesNotYieldWithoutCollectivesAndLanes) {
-  if (GetParam()) GTEST_SKIP() << "with lane threads, the caller waits for them, so it yields";
+TEST_P(Executor, DoesNotYieldWithoutCollectives) {
   std::string log;
   Fibers fibers;
   Chain chain(true);
   fibers.run([&] { execute(chain.graph, context, nullptr, &fibers), log += 'a'; }, [&] { log += 'b'; });
   EXPECT_EQ(log, "ab");
+}
+
+// Returns the graph of a pass in two chunks. The second chunk waits for more than its rows: for the return of the first
+// chunk and for another exchange. `copies`: true if rows are also copied to their places and fetched. Exchanges write
+// their names to `log` when they are issued.
+TaskGraph pass_in_chunks(bool copies, std::string& log) {
+  TaskGraph g;
+  const auto nothing = [](Stream&) { return Event{}; };
+  const auto exchange = [&](const std::string& name, std::vector<TaskId> after) {
+    return g.add({.lane = Lane::inter, .name = name, .kind = TaskKind::all_to_all}, std::move(after),
+                 [&log, name](Stream&) {
+                   log += base::cat(" ", name);
+                   return Event{};
+                 });
+  };
+  const auto copy = [&](Lane lane, std::string name, std::vector<TaskId> after) {
+    return g.add({.lane = lane, .name = std::move(name), .kind = TaskKind::copy}, std::move(after), nothing);
+  };
+  const TaskId other = exchange("other", {});
+  TaskId returned = exchange("before", {});
+  for (const int chunk : {0, 1}) {
+    TaskId rows = exchange(base::cat("D", chunk), {});
+    std::vector<TaskId> after{returned};
+    if (chunk == 1) after.push_back(other);
+    if (copies) {
+      rows = copy(Lane::compute, "place", {rows});
+      after.push_back(copy(Lane::copy, "fetch", {}));
+    }
+    after.push_back(rows);
+    const TaskId experts = g.add({Lane::compute, "experts"}, std::move(after), nothing);
+    returned = copy(Lane::copy, "unpack", {exchange(base::cat("C", chunk), {experts})});
+  }
+  return g;
+}
+
+// A rank may need no copies where another rank does. It must yield between the same exchanges.
+TEST_P(Executor, YieldsBetweenTheSameExchangesWithAndWithoutCopies) {
+  for (const bool copies : {false, true}) {
+    std::string log;
+    const TaskGraph graph = pass_in_chunks(copies, log);
+    Fibers fibers;
+    bool over = false;
+    fibers.run([&] { execute(graph, context, nullptr, &fibers), over = true; },
+               [&] {
+                 for (; !over; fibers.yield()) log += " |";
+               });
+    // Before the experts of each chunk and before each return. With lane threads, the caller waits only for the last
+    // return.
+    EXPECT_EQ(log, GetParam() ? " other before D0 | C0 D1 | C1 |" : " other before D0 | C0 | D1 | C1 |")
+        << "copies: " << copies;
+  }
+}
+
+// The lane skips the other micro-batch's tasks, whose errors must not hide the first one.
+TEST_P(Executor, ErrorOfALateTaskEndsBothGraphs) {
+  for (const char failing : {'a', 'b'}) {
+    DeviceContext fresh{{.worker_lanes = GetParam()}};
+    Fibers fibers;
+    const auto pass = [&](char name) {
+      return [&, name] {
+        TaskGraph g;
+        const TaskId sent = g.add({.lane = Lane::inter, .name = "S", .kind = TaskKind::all_to_all, .issued_late = true},
+                                  {}, [&, name](Stream&) -> Event {
+                                    if (name == failing) throw std::runtime_error("no room");
+                                    return Event{};
+                                  });
+        g.add({Lane::compute, "C"}, {sent}, [](Stream&) { return Event{}; });
+        execute(g, fresh, nullptr, &fibers);
+      };
+    };
+    try {
+      fibers.run(pass('a'), pass('b'));
+      ADD_FAILURE() << "no error was thrown";
+    } catch (const std::runtime_error& e) {
+      EXPECT_STREQ(e.what(), "no room") << failing;
+    }
+  }
+}
+
+TEST_P(Executor, LanesIssueLateTasksOfTwoGraphsInOneOrder) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    std::string log;  // written by lane inter only
+    Fibers fibers;
+    const auto pass = [&](char name) {
+      return [&, name] {
+        TaskGraph g;
+        const auto exchange = [&](char task, std::vector<TaskId> after) {
+          return g.add({.lane = Lane::inter, .name = "X", .kind = TaskKind::all_to_all, .issued_late = true},
+                       std::move(after), [&log, name, task](Stream&) {
+                         log += std::string{' ', task, name};
+                         return Event{};
+                       });
+        };
+        const auto nothing = [](Stream&) { return Event{}; };
+        const TaskId experts = g.add({Lane::compute, "C"}, {exchange('S', {})}, nothing);
+        exchange('R', {experts});
+        execute(g, context, nullptr, &fibers);
+      };
+    };
+    fibers.run(pass('a'), pass('b'));
+    EXPECT_EQ(log, " Sa Sb Ra Rb");
+  }
 }
 
 }  // namespace

@@ -94,6 +94,26 @@ TEST_F(SubjectTest, RunsAgreeUnderDelays) {
   }
 }
 
+TEST_F(SubjectTest, PairsOfMicroBatchesWithRestoredChunksAgreeUnderDelays) {
+  const Subject s = subject();
+  const Oracle oracle = compute_oracle(s);
+  for (const char* text : {"tp=2,ep=2,etp=1,overlap=micro_batches,memory_reuse=s4,moe=tokens,worker_lanes=true",
+                           "tp=2,ep=2,overlap=micro_batches,memory_reuse=s1,duplicates=pause_after_gate,"
+                           "esp_exchange=direct,moe=tokens,worker_lanes=true,transport=engine",
+                           "pp=2,ep=2,pipeline=1f1b_overlap,memory_reuse=s2,worker_lanes=true,transport=engine"}) {
+    EXPECT_EQ(s.illegal(layout(text, 4)), "");
+    const Outcome o = run_in_threads(s, oracle, layout(text, 4), {.jitter = 1, .seconds = 60});
+    EXPECT_TRUE(o.agrees()) << text << ": " << o.error;
+  }
+}
+
+TEST_F(SubjectTest, LimitedMemoryIsIllegalInPairsOfMicroBatches) {
+  EXPECT_NE(subject()
+                .illegal(layout("dp=2,ep=2,overlap=micro_batches,memory_reuse=s4_limited", 2))
+                .find("needs schedule.moe.memory_limit: none"),
+            std::string::npos);
+}
+
 TEST_F(SubjectTest, RunsAgreeThroughWindows) {
   const Subject s = subject();
   const Oracle oracle = compute_oracle(s);

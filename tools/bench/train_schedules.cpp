@@ -232,7 +232,10 @@ class Contestant {
     world.barrier(context.compute()).wait();
     for (int c = 0; c < comm::traffic_class_count; ++c) world.take(static_cast<comm::TrafficClass>(c));
     const double begin = now();
-    const int64_t tokens = training_.step();
+    const int64_t tokens = [&] {
+      const comm::RankThread rank_thread(*world.meter());
+      return training_.step();
+    }();
     const double seconds = now() - begin;
     return over_ranks(recorder.passes(), seconds, tokens);
   }

@@ -15,6 +15,8 @@ std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& l
                                                shared->choose(load, layout.coordinate(base::Axis::ep, rank),
                                                               layout.size(base::Axis::ep), r.model.moe.capacity_factor),
                                                std::shared_ptr<device::KnownResults>(shared, &shared->results));
+  if (r.device == device::DeviceKind::cpu && r.schedule.lanes_have_threads(r.schedule.moe.settled()))
+    run->imitate_lanes_with_threads();
   if (record == RunOnMeta::Record::issues) run->record_issues();
   return run;
 }

@@ -38,13 +38,24 @@ int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane,
 
 int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work) {
   Queue& from = lanes_[base::ordinal(queue(lane))];
-  from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
-                    host_waits_.end());
-  from.host_waits = host_waits_.size();
+  if (!has_thread(lane)) {
+    from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
+                      host_waits_.end());
+    from.host_waits = host_waits_.size();
+  }
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
   Issue issue{family, name, queue(lane), std::move(work), span, from.waits};
+  if (has_thread(lane)) {
+    // The issuing thread reaches the lane after its own operations and waits.
+    const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
+    issue.after.insert(issue.after.end(), issuer.waits.begin(), issuer.waits.end());
+    issue.after.insert(issue.after.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(issuer.host_waits),
+                       host_waits_.end());
+    if (issuer.last >= 0) issue.after.push_back(issuer.last);
+    keep_last_of_each_lane(issue.after, issues_);
+  }
   const bool communicates = issue.communicates();
   if (communicates && from.last >= 0) {
     issue.after.push_back(from.last);
@@ -96,7 +107,7 @@ int IssueLog::add_group(IssuedGroup group) {
 }
 
 void IssueLog::wait(Lane lane, int32_t issue) {
-  if (issue < 0 || host_ == Host::computes) return wait_on_host(issue);
+  if (issue < 0 || runs_on_host(lane)) return wait_on_host(issue);
   if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
 }
 
@@ -111,8 +122,8 @@ void IssueLog::wait_on_host(const IssueMark& mark) {
 }
 
 void IssueLog::wait_on_host(int32_t issue) {
-  // A host that computes runs its operations synchronously, so it has to wait only for communication.
-  if (issue >= 0 && (host_ == Host::launches || issues_[issue].communicates())) host_waits_.push_back(issue);
+  // The host need not wait for operations that it runs itself.
+  if (issue >= 0 && (issues_[issue].communicates() || !runs_on_host(issues_[issue].lane))) host_waits_.push_back(issue);
 }
 
 }  // namespace hexad::device

@@ -86,7 +86,7 @@ using Work = std::variant<ProductWork, AttentionWork, MemoryWork, CopyWork, Comm
 /// it runs concurrently with all lanes.
 struct Issue {
   std::string_view family, name;  // such as "swiglu", "backward" or "comm", "all_to_all"
-  Lane lane;                      // lane to which the operation was issued; always compute if the host computes
+  Lane lane;                      // lane to which the operation was issued; always compute with Host::computes
   Work work;
   int32_t span;  // index of the rank's innermost open span at the time of issue; -1: none
   // Operations that must end before this operation starts. Of the non-communication operations of a lane, only the last
@@ -132,8 +132,9 @@ class IssueMark final : public DeviceMark {
 class IssueLog {
  public:
   /// Place where kernels run. computes: on the issuing thread, which does nothing else meanwhile, as on a CPU.
-  /// launches: in queues of a device.
-  enum class Host : uint8_t { computes, launches };
+  /// computes_beside_lanes: likewise for Lane::compute, while each other lane has a thread of its own. launches: in
+  /// queues of a device.
+  enum class Host : uint8_t { computes, computes_beside_lanes, launches };
 
   explicit IssueLog(Host host) : host_(host) {}
   IssueLog(const IssueLog&) = delete;
@@ -203,8 +204,12 @@ class IssueLog {
     size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
   };
-  // On a host that computes, all lanes are one queue: the issuing thread.
+  // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
+  /// True if the issuing thread itself runs the operations of the lane.
+  bool runs_on_host(Lane lane) const { return host_ != Host::launches && queue(lane) == Lane::compute; }
+  /// True if a thread of the lane runs its operations.
+  bool has_thread(Lane lane) const { return host_ == Host::computes_beside_lanes && lane != Lane::compute; }
   int32_t innermost() const;
   std::shared_ptr<const DeviceMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.

@@ -36,7 +36,7 @@ class MetaBackend final : public Backend {
   std::shared_ptr<Allocator> make_offload_allocator() override { return make_allocator(); }
   std::unique_ptr<Stream> make_lane(Lane lane, bool by_itself) override {
     base::require(!by_itself, "[meta device] a lane with a thread was requested; expected lanes that run inline");
-    return std::make_unique<MetaStream>(lane, run_->issues());
+    return std::make_unique<MetaStream>(lane, run_->issues(), run_->lanes_have_threads() && lane != Lane::compute);
   }
 
   // If any byte of the source is unknown, a copy to the host writes zeros, and a copy to the device makes all its bytes

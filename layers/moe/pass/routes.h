@@ -14,6 +14,12 @@
 
 namespace hexad::moe {
 
+/// Groups in which a pass communicates.
+struct PassGroups {
+  ep::ExpertGroups experts;
+  const comm::ProcessGroup* tensor;  // tensor-parallel ranks
+};
+
 /// Settings that all passes of a layer share.
 struct PassSettings {
   MoeSchedule schedule;
@@ -26,6 +32,9 @@ struct PassSettings {
   schedule::GraphRunner* runner = nullptr;             // runs every pass; null: passes run directly
   const kernels::WireKernels* wire_kernels = nullptr;  // kernels for every pass; null: the kernels of the device
   double capacity_factor = 0;                          // of the model; 0: experts have no capacity
+  // Groups of the same ranks as `groups` and `tensor`, for tasks that are issued late. Lanes post such tasks, while the
+  // rank's thread posts in `groups` and `tensor` (mesh::Posting). None: such tasks communicate in the latter groups.
+  std::optional<PassGroups> of_lanes{};
 
   /// Returns the capacity up to which ranks send padding (schedule.moe.capacity_padding), as a factor of the mean load;
   /// 0: no padding.
