@@ -58,6 +58,14 @@ TEST(MetaKernels, CountTheOperationsOfProducts) {
   EXPECT_EQ(m.run->product_flops, 2 * 4 * 3 * 7);
 }
 
+TEST(MetaKernels, CountTheOperationsOfTheProductOfSwigluExperts) {
+  Meta m;
+  const Tensor x = m.empty({5, 3}), w = m.empty({4, 14, 3}), gate_up = m.empty({5, 14}), activated = m.empty({5, 7});
+  const std::vector<int64_t> offsets{0, 1, 1, 1, 4};  // the last row belongs to no expert
+  m.k.grouped_swiglu.forward(m.stream, gate_up, activated, x, w, GroupOffsets::on_host(offsets), {});
+  EXPECT_EQ(m.run->product_flops, 2 * 4 * 3 * 14);
+}
+
 TEST(MetaKernels, CountTheOperationsOfAttention) {
   Meta m;
   const Tensor q = m.empty({16, 2, 4}), k = m.empty({16, 1, 4}), sums = m.empty({16, 2}, Dtype::f32);

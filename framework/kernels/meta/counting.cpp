@@ -108,6 +108,20 @@ const GroupedMatmulKernels grouped_matmul{
         },
 };
 
+// Counts the product. The activation adds the bytes that it writes, but not the rows of gate and up, which it has just
+// computed.
+const GroupedSwigluKernels grouped_swiglu{
+    .forward =
+        [](Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x, const Tensor& w,
+           const GroupOffsets& offsets, const Tensor&) {
+          for (const Tensor* result : {&gate_up, &activated}) forget(*result);
+          const device::ProductWork work{x.dtype(), GemmPass::forward,  rows_of(offsets, x), w.dim(2),
+                                         w.dim(1),  groups_of(offsets), bytes_of(activated), compute_share()};
+          run_of(gate_up).product_flops += work.flops();
+          log_issue<&KernelTable::grouped_swiglu, &GroupedSwigluKernels::forward>(gate_up, stream, work);
+        },
+};
+
 // Counts one row of the table for each id, not the whole table.
 const EmbeddingKernels embedding{
     .forward =
