@@ -1,0 +1,94 @@
+#include "tools/hexad/commands/bench_fused.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <fmt/core.h>
+
+#include "framework/base/enum_names.h"
+#include "tools/hexad/usage.h"
+#include "tools/scale/child_process.h"
+
+namespace hexad::app {
+
+using namespace base;
+using train::FusedShape;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double limit_seconds = 120;  // opening a GPU and loading kernels takes seconds
+
+struct Options {
+  std::string device = "cpu", dtype = "bf16";
+  int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8;
+};
+
+ExitCode bench_fused(const Options& o) {
+  const kernels::DuelScore score = train::try_fused({.device = *enum_named<device::DeviceKind>(o.device),
+                                                     .place = static_cast<int>(o.place),
+                                                     .dtype = dtype_from_name(o.dtype),
+                                                     .rows = o.rows,
+                                                     .hidden = o.hidden,
+                                                     .width = o.width,
+                                                     .experts = o.experts});
+  if (!score.failure.empty()) fail(ExitCode::resource, "bench fused: ", score.failure);
+  const double milliseconds = 1e3 / static_cast<double>(score.contests);
+  fmt::print("one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} of the tolerance\n",
+             score.candidate_seconds * milliseconds, score.plain_seconds * milliseconds, score.error);
+  if (!score.agrees())
+    fail(ExitCode::numeric, "bench fused: the results of one call differ from those of two calls by ", score.error,
+         " times the tolerance; expected at most 1");
+  return ExitCode::done;
+}
+
+/// Returns the last line of a file that is not empty.
+std::string last_line(const std::string& path) {
+  std::ifstream in(path);
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) last = line;
+  return last;
+}
+
+}  // namespace
+
+void add_bench_fused(const Command& bench) {
+  const Command command = bench.add_command(
+      "fused", "Compare the first product of SwiGLU experts and their activation in one kernel call and in two");
+  auto options = std::make_shared<Options>();
+  command.add_option("--device", &options->device, "device of the kernels").legal(one_of({"cpu", "cuda", "emulated"}));
+  command.add_option("--place", &options->place, "number of the GPU on this machine").legal(whole_number(0, 1024));
+  command.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));
+  command.add_option("--rows", &options->rows, "rows of all experts").legal(whole_number(1));
+  command.add_option("--hidden", &options->hidden, "elements of a row").legal(whole_number(1));
+  command.add_option("--width", &options->width, "hidden width of an expert").legal(whole_number(1));
+  command.add_option("--experts", &options->experts, "number of experts").legal(whole_number(1));
+  command.run([options] { return bench_fused(*options); });
+}
+
+std::string prove_fused_in_child(const FusedShape& s) {
+  try {
+    const std::string output = (fs::temp_directory_path() / fmt::format("hexad-fused-{}.txt", ::getpid())).string();
+    scale::Children children;
+    children.start(
+        {fs::read_symlink("/proc/self/exe").string(), "bench", "fused", "--device",
+         std::string(device::name_of(s.device)), "--place", std::to_string(s.place), "--dtype",
+         std::string(name_of(s.dtype)), "--rows", std::to_string(s.rows), "--hidden", std::to_string(s.hidden),
+         "--width", std::to_string(s.width), "--experts", std::to_string(s.experts)},
+        output, limit_seconds);
+    const scale::ChildEnd end = children.wait().second;
+    const std::string said = last_line(output);
+    std::error_code ignored;
+    fs::remove(output, ignored);
+    if (end.timed_out) return fmt::format("it did not end within {} s", limit_seconds);
+    return end.exit_code == 0 ? "" : fmt::format("exit code {}: {}", end.exit_code, said);
+  } catch (const std::exception& e) {  // any error: training continues without the candidate
+    return e.what();
+  }
+}
+
+}  // namespace hexad::app
