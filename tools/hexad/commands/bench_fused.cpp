@@ -6,7 +6,7 @@
 #include <fstream>
 #include <memory>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "framework/base/enum_names.h"
 #include "tools/hexad/usage.h"
