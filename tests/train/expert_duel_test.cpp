@@ -110,9 +110,10 @@ TEST(ExpertDuel, GivenChoicesHaveNoTrial) {
 TEST(ExpertDuel, EachStageHasItsOwnTrial) {
   const Scratch folder;
   Trial trial;
-  ASSERT_EQ(train_in(folder, trial.prove(), {"stages=[{steps: 1}, {steps: 2, context: 4}]"}), ExitCode::done);
+  ASSERT_EQ(train_in(folder, trial.prove(), {"stages=[{steps: 1}, {steps: 2, context: 16, batch: {global: 4}}]"}),
+            ExitCode::done);
   EXPECT_EQ(trial.calls, 2);
-  EXPECT_EQ(trial.shape.rows, 2 * 4 * 2) << "micro-batches of 2 sequences of 4 tokens with 2 experts each";
+  EXPECT_EQ(trial.shape.rows, 2 * 16 * 2) << "micro-batches of 2 sequences of 16 tokens with 2 experts each";
 }
 
 TEST(FusedTrial, ShapeIsThatOfARank) {

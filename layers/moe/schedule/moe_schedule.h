@@ -86,7 +86,7 @@ constexpr auto words(Gemms) {
 enum class Fused : uint8_t { off, on };
 constexpr auto words(Fused) {
   using enum Fused;
-  return std::to_array<Word<Fused>>({{off, "off", "one after the other"}, {on, "on", "one call"}});
+  return std::to_array<Word<Fused>>({{off, "off", ""}, {on, "on", ""}});
 }
 
 /// Treatment of experts that get far more rows than others.
