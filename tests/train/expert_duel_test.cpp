@@ -24,10 +24,11 @@ struct Trial {
   std::string answer{};
   int calls = 0;
   FusedShape shape{};
+  double limit = 0;
 
   ProveFused prove() {
-    return [this](const FusedShape& s) {
-      ++calls, shape = s;
+    return [this](const FusedShape& s, double limit_seconds) {
+      ++calls, shape = s, limit = limit_seconds;
       return answer;
     };
   }
@@ -82,6 +83,15 @@ TEST(ExpertDuel, FailedTrialMeansThePlainWay) {
   EXPECT_EQ(fused_at(folder, 1), device() + " plain");
   EXPECT_NE(log_of(folder).find("exit code 139: killed"), std::string::npos) << log_of(folder);
   EXPECT_EQ(log_of(folder).find(" contests"), std::string::npos) << "there is no duel after a failed trial";
+}
+
+TEST(ExpertDuel, TrialEndsBeforeTheWatchdogOfOtherRanks) {
+  for (const auto& [watchdog, limit] : {std::pair{"0", 120.0}, {"300", 100.0}, {"900", 120.0}}) {
+    const Scratch folder;
+    Trial trial;
+    ASSERT_EQ(train_in(folder, trial.prove(), {base::cat("distributed.watchdog_seconds=", watchdog)}), ExitCode::done);
+    EXPECT_EQ(trial.limit, limit) << watchdog;
+  }
 }
 
 TEST(ExpertDuel, ProgramWithoutATrialUsesThePlainWay) {

@@ -1,11 +1,19 @@
 #include "tools/train/expert_duel.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace hexad::train {
 
 using base::cat;
 using Winner = kernels::Duel::Winner;
+
+namespace {
+
+constexpr double most_seconds = 120;  // of a trial; opening a GPU and loading kernels takes seconds
+
+}  // namespace
 
 bool ExpertDuel::wanted(const Recipe& recipe) {
   return recipe.model.moe.experts > 0 && !recipe.schedule.moe.fused && !recipe.train.deterministic;
@@ -21,7 +29,10 @@ ExpertDuel::ExpertDuel(const Recipe& recipe, const comm::World& world, const Tra
 
 void ExpertDuel::hold_trial(const ProveFused& prove) {
   if (!prove) return decide(Winner::plain, "this program has no trial in another process");
-  const std::string why = prove(fused_shape(recipe_, place_of(world_.group())));
+  // Other ranks may wait for this one, for less than the watchdog permits.
+  const double patience = recipe_.distributed.watchdog_seconds;
+  const double limit = patience > 0 ? std::min(most_seconds, patience / 3) : most_seconds;
+  const std::string why = prove(fused_shape(recipe_, place_of(world_.group())), limit);
   if (!why.empty()) directory_.warn(cat("schedule.moe.fused: the trial in another process failed: ", why));
   device::DeviceContext host;
   if (world_.group().any(!why.empty(), host)) decide(Winner::plain, "the trial failed on at least one rank");

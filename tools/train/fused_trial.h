@@ -26,8 +26,8 @@ FusedShape fused_shape(const Recipe& recipe, int place);
 /// weights. Prints nothing. A crash or a hang of the candidate is a crash or a hang of this process.
 kernels::DuelScore try_fused(const FusedShape& shape);
 
-/// Runs try_fused() in another process, with a time limit. Returns the reason why the candidate must not be used; empty
-/// if it was right. Must not throw.
-using ProveFused = std::function<std::string(const FusedShape&)>;
+/// Runs try_fused() in another process, which is asked to end after `limit_seconds`. Returns the reason why the
+/// candidate must not be used; empty if it was right. Must not throw.
+using ProveFused = std::function<std::string(const FusedShape& shape, double limit_seconds)>;
 
 }  // namespace hexad::train

@@ -20,8 +20,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double limit_seconds = 120;  // opening a GPU and loading kernels takes seconds
-
 struct Options {
   std::string device = "cpu", dtype = "bf16";
   int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8;
@@ -70,7 +68,7 @@ void add_bench_fused(const Command& bench) {
   command.run([options] { return bench_fused(*options); });
 }
 
-std::string prove_fused_in_child(const FusedShape& s) {
+std::string prove_fused_in_child(const FusedShape& s, double limit_seconds) {
   try {
     const std::string output = (fs::temp_directory_path() / fmt::format("hexad-fused-{}.txt", ::getpid())).string();
     scale::Children children;

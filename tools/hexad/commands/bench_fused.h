@@ -9,7 +9,7 @@ namespace hexad::app {
 /// Adds the command to `bench`.
 void add_bench_fused(const Command& bench);
 
-/// Runs the command in a child process of this program, for at most two minutes. See train::ProveFused.
-std::string prove_fused_in_child(const train::FusedShape& shape);
+/// Runs the command in a child process of this program. See train::ProveFused.
+std::string prove_fused_in_child(const train::FusedShape& shape, double limit_seconds);
 
 }  // namespace hexad::app

@@ -11,8 +11,8 @@ using Plain = GroupedGemm<GroupedPass::forward, cutlass::bfloat16_t>;
 /// Returns the layout of the tiles of w (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1) in which
 /// row c of tile n is row 128 n + c % 128 of gate (c < 128) or of up. `plain` is CUTLASS's layout of these tiles.
 /// `gates` is the number of rows of gate.
-template <class Plain, class Gates>
-CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const Plain& plain, Gates gates) {
+template <class TileLayout, class Gates>
+CUTE_HOST_DEVICE constexpr auto gate_up_tiles(const TileLayout& plain, Gates gates) {
   using namespace cute;
   constexpr Int<SwigluTile::columns> part{};
   const auto row = stride<0>(plain);
@@ -45,7 +45,7 @@ template <class Mainloop, int block, int tile, int k, int dimension>
 constexpr int loaded_at() {
   using namespace cute;
   using Tiles =
-      decltype(gate_up_tiles(make_layout(Shape<_256, _64, _3, Int<5>, _1>{},
+      decltype(gate_up_tiles(make_layout(cute::Shape<_256, _64, _3, Int<5>, _1>{},
                                          make_stride(E<1>{}, E<0>{}, _256{} * E<1>{}, _64{} * E<0>{}, E<2>{})),
                              Int<384>{}));
   using Parts = decltype(Mainloop::TMA_B::tidfrg_S(Tiles{}));
