@@ -62,7 +62,7 @@ TEST(MoeSchedule, IsReadBackFromItsName) {
   s.esp_exchange = ep::EspExchange::direct, s.memory_reuse = ReuseStrategy::s3, s.memory_limit = 123456;
   s.gemms = Gemms::by_load, s.dense_rows = 77, s.compute_share = 0.5, s.wire = kernels::WireFormat::fp8;
   s.shared = SharedExperts::beside, s.rows = ep::RowOf::token, s.hot_experts = HotExperts::shadow, s.hot_load = 1.5;
-  EXPECT_EQ(schedule_named(to_string(s)), s) << to_string(s);
+  EXPECT_TRUE(schedule_named(to_string(s)) == s) << to_string(s);
   for (const char* wrong :
        {"", "drop", "duplicates", "duplicates ", "duplicates none", "chunks 4x", "cut tokens", "chunks 4, rows"})
     EXPECT_FALSE(schedule_named(wrong)) << wrong;
@@ -244,7 +244,7 @@ TEST(MoeChoices, FusedLeftToADuelStaysOpenInEverySchedule) {
   MoeSchedule on;
   on.fused = Fused::on;
   EXPECT_NE(to_string(on).find("fused on"), std::string::npos) << to_string(on);
-  EXPECT_EQ(schedule_named(to_string(on)), on);
+  EXPECT_TRUE(schedule_named(to_string(on)) == on);
 }
 
 TEST(MoeChoices, ShadowsRefuseTokenRowsAndMemoryLimits) {
