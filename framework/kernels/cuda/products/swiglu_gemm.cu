@@ -7,6 +7,7 @@ namespace hexad::kernels::cuda::tensor_cores {
 namespace {
 
 using Plain = GroupedGemm<GroupedPass::forward, cutlass::bfloat16_t>;
+static_assert(SwigluTile::columns == swiglu_columns);
 
 /// Returns the layout of the tiles of w (rows of a tile, terms of a tile, tiles of rows, tiles of terms, 1) in which
 /// row c of tile n is row 128 n + c % 128 of gate (c < 128) or of up. `plain` is CUTLASS's layout of these tiles.
