@@ -139,43 +139,15 @@ struct SwigluGemm {
 
 void swiglu_forward_in_one_kernel(Stream& stream, const Tensor& gate_up, const Tensor& activated, const Tensor& x,
                                   const Tensor& w, const Tensor& offsets, const Tensor& weights) {
-  const int64_t groups = offsets.numel() - 1, width = activated.dim(-1);
-  device::cuda::Card& card = cuda_stream(stream).card();
-  SwigluGemm::Adapter::Arguments arguments{};
-  arguments.mode = cutlass::gemm::GemmUniversalMode::kGrouped;
-  arguments.problem_shape.num_groups = static_cast<int>(groups);
-  arguments.hw_info.device_id = card.ordinal();
-  const int multiprocessors = multiprocessors_of_products(card);
-  arguments.hw_info.sm_count = multiprocessors;
-  arguments.hw_info.max_active_clusters =
-      std::min(card.shared<SwigluGemm::Occupancy>().clusters, multiprocessors / int{cute::size(Plain::Cluster{})});
-  const size_t workspace_bytes = SwigluGemm::Adapter::get_workspace_size(arguments);
-
-  Parts measure(nullptr);
-  measure.take<std::byte>(workspace_bytes);
-  take_groups<Plain>(measure, groups);
-  const Tensor memory = Tensor::empty({static_cast<int64_t>(measure.bytes())}, Dtype::u8, x.device());
-  Parts parts(device_raw(memory));
-  std::byte* workspace = parts.take<std::byte>(workspace_bytes);
-  const auto list = take_groups<Plain>(parts, groups);
-  constexpr int threads = 128;
-  launch("grouped swiglu: groups", describe_groups<GroupedPass::forward, Plain::Element>, blocks_of(groups, threads),
-         threads, stream, list, static_cast<const Plain::Element*>(device_raw(x)),
-         static_cast<const Plain::Element*>(device_raw(w)), static_cast<Plain::Element*>(device_raw(gate_up)),
-         device_data<int64_t>(offsets), groups, 2 * width, x.dim(-1));
-
-  arguments.problem_shape.problem_shapes = list.shapes;
-  arguments.mainloop = {list.a, list.stride_a, list.b, list.stride_b};
-  arguments.epilogue = {.offsets = device_data<int64_t>(offsets),
-                        .gate_up = pointer<bf16>(gate_up),
-                        .activated = pointer<bf16>(activated),
-                        .weights = pointer<float>(weights),
-                        .width = width};
-  SwigluGemm::Adapter gemm;
-  const auto queue = cuda_stream(stream).handle();
-  const cutlass::Status status = gemm.run(arguments, workspace, queue.get());
-  if (status != cutlass::Status::kSuccess)
-    fail(ExitCode::resource, "[grouped swiglu] CUTLASS: ", cutlass::cutlassGetStatusString(status));
+  run_groups<GroupedPass::forward, Plain::Element, SwigluGemm>(
+      "grouped swiglu", stream, gate_up, x, w, offsets, gate_up.dim(-1), x.dim(-1),
+      [&](SwigluEpilogue::Arguments& epilogue, const Plain::Groups&) {
+        epilogue = {.offsets = device_data<int64_t>(offsets),
+                    .gate_up = pointer<bf16>(gate_up),
+                    .activated = pointer<bf16>(activated),
+                    .weights = pointer<float>(weights),
+                    .width = activated.dim(-1)};
+      });
 }
 
 }  // namespace hexad::kernels::cuda::tensor_cores
