@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/gate_and_up.h"
 #include "framework/kernels/kernel_table.h"
 
@@ -63,10 +64,12 @@ FusedShape fused_shape(const Recipe& r, int place) {
           .rows = std::max<int64_t>(1, static_cast<int64_t>(rows)),
           .hidden = m.hidden,
           .width = (m.moe.expert_hidden + etp - 1) / etp,
-          .experts = m.moe.experts / r.parallel.ep};
+          .experts = m.moe.experts / r.parallel.ep,
+          .threads = r.train.threads.value_or(1)};
 }
 
 kernels::DuelScore try_fused(const FusedShape& shape) {
+  kernels::cpu::set_thread_count(static_cast<int>(shape.threads));
   device::DeviceContext context({.kind = shape.device, .place = shape.place});
   device::Stream& stream = context.compute();
   const kernels::KernelTable& k = kernels::kernels(context);

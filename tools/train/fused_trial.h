@@ -16,6 +16,7 @@ struct FusedShape {
   int place;                             // index of the rank on its node; chooses one of the node's cards
   base::Dtype dtype;                     // of rows and weights
   int64_t rows, hidden, width, experts;  // rows R, features D, columns F of an expert, experts E
+  int64_t threads = 1;                   // of kernels on a CPU
 };
 
 /// Returns the shape for a rank of the recipe. `rows` is the mean number of rows that a rank computes in a micro-batch,

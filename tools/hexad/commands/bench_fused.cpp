@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -22,7 +25,7 @@ namespace {
 
 struct Options {
   std::string device = "cpu", dtype = "bf16";
-  int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8;
+  int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8, threads = 1;
 };
 
 ExitCode bench_fused(const Options& o) {
@@ -32,7 +35,8 @@ ExitCode bench_fused(const Options& o) {
                                                      .rows = o.rows,
                                                      .hidden = o.hidden,
                                                      .width = o.width,
-                                                     .experts = o.experts});
+                                                     .experts = o.experts,
+                                                     .threads = o.threads});
   if (!score.failure.empty()) fail(ExitCode::resource, "bench fused: ", score.failure);
   const double milliseconds = 1e3 / static_cast<double>(score.contests);
   fmt::print("one call {:.3f} ms, two calls {:.3f} ms; largest error {:.2g} of the tolerance\n",
@@ -43,14 +47,31 @@ ExitCode bench_fused(const Options& o) {
   return ExitCode::done;
 }
 
-/// Returns the last line of a file that is not empty.
-std::string last_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string last;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) last = line;
-  return last;
-}
+/// File in TMPDIR for the output of a child process. It is removed when the object is destroyed.
+class OutputFile {
+ public:
+  OutputFile() : path_((fs::temp_directory_path() / "hexad-fused-XXXXXX").string()) {
+    const int file = ::mkstemp(path_.data());
+    if (file < 0) fail(ExitCode::resource, "cannot make the file ", path_, ": ", std::strerror(errno));
+    ::close(file);
+  }
+  ~OutputFile() { ::unlink(path_.c_str()); }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// Returns the last line that is not empty.
+  std::string last_line() const {
+    std::ifstream in(path_);
+    std::string last;
+    for (std::string line; std::getline(in, line);)
+      if (!line.empty()) last = line;
+    return last;
+  }
+
+ private:
+  std::string path_;
+};
 
 }  // namespace
 
@@ -65,25 +86,24 @@ void add_bench_fused(const Command& bench) {
   command.add_option("--hidden", &options->hidden, "elements of a row").legal(whole_number(1));
   command.add_option("--width", &options->width, "hidden width of an expert").legal(whole_number(1));
   command.add_option("--experts", &options->experts, "number of experts").legal(whole_number(1));
+  command.add_option("--threads", &options->threads, "threads of the kernels on a CPU").legal(whole_number(1, 4096));
+  // Not on_one_rank(): training starts the command on every rank, in the environment of the launcher.
   command.run([options] { return bench_fused(*options); });
 }
 
 std::string prove_fused_in_child(const FusedShape& s, double limit_seconds) {
   try {
-    const std::string output = (fs::temp_directory_path() / fmt::format("hexad-fused-{}.txt", ::getpid())).string();
+    const OutputFile output;
     scale::Children children;
-    children.start(
-        {fs::read_symlink("/proc/self/exe").string(), "bench", "fused", "--device",
-         std::string(device::name_of(s.device)), "--place", std::to_string(s.place), "--dtype",
-         std::string(name_of(s.dtype)), "--rows", std::to_string(s.rows), "--hidden", std::to_string(s.hidden),
-         "--width", std::to_string(s.width), "--experts", std::to_string(s.experts)},
-        output, limit_seconds);
+    children.start({fs::read_symlink("/proc/self/exe").string(), "bench", "fused", "--device",
+                    std::string(device::name_of(s.device)), "--place", std::to_string(s.place), "--dtype",
+                    std::string(name_of(s.dtype)), "--rows", std::to_string(s.rows), "--hidden",
+                    std::to_string(s.hidden), "--width", std::to_string(s.width), "--experts",
+                    std::to_string(s.experts), "--threads", std::to_string(s.threads)},
+                   output.path(), limit_seconds);
     const scale::ChildEnd end = children.wait().second;
-    const std::string said = last_line(output);
-    std::error_code ignored;
-    fs::remove(output, ignored);
     if (end.timed_out) return fmt::format("it did not end within {} s", limit_seconds);
-    return end.exit_code == 0 ? "" : fmt::format("exit code {}: {}", end.exit_code, said);
+    return end.exit_code == 0 ? "" : fmt::format("exit code {}: {}", end.exit_code, output.last_line());
   } catch (const std::exception& e) {  // any error: training continues without the candidate
     return e.what();
   }
