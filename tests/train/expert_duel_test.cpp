@@ -34,12 +34,15 @@ struct Trial {
   }
 };
 
-ExitCode train_in(const Scratch& folder, const ProveFused& prove, const std::vector<std::string>& keys = {}) {
-  const comm::World world;
+ExitCode train_on(const comm::World& world, const Scratch& folder, const ProveFused& prove,
+                  const std::vector<std::string>& keys) {
   std::vector<std::string> all{"run.dir=" + folder.path(), "train.steps=3",       "checkpoint.every=1",
                                "checkpoint.keep=0",        "train.precision=f32", "schedule.moe.fused=auto"};
   all.insert(all.end(), keys.begin(), keys.end());
   return Trainer(small_recipe(all), layers::Registry(), world, {}, prove).run();
+}
+ExitCode train_in(const Scratch& folder, const ProveFused& prove, const std::vector<std::string>& keys = {}) {
+  return train_on(comm::World(), folder, prove, keys);
 }
 
 std::string fused_at(const Scratch& folder, int64_t step) {
@@ -47,9 +50,9 @@ std::string fused_at(const Scratch& folder, int64_t step) {
   return saved_progress(io::Checkpoint::open(path, io::Check::quick)).fused;
 }
 
-std::string log_of(const Scratch& folder) {
+std::string log_of(const Scratch& folder, int rank = 0) {
   std::ostringstream text;
-  text << std::ifstream(folder / "log/rank-0000.log").rdbuf();
+  text << std::ifstream(folder / base::cat("log/rank-000", rank, ".log")).rdbuf();
   return text.str();
 }
 
@@ -83,6 +86,19 @@ TEST(ExpertDuel, FailedTrialMeansThePlainWay) {
   EXPECT_EQ(fused_at(folder, 1), device() + " plain");
   EXPECT_NE(log_of(folder).find("exit code 139: killed"), std::string::npos) << log_of(folder);
   EXPECT_EQ(log_of(folder).find(" contests"), std::string::npos) << "there is no duel after a failed trial";
+}
+
+TEST(ExpertDuel, TrialThatFailsOnOneRankMeansThePlainWayOnAll) {
+  const Scratch folder;
+  on_ranks(2, [&](const comm::ProcessGroup& ranks) {
+    const comm::World world(ranks);
+    Trial trial{.answer = world.rank() == 1 ? "exit code 139: killed" : ""};
+    ASSERT_EQ(train_on(world, folder, trial.prove(), {"parallel.ep=2"}), ExitCode::done);
+    EXPECT_EQ(trial.calls, 1);
+    const std::string log = log_of(folder, world.rank());
+    EXPECT_NE(log.find("fused: off (the trial failed on at least one rank)"), std::string::npos) << log;
+    EXPECT_EQ(log.find(" contests"), std::string::npos) << log;
+  });
 }
 
 TEST(ExpertDuel, TrialEndsBeforeTheWatchdogOfOtherRanks) {
@@ -127,14 +143,16 @@ TEST(ExpertDuel, EachStageHasItsOwnTrial) {
 }
 
 TEST(FusedTrial, ShapeIsThatOfARank) {
-  const FusedShape s =
-      fused_shape(small_recipe({"parallel.ep=2", "parallel.tp=2", "parallel.etp=1", "model.moe.expert_hidden=24"}), 3);
+  const FusedShape s = fused_shape(small_recipe({"parallel.ep=2", "parallel.tp=2", "parallel.etp=1",
+                                                 "model.moe.expert_hidden=24", "train.threads=2"}),
+                                   3);
   EXPECT_EQ(s.place, 3);
   EXPECT_EQ(s.dtype, base::Dtype::f64);
   EXPECT_EQ(s.rows, 2 * 8 * 2 / 2) << "2 sequences of 8 tokens, 2 experts for each, divided by 2 tp ranks";
   EXPECT_EQ(s.hidden, 16);
   EXPECT_EQ(s.width, 24);
   EXPECT_EQ(s.experts, 2);
+  EXPECT_EQ(s.threads, 2);
 }
 
 TEST(FusedTrial, BothWaysAgreeForFewRowsAndExperts) {
