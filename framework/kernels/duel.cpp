@@ -87,7 +87,7 @@ std::vector<Tensor> Duel::contest(Stream& s, const Way& plain, const Way& candid
   if (rows.begin == rows.end || score_.contests == most || !score_.failure.empty()) return right;
   try {
     run_candidate(s, right, plain, candidate, rows, terms);
-  } catch (const std::exception& e) {  // any error of the candidate: the run continues with the plain way
+  } catch (const std::exception& e) {  // any error: the run continues with the plain way
     score_.failure = e.what();
   }
   return right;

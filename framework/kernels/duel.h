@@ -26,7 +26,7 @@ struct DuelScore {
   /// Largest difference between both results, as a multiple of the tolerance (base::tolerance). It is the relative
   /// error of a piece of a row, in the Euclidean norm.
   double error = 0;
-  std::string failure{};  // reason why the candidate threw an exception; empty if it threw none
+  std::string failure{};  // message of an exception during a contest, such as a lack of memory; empty: there was none
 
   /// True if there was a contest, and all results of the candidate were right.
   bool agrees() const { return contests > 0 && failure.empty() && error <= 1; }
@@ -39,10 +39,10 @@ class Duel {
  public:
   enum class Winner : uint8_t { plain, candidate };
 
-  /// Runs a contest, and returns the results of the plain way. Both ways run several times. Afterwards the stream is
-  /// idle. `terms` is the length of the longest sum in an element, for the tolerance. Without rows, after `most`
-  /// contests, and once the candidate has thrown an exception, only the plain way runs. Exceptions of the plain way are
-  /// not caught.
+  /// Computes the results of the plain way, and returns them. Exceptions of this computation propagate. Then runs a
+  /// contest: both ways run several more times, and an exception ends the contest. Afterwards the stream is idle.
+  /// `terms` is the length of the longest sum in an element, for the tolerance. There is no contest without rows, after
+  /// `most` contests, and once a contest has ended by an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // contests
