@@ -27,6 +27,14 @@ test_trial_that_cannot_run_means_off() {
   expect_no_text run/log/rank-0000.log " contests"
 }
 
+# The limit of the trial is a third of watchdog_seconds. A run of one rank has no watchdog.
+test_trial_that_does_not_end_means_off() {
+  expect 0 "$HEXAD" train tiny.yaml train.steps=2 schedule.moe.fused=auto distributed.watchdog_seconds=0.003
+  expect_equal "$(decision 0)" off
+  expect_text run/log/rank-0000.log "it did not end within "
+  expect_no_text run/log/rank-0000.log " contests"
+}
+
 test_both_ways_train_alike_on_a_cpu() {
   expect 0 "$HEXAD" train tiny.yaml schedule.moe.fused=on run.dir=on
   expect 0 "$HEXAD" train tiny.yaml schedule.moe.fused=off run.dir=off
