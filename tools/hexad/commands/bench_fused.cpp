@@ -12,6 +12,8 @@
 #include <fmt/format.h>
 
 #include "framework/base/enum_names.h"
+#include "parallel/comm/launcher.h"
+#include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/scale/child_process.h"
 
@@ -45,6 +47,24 @@ ExitCode bench_fused(const Options& o) {
     fail(ExitCode::numeric, "bench fused: the results of one call differ from those of two calls by ", score.error,
          " times the tolerance; expected at most 1");
   return ExitCode::done;
+}
+
+/// Returns the command of the child process. `env` removes the variables of the launcher, with which the command would
+/// refuse to run as one of several ranks.
+std::vector<std::string> words_of_child(const FusedShape& s) {
+  std::vector<std::string> words{"env"};
+  for (const auto& [size, rank] : comm::rank_variables()) words.insert(words.end(), {"-u", size, "-u", rank});
+  words.insert(words.end(), {fs::read_symlink("/proc/self/exe").string(), "bench", "fused"});
+  const auto option = [&](std::string_view name, const auto& value) { words.push_back(cat("--", name, "=", value)); };
+  option("device", device::name_of(s.device));
+  option("place", s.place);
+  option("dtype", name_of(s.dtype));
+  option("rows", s.rows);
+  option("hidden", s.hidden);
+  option("width", s.width);
+  option("experts", s.experts);
+  option("threads", s.threads);
+  return words;
 }
 
 /// File in TMPDIR for the output of a child process. It is removed when the object is destroyed.
@@ -87,20 +107,14 @@ void add_bench_fused(const Command& bench) {
   command.add_option("--width", &options->width, "hidden width of an expert").legal(whole_number(1));
   command.add_option("--experts", &options->experts, "number of experts").legal(whole_number(1));
   command.add_option("--threads", &options->threads, "threads of the kernels on a CPU").legal(whole_number(1, 4096));
-  // Not on_one_rank(): training starts the command on every rank, in the environment of the launcher.
-  command.run([options] { return bench_fused(*options); });
+  command.run(on_one_rank(command, [options] { return bench_fused(*options); }));
 }
 
 std::string prove_fused_in_child(const FusedShape& s, double limit_seconds) {
   try {
     const OutputFile output;
     scale::Children children;
-    children.start({fs::read_symlink("/proc/self/exe").string(), "bench", "fused", "--device",
-                    std::string(device::name_of(s.device)), "--place", std::to_string(s.place), "--dtype",
-                    std::string(name_of(s.dtype)), "--rows", std::to_string(s.rows), "--hidden",
-                    std::to_string(s.hidden), "--width", std::to_string(s.width), "--experts",
-                    std::to_string(s.experts), "--threads", std::to_string(s.threads)},
-                   output.path(), limit_seconds);
+    children.start(words_of_child(s), output.path(), limit_seconds);
     const scale::ChildEnd end = children.wait().second;
     if (end.timed_out) return fmt::format("it did not end within {} s", limit_seconds);
     return end.exit_code == 0 ? "" : fmt::format("exit code {}: {}", end.exit_code, output.last_line());
