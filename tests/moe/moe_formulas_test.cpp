@@ -54,13 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
 // The choice of experts is overridden, because a finite difference may change it.
 class MoeLayerGradients : public testing::TestWithParam<Case> {};
 
-TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
-  std::vector<std::string> overrides{
-      "model.moe.routing=balanced", "model.moe.z_loss=0.1",     "model.hidden=6", "model.heads=1",
-      "model.kv_heads=1",           "model.moe.expert_hidden=5"};
-  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
-  MoeLab lab(overrides);
-  const MicroBatch batch = lab.batch(3, 4, GetParam().valid);
+void expect_gradients(MoeLab& lab, const MicroBatch& batch) {
   gradcheck(lab, {lab.randn({12, lab.config.hidden})},
             [&](Tape& t, const std::vector<Value>& x) {
               const auto out = lab.layer(t, x[0], {.batch = batch});
@@ -74,6 +68,27 @@ TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
               return std::vector<Value>{out.y, out.aux_losses};
             },
             {.zeros = Zeros::expected, .of_layers = true});
+}
+
+// Returns the overrides of a layer that is small enough for finite differences.
+std::vector<std::string> small_layer() {
+  return {"model.moe.routing=balanced", "model.moe.z_loss=0.1",     "model.hidden=6", "model.heads=1",
+          "model.kv_heads=1",           "model.moe.expert_hidden=5"};
+}
+
+TEST(MoeLayer, GradientsOfFusedExpertsMatchFiniteDifferences) {
+  MoeLab lab(small_layer());
+  moe::MoeSchedule fused;
+  fused.fused = moe::Fused::on;
+  lab.layer.reschedule(fused, moe::alternating_order());
+  expect_gradients(lab, lab.batch(3, 4));
+}
+
+TEST_P(MoeLayerGradients, MatchFiniteDifferences) {
+  std::vector<std::string> overrides = small_layer();
+  overrides.insert(overrides.end(), GetParam().overrides.begin(), GetParam().overrides.end());
+  MoeLab lab(overrides);
+  expect_gradients(lab, lab.batch(3, 4, GetParam().valid));
 }
 
 INSTANTIATE_TEST_SUITE_P(

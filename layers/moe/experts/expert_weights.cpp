@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
+#include "framework/tensor/host_read.h"
 #include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
@@ -38,6 +39,14 @@ void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& 
     table(dy).matmul.input_gradient(s, dx.slice(0, begin, end), dy.slice(0, begin, end), expert_matrix(w, e),
                                     Write::replace);
   });
+}
+
+// Returns the rows that belong to a group. Reads them from the device if the host does not know them.
+ContestRows rows_of_groups(Stream& s, const GroupOffsets& rows) {
+  if (!rows.host.empty()) return {rows.host.front(), rows.host.back()};
+  const tensor::HostRead read = tensor::read_to_host("duel: rows", rows.device, s);
+  const std::span<const int64_t> offsets = read.wait<int64_t>();
+  return {offsets.front(), offsets.back()};
 }
 
 // Broadcasts the weights of the hot experts from their ranks. Returns the weights [H, ...], which may be read once all
@@ -102,11 +111,40 @@ ExpertActivations ExpertWeights::before_activation(Stream& s, const Tensor& rows
 
 ExpertActivations ExpertWeights::activations(Stream& s, const Tensor& rows, const RowGroups& groups,
                                              const Tensor& weights) const {
+  if (groups.duel) return contested_activations(s, rows, groups, weights);
+  return groups.fused ? fused_activations(s, rows, groups, weights) : plain_activations(s, rows, groups, weights);
+}
+
+ExpertActivations ExpertWeights::plain_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                   const Tensor& weights) const {
   ExpertActivations m = before_activation(s, rows, groups);
   m.weights = weights;
   m.activated = activated_like(m);
   activate(s, m.activated, m);
   return m;
+}
+
+ExpertActivations ExpertWeights::fused_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                   const Tensor& weights) const {
+  base::require(
+      kind_ == ExpertKind::swiglu && !swiglu_limit_ && !gate_up_.bias.defined() && !groups.dense &&
+          !groups.has_shadows(),
+      "[experts] one kernel call for the first product and the activation needs SwiGLU experts without biases "
+      "and limits, grouped products, and no shadows");
+  const Tensor w = gate_up_.matrices(s);
+  const ExpertActivations m{empty_rows(rows, w.dim(1)), empty_rows(rows, w.dim(1) / 2), weights};
+  table(rows).grouped_swiglu.forward(s, m.gate_up, m.activated, rows, w, groups.rows, weights);
+  return m;
+}
+
+ExpertActivations ExpertWeights::contested_activations(Stream& s, const Tensor& rows, const RowGroups& groups,
+                                                       const Tensor& weights) const {
+  const auto results = [](ExpertActivations m) { return std::vector<Tensor>{m.gate_up, m.activated}; };
+  const std::vector<Tensor> made = groups.duel->contest(
+      s, [&](Stream& here) { return results(plain_activations(here, rows, groups, weights)); },
+      [&](Stream& here) { return results(fused_activations(here, rows, groups, weights)); },
+      rows_of_groups(s, groups.rows), rows.dim(1));
+  return {made[0], made[1], weights};
 }
 
 Tensor ExpertWeights::activated_like(const ExpertActivations& m) const {

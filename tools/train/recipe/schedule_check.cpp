@@ -43,6 +43,8 @@ moe::ScheduleSite site_of(const Recipe& r) {
           .recomputes_blocks = r.recompute == layers::Recompute::block,
           .etp_across_tp = r.parallel.etp_across_tp(),
           .has_dense_rows = r.schedule.moe.dense_rows.has_value(),
+          .fuses_experts =
+              r.model.moe.expert == moe::ExpertKind::swiglu && !r.model.has_expert_bias() && !r.model.swiglu_limit,
           .least_memory_limit = [&r](moe::ReuseStrategy strategy) { return least_memory_limit(r, strategy); }};
 }
 
