@@ -155,48 +155,46 @@ std::string place_of(TextForm form, const std::string& path, int64_t number) {
   return cat(path, form == TextForm::json_lines ? ":" : ": object ", number);
 }
 
-RecordReader::RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad)
-    : form_(form), path_(std::move(path)), rules_(std::move(rules)), take_(std::move(take)), bad_(std::move(bad)) {}
+RecordSplitter::RecordSplitter(TextForm form, std::string path, TakeRecordText take)
+    : form_(form), path_(std::move(path)), take_(std::move(take)) {}
 
-void RecordReader::add(std::string_view block) {
+void RecordSplitter::add(std::string_view block) {
   while (form_ == TextForm::json_lines && !block.empty()) {
     const size_t newline = block.find('\n');
     if (newline == block.npos) break;
     const std::string_view line = block.substr(0, newline);
     require_room(line.size());
     block.remove_prefix(newline + 1);
-    if (pending_.empty()) {
-      take_line(line);
-    } else {
-      pending_ += line;
-      take_line(pending_);
-      pending_.clear();
-    }
+    pending_ += line;
+    take_line(std::exchange(pending_, {}));
   }
   require_room(block.size());
   pending_ += block;
 }
 
-void RecordReader::require_room(size_t bytes) const {
+void RecordSplitter::require_room(size_t bytes) const {
   if (static_cast<int64_t>(pending_.size() + bytes) > largest_document)
     fail(ExitCode::data, form_ == TextForm::json_lines ? cat(path_, ":", number_ + 1) : path_, ": is longer than ",
          largest_document, " bytes, the maximum; expected JSON lines (.jsonl) of shorter objects");
 }
 
-void RecordReader::finish() {
-  if (form_ == TextForm::json_lines) {
-    if (!pending_.empty()) take_line(pending_);
-    return;
-  }
-  const Objects objects{form_, path_, rules_, take_, bad_};
-  const Json all = Json::parse(pending_, nullptr, /*allow_exceptions=*/false);
-  if (!all.is_array()) return objects.pass(all, 1, "");
-  for (const Json& object : all) objects.pass(object, ++number_, object.type_name());
+void RecordSplitter::finish() {
+  if (form_ == TextForm::json) return take_(std::move(pending_), 1);
+  if (!pending_.empty()) take_line(std::move(pending_));
 }
 
-void RecordReader::take_line(std::string_view line) {
+void RecordSplitter::take_line(std::string&& line) {
   ++number_;
-  if (!is_blank(line)) Objects{form_, path_, rules_, take_, bad_}.pass_line(line, number_);
+  if (!is_blank(line)) take_(std::move(line), number_);
+}
+
+void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
+                  int64_t number, const TakeRecord& take, const TakeProblem& bad) {
+  const Objects objects{form, path, rules, take, bad};
+  if (form == TextForm::json_lines) return objects.pass_line(text, number);
+  const Json all = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!all.is_array()) return objects.pass(all, 1, "");
+  for (const Json& object : all) objects.pass(object, number++, object.type_name());
 }
 
 }  // namespace hexad::data

@@ -20,12 +20,14 @@ struct Read {
 
 Read read(const std::string& lines, const RecordRules& rules) {
   Read result;
-  RecordReader reader(
-      TextForm::json_lines, "a.jsonl", rules,
-      [&](Document&& document, int64_t) { result.documents.push_back(std::move(document)); },
-      [&](const std::string& problem) { result.problems.push_back(problem); });
-  reader.add(lines);
-  reader.finish();
+  RecordSplitter splitter(TextForm::json_lines, "a.jsonl", [&](std::string&& line, int64_t number) {
+    read_records(
+        TextForm::json_lines, "a.jsonl", rules, line, number,
+        [&](Document&& document, int64_t) { result.documents.push_back(std::move(document)); },
+        [&](const std::string& problem) { result.problems.push_back(problem); });
+  });
+  splitter.add(lines);
+  splitter.finish();
   return result;
 }
 
@@ -162,17 +164,16 @@ TEST(TextKey, ConversationWithoutChatFormIsRecognised) {
   expect_contains(read(messages, {}).problems.at(0), "it is a conversation: pass --chat-form NAME");
 }
 
-TEST(RecordReader, LinesDoNotDependOnTheBlocks) {
+TEST(RecordSplitter, LinesDoNotDependOnTheBlocks) {
   const std::string lines = "{\"text\": \"one\"}\n\n{\"text\": \"two\"}\r\n{\"text\": \"three\"}";
   for (const size_t size : {size_t{1}, size_t{4}, size_t{1000}}) {
     std::vector<std::pair<std::string, int64_t>> found;
-    RecordReader reader(
-        TextForm::json_lines, "a.jsonl", {},
-        [&](Document&& document, int64_t number) { found.emplace_back(document.text, number); },
-        [](const std::string& problem) { ADD_FAILURE() << problem; });
-    for (size_t at = 0; at < lines.size(); at += size) reader.add(std::string_view(lines).substr(at, size));
-    reader.finish();
-    EXPECT_EQ(found, (std::vector<std::pair<std::string, int64_t>>{{"one", 1}, {"two", 3}, {"three", 4}}));
+    RecordSplitter splitter(TextForm::json_lines, "a.jsonl",
+                            [&](std::string&& line, int64_t number) { found.emplace_back(line, number); });
+    for (size_t at = 0; at < lines.size(); at += size) splitter.add(std::string_view(lines).substr(at, size));
+    splitter.finish();
+    EXPECT_EQ(found, (std::vector<std::pair<std::string, int64_t>>{
+                         {"{\"text\": \"one\"}", 1}, {"{\"text\": \"two\"}\r", 3}, {"{\"text\": \"three\"}", 4}}));
   }
 }
 
