@@ -91,10 +91,11 @@ struct Objects {
     return rules.chat != nullptr ? "{\"messages\": [...]}" : cat("{\"", rules.text_key, "\": \"...\"}");
   }
 
+  template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
-    Json object;
+    AnyJson object;
     try {
-      object = Json::parse(line);
+      object = AnyJson::parse(line);
     } catch (const Json::exception& e) {
       const std::string_view what =
           e.what();  // a text like "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
@@ -105,18 +106,31 @@ struct Objects {
     pass(object, number, line);
   }
 
-  void pass(const Json& object, int64_t number, std::string_view text) const {
+  template <class AnyJson>
+  void pass(const AnyJson& object, int64_t number, std::string_view text) const {
     if (!object.is_object())
       return refuse(number, "is not a JSON object but ", config::shown(text), ", expected an object such as ",
                     example());
-    if (rules.chat == nullptr) return pass_text(object, number);
+    pass_object(object, number);
+  }
+
+  template <class AnyJson>
+  void pass_all(std::string_view contents) const {
+    const AnyJson all = AnyJson::parse(contents, nullptr, /*allow_exceptions=*/false);
+    if (!all.is_array()) return pass(all, 1, "");
+    int64_t number = 0;
+    for (const AnyJson& object : all) pass(object, ++number, object.type_name());
+  }
+
+  // Objects of conversations keep the order of their keys.
+  void pass_object(const ChatJson& object, int64_t number) const {
     Document document;
     const std::string problem = write_conversation(object, *rules.chat, document);
     if (!problem.empty()) return refuse(number, problem);
     take(std::move(document), number);
   }
 
-  void pass_text(const Json& object, int64_t number) const {
+  void pass_object(const Json& object, int64_t number) const {
     const std::string& key = rules.text_key;
     const Json* found = value_under(object, key);
     const std::string_view chat = is_conversation(object) ? "; it is a conversation: pass --chat-form NAME" : "";
@@ -191,10 +205,11 @@ void RecordSplitter::take_line(std::string&& line) {
 void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
                   int64_t number, const TakeRecord& take, const TakeProblem& bad) {
   const Objects objects{form, path, rules, take, bad};
-  if (form == TextForm::json_lines) return objects.pass_line(text, number);
-  const Json all = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!all.is_array()) return objects.pass(all, 1, "");
-  for (const Json& object : all) objects.pass(object, number++, object.type_name());
+  const bool lines = form == TextForm::json_lines;
+  if (rules.chat == nullptr) return lines ? objects.pass_line<Json>(text, number) : objects.pass_all<Json>(text);
+  if (const std::string problem = too_many_keys(text); !problem.empty())
+    return bad(cat(lines ? place_of(form, path, number) : path, ": ", problem));
+  return lines ? objects.pass_line<ChatJson>(text, number) : objects.pass_all<ChatJson>(text);
 }
 
 }  // namespace hexad::data

@@ -20,18 +20,20 @@ class ModelForm final : public ConversationForm {
   explicit ModelForm(const ChatTemplate& source);
 
   /// Finds an answer as the text that the template adds to the turns before it and the beginning of an answer
-  /// (add_generation_prompt). Returns a problem if the template does not only add text. Then the tokens of the answer
-  /// cannot be told from the others.
-  std::string write(std::span<const ChatTurn> turns, Document& out) const override;
-  std::string write_question(std::span<const ChatTurn> turns, Document& out) const override;
+  /// (add_generation_prompt). Calls of tools belong to the answer. Returns a problem if the template does not only add
+  /// text. Then the tokens of the answer cannot be told from the others.
+  std::string write(const Conversation& conversation, Document& out) const override;
+  std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
   std::string lacking(std::string_view role) const override;
 
  private:
-  jinja::Text render(std::span<const jinja::Value> messages, bool begins_answer) const;
+  // `tools` is a list, or none.
+  jinja::Text render(std::span<const jinja::Value> messages, const jinja::Value& tools, bool begins_answer) const;
 
   jinja::Template template_;
   jinja::Variables tokens_;  // special tokens
+  std::string end_;          // mark after an answer without calls; empty if it is not known
 };
 
 }  // namespace hexad::data

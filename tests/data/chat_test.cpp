@@ -120,11 +120,6 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
                   "has a part that is not text");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
-  expect_contains(
-      problem(R"({"messages": [{"role": "assistant", "content": null, "tool_calls": [{"id": 1}]}]})", "chatml"),
-      "turn 1 of \"messages\" calls tools (\"tool_calls\"), which is not supported");
-  expect_contains(problem(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"type": "function"}]})", "chatml"),
-                  "lists tools (\"tools\"), which are not supported");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
