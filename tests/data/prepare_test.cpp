@@ -66,7 +66,7 @@ TEST(Documents, CutDoesNotSplitAUtf8Character) {
 }
 
 TEST(Prepare, WrittenFilesMatchTheSummary) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
   EXPECT_EQ(summary.vocab_size, 400);
@@ -90,7 +90,7 @@ TEST(Prepare, WrittenFilesMatchTheSummary) {
 }
 
 TEST(Prepare, SameInputGivesTheSameBytes) {
-  Corpus a, b;
+  TextCorpus a, b;
   prepare(a.options), prepare(b.options);
   for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name}) {
     EXPECT_EQ(read_file(cat(a.options.output, "/", name)), read_file(cat(b.options.output, "/", name))) << name;
@@ -98,7 +98,7 @@ TEST(Prepare, SameInputGivesTheSameBytes) {
 }
 
 TEST(Prepare, SecondRunSkipsUnchangedInput) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary first = prepare(f.options);
   const PrepareSummary second = prepare(f.options);
   EXPECT_TRUE(second.skipped);
@@ -121,7 +121,7 @@ TEST(Prepare, SecondRunSkipsUnchangedInput) {
 }
 
 TEST(Prepare, DoesNotReplaceAnotherDataset) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary first = prepare(f.options);
   const auto before = contents_of(f.options.output);
   const auto refusal = [&] {
@@ -146,7 +146,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
-  Corpus f;
+  TextCorpus f;
   f.options.tokenizer = "bytes";
   prepare(f.options);
   f.options.vocab_size = 300;
@@ -158,7 +158,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
@@ -174,7 +174,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
 }
 
 TEST(Prepare, FailureLeavesTheOldDatasetUnchanged) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   const auto before = contents_of(f.options.output);
   f.options.force = true;
@@ -191,7 +191,7 @@ TEST(Prepare, FailureLeavesTheOldDatasetUnchanged) {
 }
 
 TEST(Prepare, HoldsOutTheSameDocumentsWhenFilesAreRenamed) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary apart = prepare(f.options);
   f.options.force = true;
   std::filesystem::rename(f.folder / "text/a.txt", f.folder / "text/c.txt");
@@ -201,7 +201,7 @@ TEST(Prepare, HoldsOutTheSameDocumentsWhenFilesAreRenamed) {
 }
 
 TEST(Prepare, SmallCorporaStillHaveBothParts) {
-  Corpus f;
+  TextCorpus f;
   f.options.force = true;
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond document\n")};
   f.options.split.rule = DocumentRule::blank_lines;
@@ -214,7 +214,7 @@ TEST(Prepare, SmallCorporaStillHaveBothParts) {
 }
 
 TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   f.options.heldout = 0;
   f.options.force = true;
@@ -224,7 +224,7 @@ TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
 }
 
 TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
-  Corpus f;
+  TextCorpus f;
   f.options.tokenizer = "bytes";
   const PrepareSummary bytes = prepare(f.options);
   EXPECT_EQ(bytes.vocab_size, 258);
@@ -236,7 +236,7 @@ TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
 }
 
 TEST(Prepare, AnyBytesSurvive) {
-  Corpus f;
+  TextCorpus f;
   std::string bytes;
   for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 37 + i / 256);
   f.options.inputs = {f.folder.write("binary", bytes)};
@@ -252,7 +252,7 @@ TEST(Prepare, AnyBytesSurvive) {
 }
 
 TEST(Prepare, RefusesNonTextBytesAnywhereInAFile) {
-  Corpus f;
+  TextCorpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
   const auto refusal = [&](std::string_view bad, size_t at) {
@@ -276,7 +276,7 @@ TEST(Prepare, RefusesNonTextBytesAnywhereInAFile) {
 }
 
 TEST(Prepare, NamesAllBadFilesTogether) {
-  Corpus f;
+  TextCorpus f;
   for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
   const std::string text = message_of(ExitCode::data, [&] { prepare(f.options); });
@@ -291,14 +291,14 @@ TEST(Prepare, NamesAllBadFilesTogether) {
 }
 
 TEST(Prepare, ByteOrderMarkIsNotPartOfTheText) {
-  Corpus plain, marked;
+  TextCorpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
 // Prepares one file with the byte tokenizer. Returns its documents, decoded from their tokens.
 Texts documents_of(std::string_view name, std::string_view contents) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write(name, contents)};
   f.options.tokenizer = "bytes";
   f.options.heldout = 0;
@@ -329,7 +329,7 @@ TEST(Prepare, ReadsJsonObjectsUnderAllTheirNames) {
 }
 
 TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
-  Corpus f;
+  TextCorpus f;
   const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
   f.folder.write("text/c.txt", lines);
   f.folder.write("text/d.jsonl", lines);
@@ -342,7 +342,7 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
-  Corpus f;
+  TextCorpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {
     f.options.inputs = {f.folder.write(name, contents)};
     return message_of(ExitCode::data, [&] { prepare(f.options); });
@@ -364,7 +364,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
 }
 
 TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
-  Corpus f;
+  TextCorpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};
   f.options.split.rule = DocumentRule::blank_lines;
@@ -382,7 +382,7 @@ TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
 }
 
 TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
-  Corpus f;
+  TextCorpus f;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
   text += std::string(2'000'000, 'a');
@@ -395,7 +395,7 @@ TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
 }
 
 TEST(Prepare, FilesWithoutTextAreCountedApart) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs.push_back(f.folder.write("blank.txt", " \n\n"));
   for (const bool again : {false, true}) {
     const PrepareSummary summary = prepare(f.options);
@@ -407,7 +407,7 @@ TEST(Prepare, FilesWithoutTextAreCountedApart) {
 }
 
 TEST(Prepare, SummaryListsEveryFile) {
-  Corpus f;
+  TextCorpus f;
   f.folder.write("text/README.md", "read me");
   f.folder.write("text/.hidden", "secret");
   EXPECT_EQ(prepare(f.options).files, 3);
@@ -419,7 +419,7 @@ TEST(Prepare, SummaryListsEveryFile) {
 }
 
 TEST(Prepare, DoesNotReadItsOwnOutput) {
-  Corpus f;
+  TextCorpus f;
   f.options.output = f.options.inputs.front();
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
                   "text: is the --output folder, which is not read, and --input has no other files");
@@ -431,14 +431,14 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
 }
 
 TEST(Prepare, CountsEmptyDocuments) {
-  Corpus f;
+  TextCorpus f;
   f.folder.write("text/empty.txt", "");
   f.folder.write("text/blank.txt", " \n \n");
   EXPECT_EQ(prepare(f.options).empty_documents, 2);
 }
 
 TEST(Prepare, ReportsItsProgress) {
-  Corpus f;
+  TextCorpus f;
   std::vector<std::string> stages;
   prepare(f.options, [&](const PrepareProgress& p) {
     EXPECT_LE(p.done_bytes, p.total_bytes);
@@ -448,7 +448,7 @@ TEST(Prepare, ReportsItsProgress) {
 }
 
 TEST(Prepare, BadOptionsAndInputsAreNamed) {
-  Corpus f;
+  TextCorpus f;
   const auto message = [&](ExitCode code, auto&& change) {
     PrepareOptions options = f.options;
     change(options);

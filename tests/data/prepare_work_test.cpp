@@ -16,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
-  Corpus f;
+  TextCorpus f;
   f.options.split.longest_bytes = 100;
   f.options.shard_bytes = 10000;
   std::map<std::string, std::string> first;
@@ -51,7 +51,7 @@ std::string json_list(int begin, int end) {
 }
 
 TEST(Prepare, NumberOfWorkersDoesNotChangeTheDocumentsOfJson) {
-  Corpus f;
+  TextCorpus f;
   f.folder.write("json/a.jsonl", json_lines(0, 400));
   f.folder.write("json/b.json", json_list(400, 500));
   f.folder.write("json/c.jsonl", json_lines(500, 900));
@@ -75,7 +75,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheDocumentsOfJson) {
 }
 
 TEST(Prepare, NumberOfWorkersDoesNotChangeTheProblems) {
-  Corpus f;
+  TextCorpus f;
   std::string lines = json_lines(0, 300);
   for (int i = 0; i < 30; ++i) lines += cat("{\"id\": ", i, "}\n") + json_lines(0, 9);
   f.options.inputs = {f.folder.write("json/a.jsonl", lines), f.folder.write("json/b.txt", "caf\xe9"),
@@ -95,7 +95,7 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheProblems) {
 
 // Interrupts a preparation when nearly half of its text is encoded and some shards are complete.
 struct Interrupted {
-  Corpus corpus;
+  TextCorpus corpus;
 
   Interrupted() {
     corpus.options.split.longest_bytes = 700;
@@ -198,7 +198,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
 }
 
 TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";
   f.options.heldout = 0;
@@ -210,7 +210,7 @@ TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"messages": [{"role": "user", "content": "Hi"},)"
                                                    R"( {"role": "assistant", "content": "Yo"}]})"
                                                    "\n"
@@ -244,7 +244,7 @@ TEST(Prepare, ConversationsGetALossMask) {
 
 // The lock is on a file, because NFS grants no exclusive lock on a folder.
 TEST(Prepare, RefusesAFolderToWhichAnotherProcessWrites) {
-  Corpus f;
+  TextCorpus f;
   const std::string folder = f.folder / "out/unfinished";
   std::filesystem::create_directories(folder);
   const int other = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT, 0666);
