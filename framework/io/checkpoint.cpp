@@ -231,7 +231,35 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 
 void Checkpoint::verify(Share share) {
   for (size_t i = share.index; i < pages_.size(); i += share.of) page(i);
-  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
+  const size_t shards = manifest_.shards.size();
+  if (share.of <= shards || shards == 0) {
+    for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
+    return;
+  }
+  const size_t shard = share.index % shards;
+  verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
+}
+
+void Checkpoint::verify_pieces(size_t shard, Share share) {
+  struct Part {
+    const TensorRecord& tensor;
+    const Piece& piece;
+    int64_t begin;  // bytes of the parts before this part
+  };
+  open_shard(shard);
+  std::vector<Part> parts;
+  int64_t total = 0;
+  for (const TensorRecord& tensor : manifest().tensors)
+    for (const Piece& piece : tensor.pieces) {
+      if (piece.shard != shard) continue;
+      parts.push_back({tensor, piece, total});
+      total += piece.region.size.numel() * size_of(tensor.dtype);
+    }
+  for (const Part& part : parts) {
+    const auto of = static_cast<int64_t>(share.of);
+    const int64_t owner = std::min(part.begin * of / std::max<int64_t>(total, 1), of - 1);
+    if (owner == static_cast<int64_t>(share.index)) open_piece(part.tensor, part.piece);
+  }
 }
 
 void Checkpoint::verify_shard(size_t shard) {
