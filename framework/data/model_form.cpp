@@ -87,19 +87,31 @@ std::string unstable(const ChatTurn& turn, const std::string& path, std::string_
 
 ModelForm::ModelForm(const ChatTemplate& source) : template_(source.source, source.path) {
   for (const auto& [name, text] : source.tokens) tokens_.emplace_back(name, jinja::text_value(text, Origin::model));
+  if (!source.tool_source.empty()) try {
+      tool_template_.emplace(source.tool_source, source.tool_path);
+    } catch (const base::Error& error) {
+      tool_problem_ = error.what();
+    }
   try {
     end_ = end_of_answer();
   } catch (const base::Error&) {  // the template refuses this conversation, so the mark is not known
   }
 }
 
-Text ModelForm::render(std::span<const Value> messages, const Value& tools, bool begins_answer) const {
+const jinja::Template& ModelForm::template_of(const Conversation& conversation) const {
+  if (conversation.tools.empty()) return template_;
+  if (!tool_problem_.empty()) base::fail(base::ExitCode::data, tool_problem_);
+  return tool_template_ ? *tool_template_ : template_;
+}
+
+Text ModelForm::render(const jinja::Template& form, std::span<const Value> messages, const Value& tools,
+                       bool begins_answer) const {
   jinja::Variables variables = tokens_;
   variables.emplace_back("messages", jinja::data_list(std::vector<Value>(messages.begin(), messages.end())));
   variables.emplace_back("add_generation_prompt", jinja::boolean(begins_answer));
   variables.emplace_back("tools", tools);
   variables.emplace_back("documents", jinja::none());
-  return template_.render(variables);
+  return form.render(variables);
 }
 
 std::string ModelForm::write(const Conversation& conversation, Document& out) const try {
@@ -113,18 +125,19 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
   const std::vector<Value> messages = messages_of(turns);
   const std::span<const Value> all = messages;
   const Value tools = tools_of(conversation);
-  const Text whole = render(all, tools, false);
+  const jinja::Template& form = template_of(conversation);
+  const Text whole = render(form, all, tools, false);
   std::vector<Answer> answers;
   for (size_t i = 0; i < turns.size(); ++i) {
     if (turns[i].role != "assistant") continue;
-    const Text before = render(all.first(i), tools, true);
-    const Text after = i + 1 == turns.size() ? whole : render(all.first(i + 1), tools, false);
+    const Text before = render(form, all.first(i), tools, true);
+    const Text after = i + 1 == turns.size() ? whole : render(form, all.first(i + 1), tools, false);
     if (!after.starts_with(before))
-      return unstable(turns[i], template_.path(),
+      return unstable(turns[i], form.path(),
                       "the text with the answer does not begin with the text before it, up to where a model would "
                       "answer (add_generation_prompt)");
     if (!whole.starts_with(after))
-      return unstable(turns[i], template_.path(), "later turns change the text of this turn or of earlier turns");
+      return unstable(turns[i], form.path(), "later turns change the text of this turn or of earlier turns");
     const size_t mark = after.size() - std::min(end_.size(), after.size() - before.size());
     answers.push_back({before.size(), ends_with_mark(after, mark, end_) ? mark : after.size(), after.size()});
   }
@@ -135,7 +148,8 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
 }
 
 std::string ModelForm::write_question(const Conversation& conversation, Document& out) const try {
-  out = document_of(render(messages_of(conversation.turns), tools_of(conversation), true), {});
+  const jinja::Template& form = template_of(conversation);
+  out = document_of(render(form, messages_of(conversation.turns), tools_of(conversation), true), {});
   return {};
 } catch (const base::Error& error) {
   return error.what();
@@ -143,7 +157,7 @@ std::string ModelForm::write_question(const Conversation& conversation, Document
 
 std::string ModelForm::end_of_answer() const {
   const std::array<ChatTurn, 2> turns{ChatTurn{"user", "a", 1}, ChatTurn{"assistant", "b", 2}};
-  const Text text = render(messages_of(turns), jinja::none(), false);
+  const Text text = render(template_, messages_of(turns), jinja::none(), false);
   size_t end = text.size();
   while (end > 0 && text.origin(end - 1) == Origin::model) --end;
   return end == 0 ? "" : text.bytes().substr(end);

@@ -1,6 +1,7 @@
 // Conversations in the form that a model's own chat template writes.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ class ModelForm final : public ConversationForm {
   /// Maximum number of turns. The work for a conversation grows with its square.
   static constexpr size_t most_turns = 1000;
 
-  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported.
+  /// Parses the template. Throws Error(data) with its file and line if a part of it is not supported. A template of
+  /// conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
   /// Finds an answer as the text that the template adds to the turns before it and the beginning of an answer
@@ -28,12 +30,17 @@ class ModelForm final : public ConversationForm {
   std::string lacking(std::string_view role) const override;
 
  private:
+  // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
+  const jinja::Template& template_of(const Conversation& conversation) const;
   // `tools` is a list, or none.
-  jinja::Text render(std::span<const jinja::Value> messages, const jinja::Value& tools, bool begins_answer) const;
+  jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,
+                     bool begins_answer) const;
 
   jinja::Template template_;
-  jinja::Variables tokens_;  // special tokens
-  std::string end_;          // mark after an answer without calls; empty if it is not known
+  std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
+  std::string tool_problem_;                      // problem of the template that tool_template_ would be
+  jinja::Variables tokens_;                       // special tokens
+  std::string end_;                               // mark after an answer without calls; empty if it is not known
 };
 
 }  // namespace hexad::data

@@ -399,6 +399,20 @@ TEST(ToolChat, EmptyListsAndNullCountAsNoTools) {
   }
 }
 
+TEST(ToolChat, TemplateOfToolsWritesConversationsThatListTools) {
+  ChatTemplate source{.source = "{% for m in messages %}{{ m.content }};{% endfor %}", .path = "t.jinja"};
+  source.tool_source = "{{ tools[0].name }}:{% for m in messages %}{{ m.content }},{% endfor %}";
+  source.tool_path = "tools.jinja";
+  const std::string plain = R"({"prompt": "Hi", "completion": "Yo"})";
+  const std::string with_tools = R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f"}]})";
+  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;");
+  EXPECT_EQ(written(with_tools, ModelForm(source)).text, "f:Hi,Yo,");
+  source.tool_source = "\n{% include 'a' %}";
+  EXPECT_EQ(written(plain, ModelForm(source)).text, "Hi;Yo;") << "the other template is not needed";
+  expect_contains(problem_of(with_tools, std::make_shared<ModelForm>(source)),
+                  "a.jsonl:2: tools.jinja:2: the tag {% include %} is not supported");
+}
+
 TEST(ToolChat, RefusalsOfATemplateAreNamedByLine) {
   const auto form = std::make_shared<ModelForm>(form_of(llama));
   const std::string two =
