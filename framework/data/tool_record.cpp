@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "framework/base/error.h"
 #include "framework/config/words.h"
@@ -30,26 +31,20 @@ bool lists_something(const Json& object, const char* key) {
   return found != object.end() && !found->empty();  // null counts as empty
 }
 
-// Returns the object without the keys that have null.
-Json without_nulls(const Json& object) {
-  Json kept = Json::object();
-  for (const auto& [key, value] : object.items())
-    if (!value.is_null()) kept[key] = value;
-  return kept;
-}
-
 // Returns a problem if an object has other keys than these.
 std::string other_key(const Json& object, std::span<const std::string_view> known) {
   for (const auto& [key, value] : object.items())
-    if (std::ranges::find(known, std::string_view(key)) == known.end())
+    if (!value.is_null() && std::ranges::find(known, std::string_view(key)) == known.end())
       return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known));
   return {};
 }
 
 std::string wrong_type(const Json& object) {
-  if (is_missing(object, "type") || object["type"] == "function") return {};
-  return cat("has the type ", config::shown(object["type"].dump(-1, ' ', false, Json::error_handler_t::replace)),
-             ", expected \"function\"");
+  if (is_missing(object, "type")) return {};
+  const Json& type = object["type"];
+  if (!type.is_string()) return cat("has a \"type\" that is ", type.type_name(), ", expected \"function\"");
+  const std::string& text = type.get_ref<const std::string&>();
+  return text == "function" ? "" : cat("has the type \"", config::shown(text), "\", expected \"function\"");
 }
 
 bool has_name(const Json& function) {
@@ -57,25 +52,40 @@ bool has_name(const Json& function) {
   return name != function.end() && name->is_string() && !name->get_ref<const std::string&>().empty();
 }
 
+// Converts the members that are not null, in their order, but for the member `except`, which becomes `replaced`. JSON
+// is not copied, because copies of deeply nested JSON are recursive.
+std::string read_members(const Json& object, std::string_view except, const jinja::Value& replaced,
+                         jinja::Value& value) {
+  jinja::Object made{jinja::ObjectKind::data};
+  for (const auto& [key, member] : object.items()) {
+    if (member.is_null()) continue;
+    jinja::Value& read = made.members.emplace_back(key, replaced).second;
+    if (key == except) continue;
+    if (std::string problem = read_value(member, read); !problem.empty()) return problem;
+  }
+  value = jinja::object_value(std::move(made));
+  return {};
+}
+
 std::string read_call(const Json& given, jinja::Value& call) {
   static constexpr std::array<std::string_view, 3> call_keys{"id", "type", "function"};
   static constexpr std::array<std::string_view, 2> function_keys{"name", "arguments"};
   if (!given.is_object()) return cat("is ", given.type_name(), ", expected an object such as ", call_example);
-  Json clean = without_nulls(given);
-  if (is_missing(clean, "function") || !clean["function"].is_object())
+  if (is_missing(given, "function") || !given["function"].is_object())
     return cat("has no object under \"function\", expected an object such as ", call_example);
-  Json& function = clean["function"];
-  function = without_nulls(function);
-  if (std::string problem = other_key(clean, call_keys); !problem.empty()) return problem;
+  const Json& function = given["function"];
+  if (std::string problem = other_key(given, call_keys); !problem.empty()) return problem;
   if (std::string problem = other_key(function, function_keys); !problem.empty())
     return cat("has a \"function\" that ", problem);
-  if (std::string problem = wrong_type(clean); !problem.empty()) return problem;
-  if (clean.contains("id") && !clean["id"].is_string())
-    return cat("has an \"id\" that is ", clean["id"].type_name(), ", expected a string");
+  if (std::string problem = wrong_type(given); !problem.empty()) return problem;
+  if (!is_missing(given, "id") && !given["id"].is_string())
+    return cat("has an \"id\" that is ", given["id"].type_name(), ", expected a string");
   if (!has_name(function)) return "has no name under \"function\", expected a string under \"name\"";
   if (is_missing(function, "arguments") || !(function["arguments"].is_object() || function["arguments"].is_string()))
     return "has no arguments under \"function\", expected an object or a string with JSON under \"arguments\"";
-  return read_value(clean, call);
+  jinja::Value named;
+  if (std::string problem = read_members(function, "", {}, named); !problem.empty()) return problem;
+  return read_members(given, "function", named, call);
 }
 
 std::string read_tool(const Json& given, jinja::Value& tool) {

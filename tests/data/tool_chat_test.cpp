@@ -347,6 +347,8 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
                      "arguments");
   expect_problem(R"([{"type": "search", "function": {"name": "f", "arguments": {}}}])",
                  in_call + "has the type \"search\", expected \"function\"");
+  expect_problem(R"([{"type": [], "function": {"name": "f", "arguments": {}}}])",
+                 in_call + "has a \"type\" that is array, expected \"function\"");
   expect_problem(R"([{"id": 7, "function": {"name": "f", "arguments": {}}}])",
                  in_call + "has an \"id\" that is number, expected a string");
   expect_problem(R"([{"function": {"name": "", "arguments": {}}}])",
@@ -370,6 +372,23 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
   expect_contains(problem_of(R"({"messages": [{"role": "tool", "content": "a", "tool_call_id": 7}]})",
                              conversation_form("chatml", "")),
                   "a.jsonl:2: turn 1 of \"messages\" \"tool_call_id\" is number, expected a string");
+}
+
+TEST(ToolChat, DeeplyNestedJsonIsRefused) {
+  constexpr size_t depth = 200'000;
+  const std::string deep = std::string(depth, '[') + std::string(depth, ']');
+  const auto problem = [](const std::string& call) {
+    return problem_of(with_calls(call), conversation_form("chatml", ""));
+  };
+  expect_contains(problem(cat(R"([{"function": {"name": "f", "arguments": {"a": )", deep, "}}}]")),
+                  "it nests objects and lists more than 32 times, the maximum");
+  expect_contains(problem(cat(R"([{"type": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
+                  "it has a \"type\" that is array");
+  expect_contains(problem(cat(R"([{"x": )", deep, R"(, "function": {"name": "f", "arguments": {}}}])")),
+                  "it has the key \"x\", which is not supported");
+  expect_contains(problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f", "x": )", deep, "}]}"),
+                             conversation_form("chatml", "")),
+                  "it nests objects and lists more than 32 times, the maximum");
 }
 
 TEST(ToolChat, WrongToolsAreNamedByLine) {
