@@ -45,8 +45,8 @@ std::string json_lines(int begin, int end) {
 }
 
 std::string json_list(int begin, int end) {
-  std::string list = "[" + json_object(begin);
-  for (int i = begin + 1; i < end; ++i) list += ",\n" + json_object(i);
+  std::string list = cat("[", json_object(begin));
+  for (int i = begin + 1; i < end; ++i) list += cat(",\n", json_object(i));
   return list + "]";
 }
 

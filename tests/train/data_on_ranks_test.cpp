@@ -41,7 +41,7 @@ class Datasets {
     return folder_ / name;
   }
   Recipe recipe(int count, std::vector<std::string> keys = {}) const {
-    keys.insert(keys.end(), {"data.synthetic=false", "data.dataset=" + folder(count), "model.vocab=258"});
+    keys.insert(keys.end(), {"data.synthetic=false", cat("data.dataset=", folder(count)), "model.vocab=258"});
     return small_recipe(keys);
   }
 
