@@ -36,6 +36,14 @@ std::string role_of(const std::string& name) {
   return name;
 }
 
+// Returns the string under `key`; null if there is none. JSON is not copied, because copies of deeply nested JSON are
+// recursive.
+const std::string* string_under(const Json& json, const char* key) {
+  if (!json.is_object()) return nullptr;
+  const auto found = json.find(key);
+  return found == json.end() ? nullptr : found->get_ptr<const std::string*>();
+}
+
 // Reads a string under `key` into `text`. Returns the problem; empty if there is none.
 std::string read_text(const Json& object, const char* key, std::string& text) {
   const auto found = object.find(key);
@@ -46,11 +54,11 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
   }
   if (!found->is_array()) return cat("\"", key, "\" is ", found->type_name(), ", expected a string");
   for (const Json& part : *found) {  // a list of parts, the format of programs that also support images
-    const bool is_text =
-        part.is_object() && part.value("type", Json()) == "text" && part.contains("text") && part["text"].is_string();
-    if (!is_text)
+    const std::string* type = string_under(part, "type");
+    const std::string* piece = string_under(part, "text");
+    if (type == nullptr || *type != "text" || piece == nullptr)
       return cat("\"", key, "\" has a part that is not text, expected {\"type\": \"text\", \"text\": \"...\"}");
-    text += part["text"].get<std::string>();
+    text += *piece;
   }
   return {};
 }

@@ -97,8 +97,9 @@ struct Objects {
     try {
       object = AnyJson::parse(line);
     } catch (const Json::exception& e) {
-      const std::string_view what =
-          e.what();  // a text like "[json.exception.parse_error.101] parse error at line 1, column 7: ..."
+      // A text like "[json.exception.parse_error.101] parse error at line 1, column 7: ...", which ends in the last
+      // token, possibly a very long text.
+      const std::string_view what = std::string_view(e.what()).substr(0, 300);
       const size_t column = what.find("column ");
       return refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
                     "; expected one object in one line, such as ", example());

@@ -44,12 +44,12 @@ class OrderedJobs {
   OrderedJobs(const OrderedJobs&) = delete;
   OrderedJobs& operator=(const OrderedJobs&) = delete;
 
-  /// Adds an item of `bytes` bytes. Waits while too many items are pending. Rethrows exceptions of `convert` and
-  /// `take`.
+  /// Adds an item that has `bytes` bytes outside of the object. Waits while too many items are pending. Rethrows
+  /// exceptions of `convert` and `take`.
   void add(In&& item, int64_t bytes) {
     if (!filling_) filling_ = std::make_unique<Batch>();
     filling_->items.push_back(std::move(item));
-    filling_->bytes += bytes;
+    filling_->bytes += bytes + static_cast<int64_t>(sizeof(In));  // empty items fill memory, too
     if (filling_->bytes >= batch_bytes_) submit();
   }
   /// Waits until all items are converted and passed to `take`. Rethrows like add().
@@ -91,8 +91,10 @@ class OrderedJobs {
   // Runs on a worker thread.
   void convert(Batch& batch) {
     try {
-      if (!cancelled_)
-        for (In& item : batch.items) batch.results.push_back(convert_(std::move(item)));
+      for (In& item : batch.items) {
+        if (cancelled_) break;
+        batch.results.push_back(convert_(std::move(item)));
+      }
     } catch (...) {
       batch.error = std::current_exception();
     }

@@ -121,6 +121,9 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"), "turn 1 of \"messages\" is string, expected an object");
   expect_contains(problem(R"({"text": "Hi"})", "chatml"), "is not a conversation: expected \"messages\"");
+  const std::string unclosed = problem(base::cat("{\"prompt\": \"", std::string(100'000, 'x')), "chatml");
+  expect_contains(unclosed, "a.jsonl:2: is not JSON: column ");
+  EXPECT_LT(unclosed.size(), 500u) << "long texts are cut";
   expect_contains(problem(R"({"prompt": "Hi"})", "chatml"), "has no key \"completion\"");
 }
 

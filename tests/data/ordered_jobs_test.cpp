@@ -48,6 +48,16 @@ TEST(OrderedJobs, LargeItemsAreConvertedOneByOne) {
   EXPECT_EQ(most_behind, 1) << "an item waits until the item before it has been taken";
 }
 
+TEST(OrderedJobs, ItemsWithoutBytesFillBatches) {
+  Workers workers(1);
+  int taken = 0;
+  Jobs jobs(workers, 100, slow_copy, [&](int) { ++taken; });
+  for (int i = 0; i < 10'000; ++i) jobs.add(int{i}, 0);
+  EXPECT_GT(taken, 9'000) << "only few items may wait in memory";
+  jobs.finish();
+  EXPECT_EQ(taken, 10'000);
+}
+
 TEST(OrderedJobs, PassesErrorsOfThreadsOn) {
   const auto fails = [](int item) -> int {
     if (item == 50) base::fail(base::ExitCode::data, "item 50");

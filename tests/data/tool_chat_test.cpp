@@ -389,6 +389,9 @@ TEST(ToolChat, DeeplyNestedJsonIsRefused) {
   expect_contains(problem_of(cat(R"({"prompt": "Hi", "completion": "Yo", "tools": [{"name": "f", "x": )", deep, "}]}"),
                              conversation_form("chatml", "")),
                   "it nests objects and lists more than 32 times, the maximum");
+  expect_contains(problem_of(cat(R"({"messages": [{"role": "user", "content": [{"text": "a", "type": )", deep, "}]}]}"),
+                             conversation_form("chatml", "")),
+                  "\"content\" has a part that is not text");
 }
 
 TEST(ToolChat, WrongToolsAreNamedByLine) {
