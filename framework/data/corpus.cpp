@@ -26,8 +26,11 @@ ReadRules read_rules(const PrepareOptions& o) {
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
 
-// Returns the size of the batches that are passed to the threads.
-int64_t batch_bytes(const PrepareOptions& o) { return std::min(int64_t{256} << 10, o.shard_bytes); }
+// Returns the size of the batches that are passed to the threads. Conversations are converted one by one if a chat
+// template, which may write megabytes for each, writes them.
+int64_t batch_bytes(const PrepareOptions& o) {
+  return o.chat_form == model_form_name ? 1 : std::min(int64_t{256} << 10, o.shard_bytes);
+}
 
 // Returns the rule for documents with these hashes. `hashes` must not be empty. Throws Error(data) if all hashes are
 // equal and a part is requested.

@@ -1,5 +1,6 @@
 #include "framework/data/document_reader.h"
 
+#include <iterator>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -36,8 +37,13 @@ void read_part(const InputFile& file, const ReadRules& rules, FilePart&& part, c
                const TakeProblem& bad) {
   if (file.form == TextForm::text) return take({.text = std::move(part.bytes), .place = file.path});
   const DocumentSplit split{.separator = "", .longest_bytes = rules.split.longest_bytes};
+  int64_t bytes = 0;  // of the documents so far
   const auto take_record = [&](Document&& document, int64_t number) {
     const std::string& text = document.text;
+    bytes += std::ssize(text);
+    if (bytes > rules.most_part_bytes)
+      return bad(cat(place_of(file.form, file.path, number), ": the objects up to this one become more than ",
+                     rules.most_part_bytes, " bytes of text, the maximum; expected JSON lines (.jsonl)"));
     if (!rules.binary && text.find('\0') != text.npos)
       return bad(cat(place_of(file.form, file.path, number), ": ",
                      document.parts.empty() ? cat("\"", rules.records.text_key, "\"") : std::string("the conversation"),

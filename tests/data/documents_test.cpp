@@ -85,6 +85,20 @@ TEST(PartReader, DocumentsHaveAPlace) {
   EXPECT_EQ(places({.path = "a.txt"}, "words"), Texts{"a.txt"});
 }
 
+TEST(PartReader, DocumentsOfAPartAreBounded) {
+  const InputFile file{.path = "a.json", .form = TextForm::json};
+  ReadRules rules;
+  rules.most_part_bytes = 5;
+  Texts documents, problems;
+  read_part(
+      file, rules, {.bytes = R"([{"text": "abc"}, {"text": "de"}, {"text": "f"}])"},
+      [&](Document&& document) { documents.push_back(std::move(document.text)); },
+      [&](const std::string& problem) { problems.push_back(problem); });
+  EXPECT_EQ(documents, (Texts{"abc", "de"}));
+  EXPECT_EQ(problems, Texts{"a.json: object 3: the objects up to this one become more than 5 bytes of text, the "
+                            "maximum; expected JSON lines (.jsonl)"});
+}
+
 TEST(RecordSplitter, TooLongLineIsNamed) {
   const Zeros zeros;
   ASSERT_NE(zeros.bytes, MAP_FAILED);
