@@ -113,7 +113,7 @@ Value select(std::string_view name, const Value& value, const Arguments& argumen
     site.spend(1);
     const Object* object = item.object();
     if (object == nullptr) site.refuse("'", name, "' is given a list with ", kind_of(item), ", expected messages");
-    const Value* found = object->find(key);
+    const Value* found = found_member(*object, key, site);
     const bool matches = found != nullptr && (compares ? equal(*found, arguments.values[2], site) : truth(*found));
     if (matches == wanted) chosen.push_back(item);
   }
@@ -166,8 +166,8 @@ JsonStyle json_style(const Arguments& arguments, const Site& site) {
     if (name == "indent") {
       const int64_t* spaces = value.get<int64_t>();
       if (!is_none && (spaces == nullptr || *spaces < 0 || *spaces > largest_indent))
-        site.refuse("'indent' of 'tojson' is ", kind_of(value), ", expected none or a number from 0 to ",
-                    largest_indent);
+        site.refuse("'indent' of 'tojson' is ", spaces == nullptr ? kind_of(value) : cat(*spaces),
+                    ", expected none or a number from 0 to ", largest_indent);
       if (!is_none) style.indent = *spaces;
     } else if (name == "ensure_ascii") {
       if (truth(value)) site.refuse("'ensure_ascii' of 'tojson' is true, which is not supported; expected false");
@@ -209,7 +209,7 @@ Value apply_filter(std::string_view name, const Value& value, const Arguments& a
     if (value.get<Undefined>() != nullptr) return list_value({}, site, true);
     const Object* mapping = value.mapping();
     if (mapping == nullptr) site.refuse("'items' is given ", kind_of(value), ", expected a message or an object");
-    return list_value(items_of(*mapping), site, true);
+    return list_value(items_of(*mapping, site), site, true);
   }
   if (name == "string") return text_value(printed(value, site));
   if (name == "list" && value.list() == nullptr) site.refuse("'list' is given ", kind_of(value), ", expected a list");
@@ -279,15 +279,15 @@ Value call_method(const Value& object, std::string_view name, const Arguments& a
   if (mapping == nullptr)
     site.refuse(kind_of(object), " has no method '", config::shown(name), "', expected a text or a message");
   if (std::ranges::find(of_mapping, name) == of_mapping.end()) refuse_name("method", name, of_mapping, site);
-  site.spend(std::ssize(mapping->members) / 16);
   if (name == "get") {
     require_count(name, arguments, 1, 2, site);
-    if (const Value* found = mapping->find(text_argument(name, arguments.values.front(), site).bytes())) return *found;
+    const std::string& key = text_argument(name, arguments.values.front(), site).bytes();
+    if (const Value* found = found_member(*mapping, key, site)) return *found;
     return arguments.values.size() == 2 ? arguments.values.back() : none();
   }
   require_count(name, arguments, 0, 0, site);
-  if (name == "items") return list_value(items_of(*mapping), site);
-  if (name == "keys") return list_value(keys_of(*mapping), site);
+  if (name == "items") return list_value(items_of(*mapping, site), site);
+  if (name == "keys") return list_value(keys_of(*mapping, site), site);
   std::vector<Value> values;
   for (const auto& [key, value] : mapping->members) values.push_back(value);
   return list_value(std::move(values), site);

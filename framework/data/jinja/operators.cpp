@@ -20,12 +20,6 @@ std::optional<int64_t> bound(const Value& value, const Site& site) {
   return *integer;
 }
 
-// Returns the member; null if there is none. Counts the search.
-const Value* found_member(const Object& object, std::string_view name, const Site& site) {
-  site.spend(std::ssize(object.members) / 16);
-  return object.find(name);
-}
-
 // Returns object[name].
 Value named_member(const Value& object, const std::string& name, const Site& site) {
   if (object.get<Undefined>() != nullptr) site.refuse(kind_of(object), " has no member '", config::shown(name), "'");
@@ -81,8 +75,7 @@ bool contains(const Value& container, const Value& wanted, const Site& site) {
   const Object* mapping = container.mapping();
   if (text == nullptr || (whole == nullptr && mapping == nullptr))
     site.refuse("'in' is given ", kind_of(wanted), " and ", kind_of(container),
-                ", expected a text in a text, a key in a "
-                "message, or an item in a list");
+                ", expected a text in a text, a key in a message, or an item in a list");
   if (mapping != nullptr) return found_member(*mapping, text->bytes(), site) != nullptr;
   site.spend_search(whole->size(), text->size());
   return whole->bytes().find(text->bytes()) != std::string::npos;
@@ -145,7 +138,7 @@ Value element(const Value& object, const Value& key, const Site& site) {
   const int64_t* integer = key.get<int64_t>();
   if ((list == nullptr && text == nullptr) || integer == nullptr)
     site.refuse("takes the element ", kind_of(key), " of ", kind_of(object),
-                ", expected a number of a list, or a name of a message");
+                ", expected a whole number for a list or text, or a name for a message");
   if (list != nullptr) {
     if (const auto index = index_of(*integer, std::ssize(list->items))) return list->items[*index];
   } else {
@@ -178,7 +171,7 @@ bool compare(std::string_view name, const Value& left, const Value& right, const
   if (name == "not in") return !contains(right, left, site);
   const int64_t *a = left.get<int64_t>(), *b = right.get<int64_t>();
   if (a == nullptr || b == nullptr)
-    site.refuse("'", name, "' compares ", kind_of(left), " and ", kind_of(right), ", expected numbers");
+    site.refuse("'", name, "' compares ", kind_of(left), " and ", kind_of(right), ", expected whole numbers");
   if (name == "<") return *a < *b;
   if (name == "<=") return *a <= *b;
   return name == ">" ? *a > *b : *a >= *b;
@@ -192,7 +185,7 @@ Value apply_operator(std::string_view name, const Value& left, const Value& righ
   const List *front = left.list(), *back = right.list();
   if (name == "+" && first != nullptr && second != nullptr) return concatenated(left, right, site);
   if (name != "+" || front == nullptr || back == nullptr)
-    site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two numbers",
+    site.refuse("'", name, "' is given ", kind_of(left), " and ", kind_of(right), ", expected two whole numbers",
                 name == "+" ? ", two texts or two lists" : "");
   std::vector<Value> items = front->items;
   items.insert(items.end(), back->items.begin(), back->items.end());

@@ -87,7 +87,7 @@ class Renderer {
     const List* list = all.list();
     const Object* mapping = all.mapping();
     if (list == nullptr && mapping == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
-    const std::vector<Value> items = mapping != nullptr ? keys_of(*mapping) : list->items;
+    const std::vector<Value> items = mapping != nullptr ? keys_of(*mapping, here) : list->items;
     here.spend(std::ssize(items));
     if (statement.expressions.size() == 1) return items;
     std::vector<Value> chosen;

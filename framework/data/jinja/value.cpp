@@ -46,7 +46,7 @@ bool equal_objects(const Object& a, const Object& b, const Site& site) {
   };
   if (!is_mapping(a) || !is_mapping(b) || a.members.size() != b.members.size()) return false;
   return std::ranges::all_of(a.members, [&](const auto& member) {
-    const Value* other = b.find(member.first);
+    const Value* other = found_member(b, member.first, site);
     return other != nullptr && equal(member.second, *other, site);
   });
 }
@@ -93,6 +93,8 @@ class JsonText {
     mark(std::string(static_cast<size_t>(*style_.indent * depth), ' '));
   }
   void write_list(const List& list) {
+    const Origin outer = marks_;
+    if (list.data) marks_ = Origin::message;
     mark("[");
     ++depth_;
     for (size_t i = 0; i < list.items.size(); ++i) {
@@ -102,6 +104,7 @@ class JsonText {
     --depth_;
     if (!list.items.empty()) new_line(depth_);
     mark("]");
+    marks_ = outer;
     check();
   }
   void write_object(const Object& object) {
@@ -178,18 +181,27 @@ Value text_value(std::string bytes, Origin origin) { return text_value(Text(std:
 Value object_value(Object object) { return {Value::Data(ObjectPointer(std::make_shared<Object>(std::move(object))))}; }
 
 Value data_list(std::vector<Value> items) {
-  return {Value::Data(ListPointer(std::make_shared<const List>(List{std::move(items)})))};
+  return {Value::Data(ListPointer(std::make_shared<const List>(List{.items = std::move(items), .data = true})))};
 }
 
-std::vector<Value> keys_of(const Object& mapping) {
+const Value* found_member(const Object& object, std::string_view name, const Site& site) {
+  const auto members = std::ssize(object.members);
+  site.spend(members / 16 + members * (std::ssize(name) / 256));
+  return object.find(name);
+}
+
+std::vector<Value> keys_of(const Object& mapping, const Site& site) {
   const Origin origin = mapping.kind == ObjectKind::data ? Origin::message : Origin::model;
   std::vector<Value> keys;
-  for (const auto& [key, value] : mapping.members) keys.push_back(text_value(key, origin));
+  for (const auto& [key, value] : mapping.members) {
+    site.spend_text(key.size());
+    keys.push_back(text_value(key, origin));
+  }
   return keys;
 }
 
-std::vector<Value> items_of(const Object& mapping) {
-  std::vector<Value> pairs = keys_of(mapping);
+std::vector<Value> items_of(const Object& mapping, const Site& site) {
+  std::vector<Value> pairs = keys_of(mapping, site);
   for (size_t i = 0; i < pairs.size(); ++i) pairs[i] = data_list({pairs[i], mapping.members[i].second});
   return pairs;
 }

@@ -57,6 +57,7 @@ struct List {
   std::vector<Value> items;
   int depth = 1;           // lists within each other, including this one
   bool generator = false;  // result of selectattr or rejectattr, whose truth in Python does not depend on its items
+  bool data = false;       // list of JSON that comes with a conversation
 };
 
 enum class ObjectKind : uint8_t {
@@ -85,9 +86,11 @@ Value text_value(std::string bytes, Origin origin);
 Value object_value(Object object);
 /// Returns a list of values that come with a conversation, without the checks of list_value().
 Value data_list(std::vector<Value> items);
-/// Returns the keys of a message or of data, or its pairs of key and value.
-std::vector<Value> keys_of(const Object& mapping);
-std::vector<Value> items_of(const Object& mapping);
+/// Returns object.find(name). Counts the search, which may compare long names.
+const Value* found_member(const Object& object, std::string_view name, const Site& site);
+/// Return the keys of a message or of data, or its pairs of key and value. Count the texts of the keys.
+std::vector<Value> keys_of(const Object& mapping, const Site& site);
+std::vector<Value> items_of(const Object& mapping, const Site& site);
 
 /// Returns a list of these items. Throws Error(data) if lists would be nested too deeply, or if an item is a namespace
 /// or a loop.
@@ -109,7 +112,7 @@ struct JsonStyle {
 };
 
 /// Returns the text of the filter tojson, which is that of Python's json.dumps(value, ensure_ascii=False). All bytes of
-/// data have the origin message.
+/// objects and lists of data have the origin message.
 Text json_text(const Value& value, const JsonStyle& style, const Site& site);
 
 }  // namespace hexad::data::jinja

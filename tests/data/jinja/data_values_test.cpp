@@ -94,10 +94,21 @@ TEST(ChatTemplateData, AllOfItsJsonIsTextOfAMessage) {
   };
   EXPECT_EQ(from_messages("a{{ data | tojson }}b"), R"(_{"<s>": ["</s>"], "n": 1}_)");
   EXPECT_EQ(from_messages("{{ [data] | tojson(separators=(',', ':')) }}"), R"(_{"<s>":["</s>"],"n":1}_)");
-  EXPECT_EQ(from_messages("{{ data['<s>'] | tojson }}"), R"(__</s>__)");
+  EXPECT_EQ(from_messages("{{ data['<s>'] | tojson }}"), R"(["</s>"])");
   EXPECT_EQ(from_messages("{% for k, v in data | items %}{{ k }}|{{ v[0] if v is iterable else v }}|{% endfor %}"),
             "<s>_</s>_n___");
   EXPECT_EQ(from_messages("{{ (data | tojson)[1:4] }}-{{ data.keys() | join('+') }}"), "\"<s_<s>_n");
+}
+
+TEST(ChatTemplateData, SearchesForLongKeysAreCounted) {
+  std::string json = "{";
+  for (int i = 0; i < 500; ++i) json += cat(i == 0 ? "" : ", ", "\"", std::string(5000, 'k'), 100 + i, "\": 1");
+  const Value data = data_of(json + "}");
+  const std::string key = "{% set key = (data | items | last)[0] %}";
+  EXPECT_EQ(rendered(key + "{{ data[key] }}{{ data.get(key) }}", data).bytes(), "11");
+  expect_contains(
+      message_of(ExitCode::data, [&] { rendered(key + "{% for other in data %}{{ data[key] }}{% endfor %}", data); }),
+      "the template takes more than 1000000 steps");
 }
 
 TEST(ChatTemplateData, WrongUsesAreRefused) {
@@ -117,7 +128,7 @@ TEST(ChatTemplateData, WrongUsesAreRefused) {
                   "the keyword of 'tojson' 'sort_keys' is not supported; supported: ensure_ascii, indent, separators");
   expect_contains(problem("{{ data | tojson(ensure_ascii=true) }}"), "'ensure_ascii' of 'tojson' is true");
   expect_contains(problem("{{ data | tojson(indent=17) }}"),
-                  "'indent' of 'tojson' is a number, expected none or a number from 0 to 16");
+                  "'indent' of 'tojson' is 17, expected none or a number from 0 to 16");
   expect_contains(problem("{{ data | tojson(separators=[',']) }}"),
                   "'separators' of 'tojson' is a list, expected none or a list of two texts");
   expect_contains(problem("{{ data | tojson(separators=(data.name, ':')) }}"),
