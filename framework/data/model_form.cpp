@@ -5,8 +5,11 @@
 #include <utility>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "framework/base/error.h"
 #include "framework/config/words.h"
+#include "framework/data/json_value.h"
 
 namespace hexad::data {
 
@@ -47,6 +50,15 @@ std::vector<Value> messages_of(std::span<const ChatTurn> turns) {
 // Returns the variable `tools`.
 Value tools_of(const Conversation& conversation) {
   return conversation.tools.empty() ? jinja::none() : jinja::data_list(conversation.tools);
+}
+
+// Returns a list of one tool.
+Value example_tools() {
+  Value tools;
+  read_value(ChatJson::parse(R"([{"type": "function", "function": {"name": "f", "description": "", "parameters": )"
+                             R"({"type": "object", "properties": {}}}}])"),
+             tools);
+  return tools;
 }
 
 // True if the bytes from `begin` on are marks and equal `end`.
@@ -92,10 +104,15 @@ ModelForm::ModelForm(const ChatTemplate& source) : template_(source.source, sour
     } catch (const base::Error& error) {
       tool_problem_ = error.what();
     }
-  try {
-    end_ = end_of_answer();
-  } catch (const base::Error&) {  // the template refuses this conversation, so the mark is not known
-  }
+  const auto known_end = [&](const jinja::Template& form, const Value& tools) -> std::string {
+    try {
+      return end_of(form, tools);
+    } catch (const base::Error&) {  // the template refuses this conversation, so the mark is not known
+      return {};
+    }
+  };
+  end_ = known_end(template_, jinja::none());
+  if (tool_template_) tool_end_ = known_end(*tool_template_, example_tools());
 }
 
 const jinja::Template& ModelForm::template_of(const Conversation& conversation) const {
@@ -126,6 +143,7 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
   const std::span<const Value> all = messages;
   const Value tools = tools_of(conversation);
   const jinja::Template& form = template_of(conversation);
+  const std::string& end = &form == &template_ ? end_ : tool_end_;
   const Text whole = render(form, all, tools, false);
   std::vector<Answer> answers;
   for (size_t i = 0; i < turns.size(); ++i) {
@@ -138,8 +156,8 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
                       "answer (add_generation_prompt)");
     if (!whole.starts_with(after))
       return unstable(turns[i], form.path(), "later turns change the text of this turn or of earlier turns");
-    const size_t mark = after.size() - std::min(end_.size(), after.size() - before.size());
-    answers.push_back({before.size(), ends_with_mark(after, mark, end_) ? mark : after.size(), after.size()});
+    const size_t mark = after.size() - std::min(end.size(), after.size() - before.size());
+    answers.push_back({before.size(), ends_with_mark(after, mark, end) ? mark : after.size(), after.size()});
   }
   out = document_of(whole, answers);
   return {};
@@ -155,9 +173,11 @@ std::string ModelForm::write_question(const Conversation& conversation, Document
   return error.what();
 }
 
-std::string ModelForm::end_of_answer() const {
+std::string ModelForm::end_of_answer() const { return end_of(template_, jinja::none()); }
+
+std::string ModelForm::end_of(const jinja::Template& form, const Value& tools) const {
   const std::array<ChatTurn, 2> turns{ChatTurn{"user", "a", 1}, ChatTurn{"assistant", "b", 2}};
-  const Text text = render(template_, messages_of(turns), jinja::none(), false);
+  const Text text = render(form, messages_of(turns), tools, false);
   size_t end = text.size();
   while (end > 0 && text.origin(end - 1) == Origin::model) --end;
   return end == 0 ? "" : text.bytes().substr(end);

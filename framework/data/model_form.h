@@ -32,6 +32,8 @@ class ModelForm final : public ConversationForm {
  private:
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
   const jinja::Template& template_of(const Conversation& conversation) const;
+  // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.
+  std::string end_of(const jinja::Template& form, const jinja::Value& tools) const;
   // `tools` is a list, or none.
   jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,
                      bool begins_answer) const;
@@ -40,7 +42,7 @@ class ModelForm final : public ConversationForm {
   std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
   std::string tool_problem_;                      // problem of the template that tool_template_ would be
   jinja::Variables tokens_;                       // special tokens
-  std::string end_;                               // mark after an answer without calls; empty if it is not known
+  std::string end_, tool_end_;                    // marks of both after an answer without calls; empty: not known
 };
 
 }  // namespace hexad::data

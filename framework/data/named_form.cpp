@@ -23,10 +23,13 @@ void append(Document& out, std::string_view text, bool mark, bool answer) {
 }
 
 // Returns the JSON of a tool or call. Throws Error(data) if it is too long.
-std::string json_line(const Value& value) {
-  static const std::string place = "the JSON of a tool";
+std::string json_line(const Value& value) try {
+  static const std::string place = "JSON";
   int64_t steps = jinja::most_steps;
   return jinja::json_text(value, {}, {place, 1, steps}).bytes();
+} catch (const base::Error&) {  // names a template, but there is none
+  base::fail(base::ExitCode::data, "the JSON of a tool or call is too long, expected at most ", jinja::largest_text,
+             " bytes and fewer than ", jinja::most_steps, " values and keys");
 }
 
 // Reads the arguments of a call of `tool`, which may be a text with JSON. Returns the problem; empty if there is none.

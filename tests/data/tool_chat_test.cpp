@@ -266,16 +266,30 @@ std::string learned(const Tokenizer& tokenizer, const Document& document) {
   return text;
 }
 
-TEST(ToolChat, AllMarksOfACallAreLearnedUpToTheEndOfTheAnswer) {
+// Returns a tokenizer of bytes, of the token 258, which ends documents, and of special tokens from 259 on.
+std::unique_ptr<Tokenizer> tokenizer_with(std::initializer_list<const char*> special) {
   const ScratchFolder folder;
   nlohmann::json json = byte_level_json();
   int id = 259;
-  for (const char* text : {"<s>", "</s>", "<|calls|>", "<|call|>", "<|sep|>", "<|end_call|>", "<|end_calls|>"})
+  for (const char* text : special)
     json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
-  const auto tokenizer = load_tokenizer(folder.write("tokenizer.json", json.dump()));
-  // 258 is the token that ends documents.
+  return load_tokenizer(folder.write("tokenizer.json", json.dump()));
+}
+
+TEST(ToolChat, AllMarksOfACallAreLearnedUpToTheEndOfTheAnswer) {
+  const auto tokenizer =
+      tokenizer_with({"<s>", "</s>", "<|calls|>", "<|call|>", "<|sep|>", "<|end_call|>", "<|end_calls|>"});
   EXPECT_EQ(learned(*tokenizer, written(line_with_text, form_of(deepseek))),
             "<261><262>function<263>rain\n{\"city\": \"Oslo\"}<264><265><260>Yes.<260><258>");
+}
+
+TEST(ToolChat, TemplateOfToolsHasItsOwnEndOfAnswers) {
+  const auto tokenizer = tokenizer_with({"<|im_start|>", "<|im_end|>", "<call>", "</call>"});
+  ChatTemplate source{.source = "{% for m in messages %}{{ m.content }};{% endfor %}", .path = "t.jinja"};
+  source.tool_source = qwen;
+  source.tool_path = "tools.jinja";
+  EXPECT_EQ(learned(*tokenizer, written(line, ModelForm(source))),
+            "<261>\n{\"name\": \"rain\", \"arguments\": {\"city\": \"Oslo\"}}\n<262><260>Yes.<260><258>");
 }
 
 TEST(ToolChat, TextOfToolsNeverBecomesASpecialToken) {
@@ -392,6 +406,13 @@ TEST(ToolChat, DeeplyNestedJsonIsRefused) {
   expect_contains(problem_of(cat(R"({"messages": [{"role": "user", "content": [{"text": "a", "type": )", deep, "}]}]}"),
                              conversation_form("chatml", "")),
                   "\"content\" has a part that is not text");
+}
+
+TEST(ToolChat, TooLongJsonOfACallIsRefused) {
+  const std::string text(size_t{17} << 20, 'x');
+  EXPECT_EQ(problem_of(line_with(cat(R"({"city": ")", text, "\"}")), conversation_form("chatml", "")),
+            "a.jsonl:2: the JSON of a tool or call is too long, expected at most 16777216 bytes and fewer than 1000000 "
+            "values and keys");
 }
 
 TEST(ToolChat, WrongToolsAreNamedByLine) {
