@@ -136,12 +136,16 @@ const Manifest& Checkpoint::manifest() const {
 
 const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
   std::optional<std::vector<TensorRecord>>& tensors = pages_[index];
-  if (tensors) return *tensors;
+  if (!tensors) tensors = read_page(index);
+  return *tensors;
+}
+
+std::vector<TensorRecord> Checkpoint::read_page(size_t index) const {
   const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
   require_regular_file(path);
-  tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
+  std::vector<TensorRecord> tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
   work_.moved(path, manifest_.pages[index].file.bytes);
-  return *tensors;
+  return tensors;
 }
 
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
@@ -241,25 +245,22 @@ void Checkpoint::verify(Share share) {
 }
 
 void Checkpoint::verify_pieces(size_t shard, Share share) {
-  struct Part {
-    const TensorRecord& tensor;
-    const Piece& piece;
-    int64_t begin;  // bytes of the parts before this part
+  // The sizes of a manifest that is not sound may exceed 64 bits.
+  double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
+  for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
+  const auto shares = static_cast<double>(share.of);
+  const auto verify_page = [&](const std::vector<TensorRecord>& tensors) {
+    for (const TensorRecord& tensor : tensors)
+      for (const Piece& piece : tensor.pieces) {
+        if (piece.shard != shard) continue;
+        const auto owner = static_cast<size_t>(std::min(begin / total * shares, shares - 1));
+        if (owner == share.index) open_piece(tensor, piece);
+        begin += static_cast<double>(piece.region.size.numel()) * static_cast<double>(size_of(tensor.dtype));
+      }
   };
-  open_shard(shard);
-  std::vector<Part> parts;
-  int64_t total = 0;
-  for (const TensorRecord& tensor : manifest().tensors)
-    for (const Piece& piece : tensor.pieces) {
-      if (piece.shard != shard) continue;
-      parts.push_back({tensor, piece, total});
-      total += piece.region.size.numel() * size_of(tensor.dtype);
-    }
-  for (const Part& part : parts) {
-    const auto of = static_cast<int64_t>(share.of);
-    const int64_t owner = std::min(part.begin * of / std::max<int64_t>(total, 1), of - 1);
-    if (owner == static_cast<int64_t>(share.index)) open_piece(part.tensor, part.piece);
-  }
+  if (pages_.empty() || !manifest_.tensors.empty()) return verify_page(manifest_.tensors);
+  // All pages may have many tensors, and this rank does not need most of them later.
+  for (size_t i = 0; i < pages_.size(); ++i) verify_page(pages_[i] ? *pages_[i] : read_page(i));
 }
 
 void Checkpoint::verify_shard(size_t shard) {

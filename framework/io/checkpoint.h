@@ -63,10 +63,11 @@ class Checkpoint {
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again. If there are more
-  /// shares than shards, several shares divide the pieces of each shard; then bytes of its header on which no reader
-  /// depends are not checked, because only the digest of the whole file covers them. Throws Error(data) that names the
-  /// damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again that other calls have
+  /// read. If there are more shares than shards, several shares divide the pieces of each shard. Each of them reads all
+  /// pages. Bytes of a shard's header on which no reader depends are then not checked, because only the digest of the
+  /// whole file covers them. Throws Error(data) that names the damaged file and, if the bytes of a tensor are wrong,
+  /// the tensor.
   void verify(Share share = {});
 
  private:
@@ -74,6 +75,7 @@ class Checkpoint {
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
   const std::vector<TensorRecord>& page(size_t index) const;
+  std::vector<TensorRecord> read_page(size_t index) const;
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);

@@ -389,6 +389,25 @@ TEST_F(Checkpoints, EveryPieceIsVerifiedByOneOfMoreSharesThanShards) {
   }
 }
 
+TEST_F(Checkpoints, SharesOfAShardFindItsPiecesInPages) {
+  options.page_pieces = 1;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 2, device);
+  const std::string damaged = paged.path(1) + "/shard-00001-of-00002.safetensors";
+  flip_bit(damaged, SafetensorsFile::open(damaged).tensors().back().end - 1);
+  int found = 0;
+  for (size_t index = 0; index < 6; ++index) {
+    Checkpoint checkpoint = paged.open(1, Check::quick);
+    try {
+      checkpoint.verify({.index = index, .of = 6});
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("' is damaged: digest "), std::string::npos) << error.what();
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST_F(Checkpoints, FileWorkReportsProgressOfSavesChecksAndReads) {
   std::set<std::string> moved;
   int64_t bytes = 0;
