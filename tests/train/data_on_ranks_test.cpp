@@ -122,5 +122,34 @@ TEST(DataOnRanks, OtherDatasetsOnOneRankAreNamed) {
   for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);
 }
 
+TEST(DataOnRanks, OtherNumbersOfDatasetsAreNamed) {
+  const Datasets datasets;
+  const std::string many =
+      cat("data.mixture=[{dataset: ", datasets.folder(3000), ", weight: 1}, {dataset: ", datasets.folder(2000),
+          ", weight: 1}, {dataset: ", datasets.folder(1000), ", weight: 1}]");
+  const Recipe one = datasets.recipe(3000), three = small_recipe({"data.synthetic=false", many, "model.vocab=258"});
+  for (const bool more : {false, true}) {
+    const auto errors = errors_of([&](const comm::ProcessGroup& world) {
+      open_data_on_ranks((world.rank() == 2) == more ? three : one, Registry(), world, {});
+    });
+    for (const std::string& error : errors)
+      EXPECT_EQ(error, cat("data: rank 2 has ", more ? 3 : 1, " datasets, but rank 0 has ", more ? 1 : 3));
+  }
+}
+
+TEST(DataOnRanks, MissingHeldOutFileOfOneRankIsNamed) {
+  const Datasets datasets;
+  const Recipe good = datasets.recipe(3000);
+  const std::string copy = datasets.folder(3000) + "-copy";
+  std::filesystem::copy(datasets.folder(3000), copy);
+  std::filesystem::remove(copy + "/heldout.hxd");
+  const Recipe other = small_recipe({"data.synthetic=false", cat("data.dataset=", copy), "model.vocab=258"});
+  const auto errors = errors_of([&](const comm::ProcessGroup& world) {
+    open_data_on_ranks(world.rank() == 3 ? other : good, Registry(), world, {});
+  });
+  EXPECT_TRUE(errors[0].starts_with("data: rank 3 has 0 held-out sequences, but rank 0 has ")) << errors[0];
+  for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -1,8 +1,10 @@
 #include "tools/train/data_on_ranks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,19 +23,32 @@ bool is_lowest_of_node(const comm::ProcessGroup& world) {
   return std::find(nodes.begin(), mine, *mine) == mine;
 }
 
-// Compares the datasets of this rank with those of rank 0. Collective.
+std::string rank_has(const comm::ProcessGroup& world) { return cat("rank ", world.rank(), " has "); }
+
+// Compares the datasets of this rank, and its number of held-out sequences, with those of rank 0. Collective.
 Failure difference(const data::TrainingData& data, const comm::ProcessGroup& world) {
+  constexpr size_t digest_length = 32;  // of Digest::to_string()
+  constexpr std::string_view remedy = "; copy the same files to all nodes";
+  const int64_t heldout = data.heldout ? data.heldout->size() : 0;
   std::string mine;
   for (const data::Digest& fingerprint : data.fingerprints) mine += fingerprint.to_string();
   device::DeviceContext host;
   const std::string first = comm::broadcast_text(mine, 0, world, host);
+  const std::string first_heldout = comm::broadcast_text(cat(heldout), 0, world, host);
+  if (first.size() != mine.size())
+    return {cat("data: ", rank_has(world), data.fingerprints.size(), " datasets, but rank 0 has ",
+                first.size() / digest_length),
+            ExitCode::data};
   for (size_t i = 0; i < data.fingerprints.size(); ++i) {
-    const std::string here = data.fingerprints[i].to_string(), there = first.substr(i * here.size(), here.size());
+    const std::string here = data.fingerprints[i].to_string(), there = first.substr(i * digest_length, digest_length);
     if (here != there)
-      return {cat(data.datasets[i].path, ": rank ", world.rank(), " has another dataset than rank 0: fingerprint ",
-                  here, ", expected ", there, "; copy the same files to all nodes"),
+      return {cat(data.datasets[i].path, ": ", rank_has(world), "another dataset than rank 0: fingerprint ", here,
+                  ", expected ", there, remedy),
               ExitCode::data};
   }
+  if (cat(heldout) != first_heldout)
+    return {cat("data: ", rank_has(world), heldout, " held-out sequences, but rank 0 has ", first_heldout, remedy),
+            ExitCode::data};
   return {};
 }
 
