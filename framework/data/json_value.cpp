@@ -1,10 +1,8 @@
 #include "framework/data/json_value.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -74,28 +72,7 @@ class Reader {
   std::string problem_;
 };
 
-// Returns the largest number of keys that an object within `json` has.
-int64_t most_keys_of(const nlohmann::json& json) {
-  int64_t most = 0;
-  std::vector<const nlohmann::json*> open{&json};
-  while (!open.empty()) {
-    const nlohmann::json& now = *open.back();
-    open.pop_back();
-    if (now.is_object()) most = std::max(most, static_cast<int64_t>(now.size()));
-    if (!now.is_structured()) continue;
-    for (const nlohmann::json& inner : now) open.push_back(&inner);
-  }
-  return most;
-}
-
 }  // namespace
-
-std::string too_many_keys(std::string_view text) {
-  constexpr int64_t most = 20'000;
-  if (std::ranges::count(text, ':') <= most) return {};  // every key has a colon
-  const int64_t keys = most_keys_of(nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false));
-  return keys <= most ? "" : cat("has an object with ", keys, " keys, expected at most ", most);
-}
 
 std::string read_value(const ChatJson& json, Value& value) {
   Reader reader;

@@ -74,6 +74,17 @@ std::string keys_of(const Json& object, std::string_view wanted) {
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
 
+// Parse a text. Return the problem; empty if there is none.
+std::string parse_text(std::string_view text, Json& json) {
+  try {
+    json = Json::parse(text);
+    return {};
+  } catch (const Json::exception& e) {
+    return e.what();
+  }
+}
+std::string parse_text(std::string_view text, ChatJson& json) { return parse_chat_json(text, json); }
+
 // Passes the documents of one file's objects to `take`, and their problems to `bad`.
 struct Objects {
   TextForm form;
@@ -94,16 +105,14 @@ struct Objects {
   template <class AnyJson>
   void pass_line(std::string_view line, int64_t number) const {
     AnyJson object;
-    try {
-      object = AnyJson::parse(line);
-    } catch (const Json::exception& e) {
-      // A text like "[json.exception.parse_error.101] parse error at line 1, column 7: ...", which ends in the last
-      // token, possibly a very long text.
-      const std::string_view what = std::string_view(e.what()).substr(0, 300);
-      const size_t column = what.find("column ");
-      return refuse(number, "is not JSON: ", base::valid_utf8(column == what.npos ? what : what.substr(column)),
+    // Such as "[json.exception.parse_error.101] parse error at line 1, column 7: ...". It ends in the last token, which
+    // may be a very long text.
+    const std::string problem = parse_text(line, object).substr(0, 300);
+    const size_t column = problem.find("column ");
+    if (!problem.empty())
+      return refuse(number,
+                    "is not JSON: ", base::valid_utf8(column == problem.npos ? problem : problem.substr(column)),
                     "; expected one object in one line, such as ", example());
-    }
     pass(object, number, line);
   }
 
@@ -117,7 +126,8 @@ struct Objects {
 
   template <class AnyJson>
   void pass_all(std::string_view contents) const {
-    const AnyJson all = AnyJson::parse(contents, nullptr, /*allow_exceptions=*/false);
+    AnyJson all;
+    parse_text(contents, all);  // form_of() has found that it is JSON
     if (!all.is_array()) return pass(all, 1, "");
     int64_t number = 0;
     for (const AnyJson& object : all) pass(object, ++number, object.type_name());
@@ -208,8 +218,6 @@ void read_records(TextForm form, const std::string& path, const RecordRules& rul
   const Objects objects{form, path, rules, take, bad};
   const bool lines = form == TextForm::json_lines;
   if (rules.chat == nullptr) return lines ? objects.pass_line<Json>(text, number) : objects.pass_all<Json>(text);
-  if (const std::string problem = too_many_keys(text); !problem.empty())
-    return bad(cat(lines ? place_of(form, path, number) : path, ": ", problem));
   return lines ? objects.pass_line<ChatJson>(text, number) : objects.pass_all<ChatJson>(text);
 }
 

@@ -38,9 +38,9 @@ std::string read_arguments(const std::string& tool, const Value& given, Value& a
   const jinja::Text* text = given.text();
   if (text == nullptr) return {};
   const std::string what = base::cat("the arguments of the call of \"", config::shown(tool), "\" ");
-  if (const std::string problem = too_many_keys(text->bytes()); !problem.empty()) return base::cat(what, problem);
-  const ChatJson json = ChatJson::parse(text->bytes(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return base::cat(what, "are ", config::shown(text->bytes()), ", expected a JSON object");
+  ChatJson json;
+  if (!parse_chat_json(text->bytes(), json).empty() || !json.is_object())
+    return base::cat(what, "are ", config::shown(text->bytes()), ", expected a JSON object");
   const std::string problem = read_value(json, arguments);
   return problem.empty() ? problem : base::cat(what, problem);
 }
