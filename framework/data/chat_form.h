@@ -18,7 +18,7 @@ struct ChatRole {
 
 /// Marks of tools and of their calls. Both are written as JSON, a tool or a call in one line.
 struct ToolMarks {
-  std::string_view before_tools, after_tools;  // around the lines of all tools, which end the first system turn
+  std::string_view before_tools, after_tools;  // around the lines of all tools, which end the system turn that is first
   std::string_view before_call, after_call;    // around the line of each call, which end the answer
   std::string_view arguments;                  // key of the arguments of a call; its name is under "name"
 };
