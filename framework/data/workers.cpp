@@ -35,6 +35,7 @@ class OpenJobs {
 }  // namespace
 
 Workers::Workers(int threads) {
+  threads_.reserve(static_cast<size_t>(std::max(1, threads)));
   try {
     for (int i = 0; i < std::max(1, threads); ++i) threads_.emplace_back([this] { work(); });
   } catch (const std::system_error& error) {
@@ -42,6 +43,9 @@ Workers::Workers(int threads) {
     stop();  // without this, the destructors of the threads would end the program
     base::fail(base::ExitCode::resource, "only ", started, " of ", threads, " threads could be started (",
                error.code().message(), "); give a smaller --workers");
+  } catch (...) {  // the system lacks memory
+    stop();
+    throw;
   }
 }
 
