@@ -8,18 +8,30 @@
 namespace hexad::data {
 namespace {
 
-// Moves the last value of each repeated key to the place of its first value.
-void join_repeated_keys(ChatJson::object_t& object) {
-  std::unordered_map<std::string_view, ChatJson*> first;
-  for (auto& [key, value] : object) {
-    const auto [found, is_new] = first.try_emplace(key, &value);
-    if (!is_new) *found->second = std::exchange(value, ChatJson(ChatJson::value_t::discarded));
+using Members = std::vector<std::pair<std::string, ChatJson>>;
+
+// Returns an object with these members. Moves the last value of a repeated key to the place of the first.
+ChatJson object_of(Members&& members) {
+  ChatJson made = ChatJson::object();
+  auto& object = made.get_ref<ChatJson::object_t&>();
+  object.reserve(members.size());  // its growth would copy the values, and copies of deeply nested JSON are recursive
+  std::unordered_map<std::string_view, ChatJson*> places;
+  for (auto& [key, value] : members) {
+    const auto [place, is_new] = places.try_emplace(key, nullptr);
+    if (is_new) {
+      object.emplace_back(key, std::move(value));
+      place->second = &object.back().second;
+    } else {
+      *place->second = std::move(value);
+    }
   }
-  if (first.size() == object.size()) return;
-  ChatJson::object_t kept;
-  for (auto& [key, value] : object)
-    if (!value.is_discarded()) kept.emplace_back(key, std::move(value));
-  object.swap(kept);
+  return made;
+}
+
+ChatJson list_of(ChatJson::array_t&& items) {
+  ChatJson made = ChatJson::array();
+  made.get_ref<ChatJson::array_t&>() = std::move(items);
+  return made;
 }
 
 // Receives the values of a text from the parser.
@@ -32,19 +44,27 @@ class Builder final : public nlohmann::json_sax<ChatJson> {
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
   bool binary(binary_t&) override { return false; }  // a text has none
-  bool key(string_t& name) override {
-    key_ = std::move(name);
+  bool start_object(size_t) override {
+    open_.push_back({.is_object = true});
     return true;
   }
-  bool start_object(size_t) override { return open(ChatJson::object()); }
-  bool start_array(size_t) override { return open(ChatJson::array()); }
+  bool key(string_t& name) override {
+    open_.back().members.emplace_back(std::move(name), nullptr);
+    return true;
+  }
   bool end_object() override {
-    join_repeated_keys(open_.back()->get_ref<ChatJson::object_t&>());
-    return end_array();
+    ChatJson made = object_of(std::move(open_.back().members));
+    open_.pop_back();
+    return add(std::move(made));
+  }
+  bool start_array(size_t) override {
+    open_.push_back({.is_object = false});
+    return true;
   }
   bool end_array() override {
+    ChatJson made = list_of(std::move(open_.back().items));
     open_.pop_back();
-    return true;
+    return add(std::move(made));
   }
   bool parse_error(size_t, const std::string&, const ChatJson::exception& error) override {
     problem_ = error.what();
@@ -55,26 +75,26 @@ class Builder final : public nlohmann::json_sax<ChatJson> {
   std::string take_problem() { return std::move(problem_); }
 
  private:
-  ChatJson& place(ChatJson&& value) {
-    if (open_.empty()) return root_ = std::move(value);
-    ChatJson& outer = *open_.back();
-    if (outer.is_array()) return outer.get_ref<ChatJson::array_t&>().emplace_back(std::move(value));
-    auto& members = outer.get_ref<ChatJson::object_t&>();
-    members.emplace_back(std::move(key_), std::move(value));
-    return members.back().second;
-  }
+  // An object or a list whose end has not been parsed.
+  struct Open {
+    bool is_object;
+    Members members = {};
+    ChatJson::array_t items = {};
+  };
+
   bool add(ChatJson&& value) {
-    place(std::move(value));
-    return true;
-  }
-  bool open(ChatJson&& value) {
-    open_.push_back(&place(std::move(value)));
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (open_.back().is_object) {
+      open_.back().members.back().second = std::move(value);
+    } else {
+      open_.back().items.push_back(std::move(value));
+    }
     return true;
   }
 
   ChatJson root_;
-  std::vector<ChatJson*> open_;  // objects and lists, the outermost first; only the last one grows
-  std::string key_;
+  std::vector<Open> open_;  // the outermost first
   std::string problem_;
 };
 

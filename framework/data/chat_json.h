@@ -9,7 +9,8 @@
 namespace hexad::data {
 
 /// JSON of conversations. Its objects keep the order of their keys, because chat templates write tools in this order.
-/// Its own parse() takes quadratic time, because it compares each key with all earlier keys of the object.
+/// Its own parse() takes quadratic time, because it compares each key with all earlier keys of the object. It also
+/// copies the values of objects that grow, and copies of deeply nested JSON are recursive.
 using ChatJson = nlohmann::ordered_json;
 
 /// Parses `text` in linear time. A repeated key has the place of its first value and the last value, as in Python.

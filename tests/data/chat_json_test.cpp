@@ -58,9 +58,15 @@ TEST(ChatJson, ObjectsMayHaveManyKeys) {
 
 TEST(ChatJson, MayBeDeeplyNested) {
   constexpr size_t depth = 200'000;
+  const std::string deep = std::string(depth, '[') + std::string(depth, ']');
   ChatJson json;
-  EXPECT_EQ(parse_chat_json(std::string(depth, '[') + std::string(depth, ']'), json), "");
+  EXPECT_EQ(parse_chat_json(deep, json), "");
   EXPECT_TRUE(json.is_array());
+  EXPECT_EQ(parse_chat_json(cat("{\"a\": ", deep, ", \"b\": 1, \"c\": ", deep, ", \"d\": 2, \"a\": 3}"), json), "");
+  EXPECT_EQ(json.size(), 4u);
+  EXPECT_EQ(json["a"], 3);
+  EXPECT_NE(parse_chat_json(cat("{\"a\": ", deep, ", \"b\": ", deep.substr(1)), json), "");
+  EXPECT_TRUE(json.is_null());
 }
 
 }  // namespace
