@@ -15,6 +15,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
+#include "framework/base/lock_problem.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/file.h"
 
@@ -111,9 +112,12 @@ void UnfinishedDataset::lock() {
   if (lock_ < 0 && errno == ENOENT) return;  // a process that ended has removed the folder
   if (lock_ < 0) fail(ExitCode::resource, in(lock_name), ": cannot be opened: ", std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int problem = errno;
-  if (problem != EWOULDBLOCK) return;  // a file system without locks
+  const int error = errno;
+  const LockProblem problem = lock_problem(error);
+  if (problem == LockProblem::no_locks) return;
   ::close(lock_);
+  if (problem == LockProblem::other)
+    fail(ExitCode::resource, in(lock_name), ": cannot be locked: ", std::strerror(error), lock_hint(error));
   fail(ExitCode::usage, folder_,
        ": another `hexad prepare` writes to this --output; wait for it, or choose another --output");
 }

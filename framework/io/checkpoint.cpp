@@ -133,12 +133,16 @@ const Manifest& Checkpoint::manifest() const {
 
 const std::vector<TensorRecord>& Checkpoint::page(size_t index) const {
   std::optional<std::vector<TensorRecord>>& tensors = pages_[index];
-  if (tensors) return *tensors;
+  if (!tensors) tensors = read_page(index);
+  return *tensors;
+}
+
+std::vector<TensorRecord> Checkpoint::read_page(size_t index) const {
   const std::string path = folder_ + "/" + manifest_.pages[index].file.file;
   require_regular_file(path);
-  tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
+  std::vector<TensorRecord> tensors = page_from_json(manifest_, index, data::read_file(path, max_manifest_bytes), path);
   work_.moved(path, manifest_.pages[index].file.bytes);
-  return *tensors;
+  return tensors;
 }
 
 const TensorRecord* Checkpoint::find(std::string_view name, Kind kind) const {
@@ -228,7 +232,32 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 
 void Checkpoint::verify(Share share) {
   for (size_t i = share.index; i < pages_.size(); i += share.of) page(i);
-  for (size_t i = share.index; i < manifest_.shards.size(); i += share.of) verify_shard(i);
+  const size_t shards = manifest_.shards.size();
+  if (share.of <= shards || shards == 0) {
+    for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
+    return;
+  }
+  const size_t shard = share.index % shards;
+  verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
+}
+
+void Checkpoint::verify_pieces(size_t shard, Share share) {
+  // The sizes of a manifest that is not sound may exceed 64 bits.
+  double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
+  for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
+  const auto shares = static_cast<double>(share.of);
+  const auto verify_page = [&](const std::vector<TensorRecord>& tensors) {
+    for (const TensorRecord& tensor : tensors)
+      for (const Piece& piece : tensor.pieces) {
+        if (piece.shard != shard) continue;
+        const auto owner = static_cast<size_t>(std::min(begin / total * shares, shares - 1));
+        if (owner == share.index) open_piece(tensor, piece);
+        begin += static_cast<double>(piece.region.size.numel()) * static_cast<double>(size_of(tensor.dtype));
+      }
+  };
+  if (pages_.empty() || !manifest_.tensors.empty()) return verify_page(manifest_.tensors);
+  // All pages may have many tensors, and this rank does not need most of them later.
+  for (size_t i = 0; i < pages_.size(); ++i) verify_page(pages_[i] ? *pages_[i] : read_page(i));
 }
 
 void Checkpoint::verify_shard(size_t shard) {

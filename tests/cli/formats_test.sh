@@ -85,6 +85,25 @@ test_conversations_are_learned_by_their_answers() {
   expect_text err "texts/chat.jsonl:61: has no answer to train on"
 }
 
+test_tools_of_conversations_are_written_or_refused_by_line() {
+  local line call='"tool_calls": [{"type": "function", "function": {"name": "rain", "arguments": {"city": "Oslo"}}}]'
+  mkdir texts
+  for line in $(seq 60); do
+    echo '{"tools": [{"name": "rain"}], "messages": [{"role": "user", "content": "Rain in '"$line"' days?"},' \
+      '{"role": "assistant", "content": null, '"$call"'}, {"role": "tool", "content": "no"},' \
+      '{"role": "assistant", "content": "No."}]}'
+  done >texts/chat.jsonl
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer bytes --chat-form chatml --heldout 0.2
+  expect_text out " documents"
+  expect 0 "$HEXAD" inspect data
+  expect_text out "with a loss mask" '<|im_start|>system\n<tools>\n'
+  expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form gemma
+  expect_text err 'texts/chat.jsonl:1: lists tools ("tools"), which --chat-form gemma cannot express'
+  echo '{"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "rain"}}]}]}' >>texts/chat.jsonl
+  expect 3 "$HEXAD" prepare --input texts --output other --tokenizer bytes --chat-form chatml
+  expect_text err 'texts/chat.jsonl:61: turn 1 of "messages": has a problem in call 1 of "tool_calls": it has no arguments'
+}
+
 # `megatron DTYPE FORMAT`: writes an index and its ids, which repeatedly count from 0 to 99.
 megatron() {
   python3 - "$1" "$2" <<'END'

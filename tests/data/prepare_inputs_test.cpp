@@ -16,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(Prepare, AnyBytesSurvive) {
-  Corpus f;
+  TextCorpus f;
   std::string bytes;
   for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 37 + i / 256);
   f.options.inputs = {f.folder.write("binary", bytes)};
@@ -32,7 +32,7 @@ TEST(Prepare, AnyBytesSurvive) {
 }
 
 TEST(Prepare, RefusesNonTextBytesAnywhereInAFile) {
-  Corpus f;
+  TextCorpus f;
   const std::string text = book(0, 5000);
   ASSERT_GT(text.size(), size_t{2} << 20);
   const auto refusal = [&](std::string_view bad, size_t at) {
@@ -56,7 +56,7 @@ TEST(Prepare, RefusesNonTextBytesAnywhereInAFile) {
 }
 
 TEST(Prepare, NamesAllBadFilesTogether) {
-  Corpus f;
+  TextCorpus f;
   for (int i = 0; i < 40; ++i) f.folder.write(cat("text/bad-", i, ".txt"), "caf\xe9");
   f.folder.write("text/lines.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"b\"}\n[]\n");
   const std::string text = message_of(ExitCode::data, [&] { prepare(f.options); });
@@ -71,14 +71,14 @@ TEST(Prepare, NamesAllBadFilesTogether) {
 }
 
 TEST(Prepare, ByteOrderMarkIsNotPartOfTheText) {
-  Corpus plain, marked;
+  TextCorpus plain, marked;
   marked.folder.write("text/a.txt", "\xef\xbb\xbf" + book(0, 100));
   EXPECT_EQ(prepare(marked.options).train, prepare(plain.options).train);
 }
 
 // Prepares one file with the byte tokenizer. Returns its documents, decoded from their tokens.
 Texts documents_of(std::string_view name, std::string_view contents) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write(name, contents)};
   f.options.tokenizer = "bytes";
   f.options.heldout = 0;
@@ -109,7 +109,7 @@ TEST(Prepare, ReadsJsonObjectsUnderAllTheirNames) {
 }
 
 TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
-  Corpus f;
+  TextCorpus f;
   const std::string lines = "{\"text\": \"one\"}\n{\"text\": \"two\"}\n";
   f.folder.write("text/c.txt", lines);
   f.folder.write("text/d.jsonl", lines);
@@ -122,7 +122,7 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
 }
 
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
-  Corpus f;
+  TextCorpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {
     f.options.inputs = {f.folder.write(name, contents)};
     return message_of(ExitCode::data, [&] { prepare(f.options); });
@@ -144,7 +144,7 @@ TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
 }
 
 TEST(Prepare, FilesWithoutTextAreCountedApart) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs.push_back(f.folder.write("blank.txt", " \n\n"));
   for (const bool again : {false, true}) {
     const PrepareSummary summary = prepare(f.options);
@@ -156,14 +156,14 @@ TEST(Prepare, FilesWithoutTextAreCountedApart) {
 }
 
 TEST(Prepare, CountsEmptyDocuments) {
-  Corpus f;
+  TextCorpus f;
   f.folder.write("text/empty.txt", "");
   f.folder.write("text/blank.txt", " \n \n");
   EXPECT_EQ(prepare(f.options).empty_documents, 2);
 }
 
 TEST(Prepare, BadOptionsAndInputsAreNamed) {
-  Corpus f;
+  TextCorpus f;
   const auto message = [&](ExitCode code, auto&& change) {
     PrepareOptions options = f.options;
     change(options);

@@ -13,7 +13,7 @@ using namespace base;
 namespace {
 
 TEST(Prepare, WrittenFilesMatchTheSummary) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary summary = prepare(f.options);
   EXPECT_EQ(summary.files, 2);
   EXPECT_EQ(summary.vocab_size, 400);
@@ -37,7 +37,7 @@ TEST(Prepare, WrittenFilesMatchTheSummary) {
 }
 
 TEST(Prepare, SameInputGivesTheSameBytes) {
-  Corpus a, b;
+  TextCorpus a, b;
   prepare(a.options), prepare(b.options);
   for (const auto name : {tokenizer_file_name, train_file_name, heldout_file_name}) {
     EXPECT_EQ(read_file(cat(a.options.output, "/", name)), read_file(cat(b.options.output, "/", name))) << name;
@@ -45,7 +45,7 @@ TEST(Prepare, SameInputGivesTheSameBytes) {
 }
 
 TEST(Prepare, SecondRunSkipsUnchangedInput) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary first = prepare(f.options);
   const PrepareSummary second = prepare(f.options);
   EXPECT_TRUE(second.skipped);
@@ -68,7 +68,7 @@ TEST(Prepare, SecondRunSkipsUnchangedInput) {
 }
 
 TEST(Prepare, DoesNotReplaceAnotherDataset) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary first = prepare(f.options);
   const auto before = contents_of(f.options.output);
   const auto refusal = [&] {
@@ -93,7 +93,7 @@ TEST(Prepare, DoesNotReplaceAnotherDataset) {
 }
 
 TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
-  Corpus f;
+  TextCorpus f;
   f.options.tokenizer = "bytes";
   prepare(f.options);
   f.options.vocab_size = 300;
@@ -105,7 +105,7 @@ TEST(Prepare, OptionsWithoutEffectDoNotMakeAnotherDataset) {
 }
 
 TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   std::filesystem::remove(f.folder / "out/summary.json");
   const std::string text = message_of(ExitCode::usage, [&] { prepare(f.options); });
@@ -121,7 +121,7 @@ TEST(Prepare, DoesNotReplaceADatasetWithoutASummary) {
 }
 
 TEST(Prepare, FailureLeavesTheOldDatasetUnchanged) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   const auto before = contents_of(f.options.output);
   f.options.force = true;
@@ -138,7 +138,7 @@ TEST(Prepare, FailureLeavesTheOldDatasetUnchanged) {
 }
 
 TEST(Prepare, HoldsOutTheSameDocumentsWhenFilesAreRenamed) {
-  Corpus f;
+  TextCorpus f;
   const PrepareSummary apart = prepare(f.options);
   f.options.force = true;
   std::filesystem::rename(f.folder / "text/a.txt", f.folder / "text/c.txt");
@@ -148,7 +148,7 @@ TEST(Prepare, HoldsOutTheSameDocumentsWhenFilesAreRenamed) {
 }
 
 TEST(Prepare, SmallCorporaStillHaveBothParts) {
-  Corpus f;
+  TextCorpus f;
   f.options.force = true;
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond document\n")};
   f.options.split.rule = DocumentRule::blank_lines;
@@ -161,7 +161,7 @@ TEST(Prepare, SmallCorporaStillHaveBothParts) {
 }
 
 TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
-  Corpus f;
+  TextCorpus f;
   prepare(f.options);
   f.options.heldout = 0;
   f.options.force = true;
@@ -171,7 +171,7 @@ TEST(Prepare, ShareOfZeroLeavesNoHeldOutFile) {
 }
 
 TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
-  Corpus f;
+  TextCorpus f;
   f.options.tokenizer = "bytes";
   const PrepareSummary bytes = prepare(f.options);
   EXPECT_EQ(bytes.vocab_size, 258);
@@ -183,7 +183,7 @@ TEST(Prepare, UsesTheByteTokenizerOrAnExistingOne) {
 }
 
 TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
-  Corpus f;
+  TextCorpus f;
   EXPECT_TRUE(prepare(f.options).warnings.empty());
   f.options.inputs = {f.folder.write("two.txt", "first document\n\nsecond\n")};
   f.options.split.rule = DocumentRule::blank_lines;
@@ -201,7 +201,7 @@ TEST(Prepare, WarnsIfTheHeldOutPartIsTooSmall) {
 }
 
 TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
-  Corpus f;
+  TextCorpus f;
   std::string text;
   for (int i = 0; i < 2000; ++i) text += cat("short document ", i, "\n\n");
   text += std::string(2'000'000, 'a');
@@ -214,7 +214,7 @@ TEST(Prepare, WarnsIfLongDocumentsLeaveTheHeldOutPartBelowItsShare) {
 }
 
 TEST(Prepare, SummaryListsEveryFile) {
-  Corpus f;
+  TextCorpus f;
   f.folder.write("text/README.md", "read me");
   f.folder.write("text/.hidden", "secret");
   EXPECT_EQ(prepare(f.options).files, 3);
@@ -226,7 +226,7 @@ TEST(Prepare, SummaryListsEveryFile) {
 }
 
 TEST(Prepare, DoesNotReadItsOwnOutput) {
-  Corpus f;
+  TextCorpus f;
   f.options.output = f.options.inputs.front();
   expect_contains(message_of(ExitCode::usage, [&] { prepare(f.options); }),
                   "text: is the --output folder, which is not read, and --input has no other files");
@@ -238,7 +238,7 @@ TEST(Prepare, DoesNotReadItsOwnOutput) {
 }
 
 TEST(Prepare, ReportsItsProgress) {
-  Corpus f;
+  TextCorpus f;
   std::vector<std::string> stages;
   prepare(f.options, [&](const PrepareProgress& p) {
     EXPECT_LE(p.done_bytes, p.total_bytes);

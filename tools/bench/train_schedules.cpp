@@ -38,12 +38,12 @@
 #include <memory>
 
 #include "framework/base/clock.h"
-#include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "parallel/comm/world.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/plan/schedule_choice.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/recipe/recipe.h"
 #include "tools/train/recipe/traffic_options.h"
 #include "tools/train/recipe/training_stages.h"
@@ -99,9 +99,7 @@ class Training {
   Training(train::Recipe recipe, const comm::ProcessGroup& world)
       : recipe_(std::move(recipe)),
         instance_(recipe_, layers::Registry(), world),
-        data_(data::open_training_data(
-            recipe_.data,
-            {.context = recipe_.model.context, .vocab_size = recipe_.model.vocab, .seed = recipe_.train.seed})),
+        data_(train::open_data_on_ranks(recipe_, layers::Registry(), world, {})),
         optimizer_(recipe_.optim, instance_.parameters, recipe_.offload.optimizer, {}, &instance_.mesh),
         step_(recipe_, instance_, optimizer_) {}
 

@@ -16,6 +16,7 @@
 #include "tools/train/checkpoint/initial_weights.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/checkpoint/start_check.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/planted_fault.h"
 #include "tools/train/process/process_placement.h"
@@ -79,12 +80,7 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory) {
   const auto phase = world.file_work().announce("opening the data");
-  data::TrainingData data = data::open_training_data(recipe.data,
-                                                     {.context = recipe.model.context,
-                                                      .vocab_size = recipe.model.vocab,
-                                                      .seed = recipe.train.seed,
-                                                      .work = world.file_work()},
-                                                     extensions.sources);
+  data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   for (const std::string& path : data.missing_heldout) directory.warn(missing_heldout_text(path));
   return data;
 }

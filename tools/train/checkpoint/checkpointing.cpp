@@ -12,6 +12,7 @@
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/process/first_failure.h"
 #include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -54,14 +55,6 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 [[noreturn]] void refuse_changes(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
-}
-
-// Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
-// that exits determines the job's exit code. Collective.
-void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
-  device::DeviceContext host;
-  if (const auto first = first_text(mine.text, static_cast<int>(mine.code), world, host))
-    fail(static_cast<ExitCode>(first->code), first->text);
 }
 
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
