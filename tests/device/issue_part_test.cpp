@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 #include "framework/device/meta/meta_stream.h"
 
@@ -96,6 +97,54 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   const RepeatedPart repeated = repeats.log.repeat(parts[0], {});
   repeats.kernel(Lane::copy);
   repeats.log.repeat(parts[1], {&repeated, 1});
+  EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
+}
+
+// A call of the program that issues an exchange at its first call, and a kernel at every later one.
+class Buckets {
+ public:
+  explicit Buckets(Rank& rank) : rank_(rank) {}
+  Event call() {
+    if (calls_++ > 0) rank_.kernel(Lane::compute);
+    return calls_ % 2 == 1 ? last_ = rank_.exchange() : last_;
+  }
+
+ private:
+  Rank& rank_;
+  int calls_ = 0;
+  Event last_;
+};
+
+TEST(IssuePart, RepetitionMakesCallsOfTheProgramAgain) {
+  Rank runs, repeats;
+  Buckets of_runs(runs), of_repeats(repeats);
+  const auto pass = [](Rank& r, const auto& call) {
+    r.kernel(Lane::compute);
+    const Event first = call();
+    r.inter.wait(r.compute.record());
+    const Event exchanged = r.exchange();  // its mark has another number if `call` makes marks
+    r.compute.wait(first);
+    r.kernel(Lane::compute);
+    const Event second = call();
+    r.compute.wait(exchanged);
+    r.compute.wait(second);
+    r.kernel(Lane::compute);
+    return std::vector{first, second};
+  };
+  for (int i = 0; i < 3; ++i) pass(runs, [&] { return of_runs.call(); });
+
+  IssuePart part;
+  repeats.log.start_part(part);
+  const std::vector<Event> events = pass(repeats, [&] {
+    const IssueLog::InnerCall inner(repeats.log);
+    EXPECT_TRUE(inner.recorded());
+    return of_repeats.call();
+  });
+  repeats.log.end_part();
+  EXPECT_FALSE(part.repeatable_after({})) << "it waits for events of the program's calls";
+  part.bind(events);
+  ASSERT_TRUE(part.repeatable_after({}));
+  for (int i = 0; i < 2; ++i) repeats.log.repeat(part, {}, [&](size_t) { return of_repeats.call(); });
   EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
 }
 

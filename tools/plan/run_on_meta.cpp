@@ -64,6 +64,7 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
   instance_.repeated_passes = &passes_.emplace(*run_->issues());
+  passes_->record_uses(instance_.weights, instance_.parameters);
   spans.start();
   step(pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();

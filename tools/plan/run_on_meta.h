@@ -62,9 +62,9 @@ class RunOnMeta {
   /// Labels each later recorded operation with the span that is open at that time.
   void follow_spans() { run_->issues()->follow(instance_.context.spans()); }
   /// Runs a step that records passes. In later steps, these passes are repeated instead of being run for all
-  /// micro-batches except the first and the last (pp::RepeatedPasses). Must be called before the first step, after
-  /// follow_spans(). Requires Record::issues and a recipe with equal passes (has_equal_passes()). The memory of later
-  /// steps is not that of the recipe's steps.
+  /// micro-batches except the first (pp::RepeatedPasses). Must be called before the first step, after follow_spans().
+  /// Requires Record::issues and a recipe whose passes can be repeated (can_repeat_passes()). The memory of later steps
+  /// is not that of the recipe's steps.
   void repeat_passes();
   /// Returns the number of passes that were repeated instead of run.
   int64_t repeated_passes() const { return passes_ ? passes_->repeated() : 0; }

@@ -6,6 +6,7 @@
 
 #include "layers/registry.h"
 #include "tools/plan/run_on_meta.h"
+#include "tools/train/recipe/stages.h"
 
 namespace hexad::plan {
 namespace {
@@ -18,12 +19,11 @@ bool needs_equal_step_before(const train::Recipe& r) {
   return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
 }
 
-// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first and the last
-// of each step.
+// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first of each step.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;
-  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += (twice ? 2 : 1) * std::min<int64_t>(n, 2);
+  for (const int64_t n : micro_batches) all += (twice ? 2 : 1) * n, run += twice ? 2 : 1;
   return run < all;
 }
 
@@ -123,12 +123,28 @@ StepRecord record_step(RunOnMeta& run, int64_t micro_batches, int rank) {
   return record;
 }
 
-bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+namespace {
+
+// True if the kernels of all micro-batches have the same sizes and run one micro-batch after the other.
+bool has_equal_kernels(const train::Recipe& r, const RoutingLoad& load) {
   const layers::ModelConfig& m = r.model;
   const bool by_router = m.moe.experts == 0 || m.moe.routing == moe::Routing::model || load.kind() != RoutingLoad::even;
   const layers::Registry built_in;
-  return r.parallel.zero <= 1 && r.schedule.pipeline.overlap == pp::Overlap::none && by_router &&
-         built_in.feed_forward(m.mlp) && built_in.router(m.moe.router);
+  return r.schedule.pipeline.overlap == pp::Overlap::none && by_router && built_in.feed_forward(m.mlp) &&
+         built_in.router(m.moe.router);
+}
+
+}  // namespace
+
+bool has_equal_passes(const train::Recipe& r, const RoutingLoad& load) {
+  return r.parallel.zero <= 1 && has_equal_kernels(r, load);
+}
+
+bool can_repeat_passes(const train::Recipe& r, const RoutingLoad& load) {
+  if (r.parallel.zero <= 1) return has_equal_passes(r, load);
+  const pp::PipelineKind kind = train::pipeline_of(r).kind;
+  const bool one_by_one = kind == pp::PipelineKind::gpipe || kind == pp::PipelineKind::one_f_one_b;
+  return one_by_one && r.optim.grad_dtype != optim::GradientDtype::bf16 && has_equal_kernels(r, load);
 }
 
 int64_t repeated_micro_batches(const train::Recipe& r) {
@@ -143,7 +159,7 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
   RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, std::move(shared));
   run.follow_spans();
   const bool equal_before = needs_equal_step_before(recipe);
-  if (has_equal_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
+  if (can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
     run.repeat_passes();
   else if (!equal_before)
     run.step(repeated_micro_batches(recipe));

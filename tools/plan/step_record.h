@@ -41,10 +41,16 @@ class RunOnMeta;
 struct SharedByRuns;
 
 /// True if the passes of all micro-batches of a step, except the first and the last, are known to issue the same
-/// operations, so that they can be recorded once and repeated (RunOnMeta::repeat_passes()). False for ZeRO-2 and
-/// ZeRO-3, for overlapping micro-batches, for routing that the recipe defines and `load` does not replace, and for
-/// feed-forward layers and routers that a program adds.
+/// operations and to need the same memory. False for ZeRO-2 and ZeRO-3, for overlapping micro-batches, for routing that
+/// the recipe defines and `load` does not replace, and for feed-forward layers and routers that a program adds.
 bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
+
+/// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()): under ZeRO-0 and ZeRO-1, if
+/// has_equal_passes(). Under ZeRO-2 and ZeRO-3, weights are gathered and gradients reduced for each micro-batch, at
+/// points that differ between passes, but repetitions make these calls again. They then also need gradients that are
+/// not rounded, and a pipeline in which each rank computes the gradients of one micro-batch after the other: gpipe or
+/// 1f1b.
+bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
 /// gathered. If the run's previous step ended with the same operations, the record therefore begins with these gathers,
@@ -61,7 +67,7 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///   determines when weights are gathered
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
-/// If repeating is faster and has_equal_passes() is true, a first step records the passes of the middle micro-batches,
+/// If repeating is faster and can_repeat_passes() is true, a first step records the passes of its second micro-batch,
 /// and all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
 /// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
 /// nothing is shared. Takes the time and memory of steps on the meta device: milliseconds for each layer and

@@ -88,7 +88,10 @@ std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
   return new_mark(std::move(issues));
 }
 
-int32_t IssueLog::innermost() const { return spans_ ? spans_->innermost() : -1; }
+int32_t IssueLog::innermost() const {
+  if (in_span_) return *in_span_;
+  return spans_ ? spans_->innermost() : -1;
+}
 
 int IssueLog::add_group(IssuedGroup group) {
   groups_.push_back(std::move(group));

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -171,10 +173,42 @@ class IssueLog {
   /// being recorded.
   void start_part(IssuePart& part);
   void end_part();
+  /// Makes call `number` of the program again, and returns the event that this call returns.
+  using CallProgram = std::function<Event(size_t number)>;
   /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
-  /// part, waits for the corresponding mark of that part's repetition in `earlier`. Requires
+  /// part, waits for the corresponding mark of that part's repetition in `earlier`. Where `part` has a call of the
+  /// program (InnerCall), calls `program`, which may be empty if there are none. Requires
   /// IssuePart::repeatable_after().
-  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier);
+  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {});
+
+  /// Call of the program that a repetition of the part that is being recorded must make again, because its calls to the
+  /// log depend on the state of the program. During its lifetime, no calls are recorded in the part.
+  class InnerCall {
+   public:
+    explicit InnerCall(IssueLog& log);
+    ~InnerCall() { log_.part_ = part_; }
+    InnerCall(const InnerCall&) = delete;
+    InnerCall& operator=(const InnerCall&) = delete;
+    /// True if a part contains the call.
+    bool recorded() const { return part_ != nullptr; }
+
+   private:
+    IssueLog& log_;
+    IssuePart* const part_;
+  };
+
+  /// Stores span number `span` (-1: none) in operations that are added during its lifetime.
+  class InSpan {
+   public:
+    InSpan(IssueLog& log, int32_t span) : log_(log), before_(std::exchange(log.in_span_, span)) {}
+    ~InSpan() { log_.in_span_ = before_; }
+    InSpan(const InSpan&) = delete;
+    InSpan& operator=(const InSpan&) = delete;
+
+   private:
+    IssueLog& log_;
+    const std::optional<int32_t> before_;
+  };
 
   /// Makes add() ignore operations during its lifetime, for work that a real device would not perform. `log` may be
   /// null.
@@ -220,8 +254,9 @@ class IssueLog {
   std::array<Queue, lane_count> lanes_{};
   std::vector<int32_t> host_waits_;
   bool paused_ = false;
-  int64_t marks_ = 0;          // number of marks made
-  IssuePart* part_ = nullptr;  // part that is being recorded; null: none
+  int64_t marks_ = 0;               // number of marks made
+  IssuePart* part_ = nullptr;       // part that is being recorded; null: none
+  std::optional<int32_t> in_span_;  // span of InSpan; none: the innermost open span
 };
 
 }  // namespace hexad::device

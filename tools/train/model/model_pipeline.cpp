@@ -78,7 +78,13 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
     for (const Value& losses : out.aux_losses) result.roots.push_back({losses, gradient});
     return result;
   };
-  if (training) functions.contributed = training->contributed;
+  pp::RepeatedPasses* const passes = training ? instance_.repeated_passes : nullptr;
+  if (passes)
+    functions.contributed = [&](Parameter& p, bool last) {
+      passes->contribute(p, [&] { training->contributed(p, last); });
+    };
+  else if (training)
+    functions.contributed = training->contributed;
 
   const auto& pp = instance_.mesh[Axis::pp];
   pp::TapeStages stages(
@@ -88,8 +94,7 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
       },
       std::move(functions));
   std::optional<pp::RepeatedStages> repeated;
-  if (training && instance_.repeated_passes)
-    repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);
+  if (passes) repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *passes);
   pp::StageWork& work = repeated ? static_cast<pp::StageWork&>(*repeated) : stages;
   pp::run(program, pp, work, instance_.context, program.merge ? &instance_.fibers : nullptr);
   return sums;

@@ -1,0 +1,105 @@
+#include "parallel/pp/parameter_calls.h"
+
+#include <utility>
+
+namespace hexad::pp {
+
+using base::require;
+
+namespace {
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+}  // namespace
+
+ParameterCalls::ParameterCalls(IssueLog& log, std::span<Parameter* const> used) : log_(log) {
+  for (const Parameter* p : used)
+    if (p->has_gradient()) with_gradient_.insert(p);
+}
+
+GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Stream& stream) {
+  const size_t number = calls_.size();
+  calls_.emplace_back(Use{&weights, &p, &stream});
+  const IssueLog::InnerCall inner(log_);
+  if (!inner.recorded()) repeatable_ = false;
+  GatheredWeights gathered = weights.gather_weights(p, stream);
+  events_.push_back(gathered.arrived);
+  if (!gathered.stay) return gathered;
+  ++in_use_;
+  const void* const address = gathered.stay.get();
+  gathered.stay = std::shared_ptr<const void>(
+      address, [this, number, stay = std::exchange(gathered.stay, nullptr)](const void*) mutable {
+        stay.reset();
+        end_use(number);
+      });
+  return gathered;
+}
+
+void ParameterCalls::end_use(size_t number) {
+  if (ended_) return;  // end() has found that the part cannot be repeated
+  const IssueLog::InnerCall inner(log_);
+  if (!inner.recorded()) repeatable_ = false;
+  --in_use_;
+  calls_.emplace_back(EndOfUse{number});
+  events_.emplace_back();
+}
+
+void ParameterCalls::contribute(Parameter& p, const std::function<void()>& contributed) {
+  calls_.emplace_back(Contribution{&p, with_gradient_.contains(&p), p.has_gradient()});
+  events_.emplace_back();
+  const IssueLog::InnerCall inner(log_);
+  if (!inner.recorded()) repeatable_ = false;
+  contributed();
+}
+
+void ParameterCalls::end(device::IssuePart& part) {
+  ended_ = true;
+  if (in_use_ > 0) repeatable_ = false;
+  if (repeatable_) part.bind(events_);
+  events_.clear();
+}
+
+void ParameterCalls::require_same_gradients() const {
+  for (const Call& call : calls_)
+    if (const auto* c = std::get_if<Contribution>(&call))
+      require(c->parameter->has_gradient() == c->before, "[pp] a repeated pass contributes to the gradient of ",
+              c->parameter->name(), ", which has ", c->before ? "no" : "a",
+              " contribution of an earlier pass; expected ", c->before ? "one" : "none",
+              ", as when the pass was recorded");
+}
+
+Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)>& report) {
+  return std::visit(Overloaded{
+                        [&](const Use& u) {
+                          GatheredWeights gathered = u.weights->gather_weights(*u.parameter, *u.stream);
+                          const Event arrived = gathered.arrived;
+                          held_.insert_or_assign(number, std::move(gathered));
+                          return arrived;
+                        },
+                        [&](const EndOfUse& e) {
+                          held_.erase(e.use);
+                          return Event();
+                        },
+                        [&](const Contribution& c) {
+                          if (c.written && !c.parameter->has_gradient()) c.parameter->next_write();
+                          report(*c.parameter);
+                          return Event();
+                        },
+                    },
+                    calls_[number]);
+}
+
+void RecordedWeights::take(const autograd::ParameterSet& parameters) {
+  for (const auto& p : parameters)
+    if (!p->weights_stay()) p->gather_weights_by(*this);
+}
+
+GatheredWeights RecordedWeights::gather_weights(Parameter& p, Stream& stream) {
+  ParameterCalls* const calls = recording_();
+  return calls ? calls->use(weights_, p, stream) : weights_.gather_weights(p, stream);
+}
+
+}  // namespace hexad::pp

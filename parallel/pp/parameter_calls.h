@@ -1,0 +1,100 @@
+// Calls that a recorded pass makes to the owners of its parameters' weights and gradients.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "framework/autograd/parameter.h"
+#include "framework/device/meta/issue_part.h"
+
+namespace hexad::pp {
+
+using autograd::GatheredWeights;
+using autograd::Parameter;
+using autograd::ParameterStorage;
+using device::Event;
+using device::IssueLog;
+using device::Stream;
+
+/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights that the storage gathers,
+/// and contributions to gradients, after which the storage may reduce them. The operations of such a call depend on the
+/// uses and contributions of other passes. A repetition of the part therefore makes the call again
+/// (IssueLog::InnerCall).
+class ParameterCalls {
+ public:
+  /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute; they
+  /// and `log` must outlive the object.
+  ParameterCalls(IssueLog& log, std::span<Parameter* const> used);
+  ParameterCalls(const ParameterCalls&) = delete;
+  ParameterCalls& operator=(const ParameterCalls&) = delete;
+
+  /// Records ParameterStorage::gather_weights(), and the end of the use, when the result's `stay` is destroyed. This
+  /// object must outlive `stay`.
+  GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
+  /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
+  void contribute(Parameter& p, const std::function<void()>& contributed);
+  /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
+  void end(device::IssuePart& part);
+
+  /// True if a repetition of the part can make the calls again: weights were only in use during the part.
+  bool repeatable() const { return repeatable_; }
+  /// Throws std::logic_error if other gradients than in the recorded part have contributions of earlier passes: the
+  /// kernels that contribute would then add to them instead of replacing them, or the reverse.
+  void require_same_gradients() const;
+  /// Makes call `number` of a repetition and returns the event for which the part may wait. `report` is called for each
+  /// contribution, in place of the recorded call.
+  Event repeat(size_t number, const std::function<void(Parameter&)>& report);
+
+ private:
+  struct Use {
+    ParameterStorage* weights;
+    Parameter* parameter;
+    Stream* stream;
+  };
+  struct EndOfUse {
+    size_t use;  // number of the call that began the use
+  };
+  struct Contribution {
+    Parameter* parameter;
+    bool before;   // true if the gradient had a contribution when the part began
+    bool written;  // true if the gradient had one when the contribution was reported
+  };
+  using Call = std::variant<Use, EndOfUse, Contribution>;
+  void end_use(size_t number);
+
+  IssueLog& log_;
+  std::set<const Parameter*> with_gradient_;  // parameters whose gradients had contributions when the part began
+  std::vector<Call> calls_;
+  std::vector<Event> events_;  // for each call so far, the event that it returned; empty after end()
+  size_t in_use_ = 0;
+  bool ended_ = false, repeatable_ = true;
+  std::map<size_t, GatheredWeights> held_;  // uses of the current repetition that have not ended
+};
+
+/// Storage of weights that records the uses of its parameters. Binds the parameters of `weights` to itself
+/// (Parameter::gather_weights_by).
+class RecordedWeights final : public ParameterStorage {
+ public:
+  /// Returns the calls of the part that is being recorded; null: none.
+  using Recording = std::function<ParameterCalls*()>;
+  /// `weights` must outlive the object.
+  RecordedWeights(ParameterStorage& weights, Recording recording)
+      : weights_(weights), recording_(std::move(recording)) {}
+  /// Makes this object the storage of those of `parameters` whose weights are not always in memory.
+  void take(const autograd::ParameterSet& parameters);
+
+  GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
+  bool weights_stay(const Parameter& p) const override { return weights_.weights_stay(p); }
+
+ private:
+  ParameterStorage& weights_;
+  const Recording recording_;
+};
+
+}  // namespace hexad::pp

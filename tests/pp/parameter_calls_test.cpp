@@ -1,0 +1,135 @@
+// Calls to the storage of parameters, recorded with a part and made again in its repetitions.
+#include "parallel/pp/parameter_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/support/lab.h"
+
+namespace hexad::tests {
+
+using namespace pp;
+using autograd::HeldWeight;
+
+namespace {
+
+// Binds weights to its own memory, and counts gathers. `holders` expires once no use is left.
+class Gatherer final : public ParameterStorage {
+ public:
+  GatheredWeights gather_weights(Parameter& p, Stream&) override {
+    ++gathers;
+    if (!memory.defined()) memory = tensor::Tensor::empty(p.shape(), p.dtype(), p.device());
+    p.bind_weights(memory);
+    auto stay = holders.lock();
+    if (!stay) holders = stay = std::make_shared<char>();
+    return {stay, {}};
+  }
+
+  int gathers = 0;
+  tensor::Tensor memory;
+  std::weak_ptr<const void> holders;
+};
+
+// A parameter whose weights `gatherer` gathers, and a part of a log that is being recorded.
+class Recording {
+ public:
+  Recording() {
+    parameter.gather_weights_by(uses);
+    log.start_part(part);
+  }
+  void end() {
+    log.end_part();
+    calls->end(part);
+  }
+  int64_t program_calls() const {
+    return std::ranges::count_if(
+        part.calls, [](const auto& call) { return std::holds_alternative<device::IssuePart::ProgramCall>(call); });
+  }
+  Stream& stream() { return lab.stream(); }
+
+  Lab lab;
+  IssueLog log{IssueLog::Host::launches};
+  device::IssuePart part;
+  Parameter parameter{{.name = "w", .global_shape = {2, 3}, .placement = {}, .init = {}}, lab.context};
+  Parameter* used = &parameter;
+  std::optional<ParameterCalls> calls{std::in_place, log, std::span<Parameter* const>(&used, 1)};
+  Gatherer gatherer;
+  RecordedWeights uses{gatherer, [this] { return calls ? &*calls : nullptr; }};
+};
+
+void report_nothing(Parameter&) {}
+
+TEST(ParameterCalls, RepeatUsesAndTheirEnds) {
+  Recording r;
+  {
+    const HeldWeight held = r.parameter.hold(r.stream());
+    r.parameter.use(r.stream());
+    EXPECT_FALSE(r.gatherer.holders.expired());
+  }
+  EXPECT_TRUE(r.gatherer.holders.expired());
+  r.end();
+  EXPECT_TRUE(r.calls->repeatable());
+  ASSERT_EQ(r.program_calls(), 4) << "two uses and their ends";
+
+  const int before = r.gatherer.gathers;
+  r.calls->repeat(0, report_nothing), r.calls->repeat(1, report_nothing), r.calls->repeat(2, report_nothing);
+  EXPECT_EQ(r.gatherer.gathers, before + 2);
+  EXPECT_FALSE(r.gatherer.holders.expired()) << "the first use has not ended";
+  r.calls->repeat(3, report_nothing);
+  EXPECT_TRUE(r.gatherer.holders.expired());
+}
+
+TEST(ParameterCalls, CannotBeRepeatedIfAUseOutlivesThePart) {
+  Recording r;
+  const HeldWeight held = r.parameter.hold(r.stream());
+  r.end();
+  EXPECT_FALSE(r.calls->repeatable());
+}
+
+TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
+  Recording r;
+  r.parameter.next_write();
+  std::vector<std::string> reported;
+  r.calls->contribute(r.parameter, [&] { reported.push_back("recorded"); });
+  r.end();
+  EXPECT_EQ(reported, std::vector<std::string>{"recorded"});
+  EXPECT_TRUE(r.calls->repeatable());
+  EXPECT_EQ(r.program_calls(), 1);
+
+  EXPECT_THROW(r.calls->require_same_gradients(), std::logic_error) << "the gradient has a contribution already";
+  r.parameter.release_gradient();
+  r.calls->require_same_gradients();
+  bool written = false;
+  r.calls->repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  EXPECT_TRUE(written);
+}
+
+TEST(ParameterCalls, LeaveGradientsWithoutContributionsClear) {
+  Recording r;
+  r.calls->contribute(r.parameter, [] {});
+  r.end();
+  bool written = true;
+  r.calls->repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  EXPECT_FALSE(written);
+}
+
+TEST(RecordedWeights, GatherWithoutACallIfNoPartIsRecorded) {
+  Recording r;
+  r.end();
+  r.calls.reset();
+  r.parameter.use(r.stream());
+  EXPECT_EQ(r.gatherer.gathers, 1);
+  EXPECT_TRUE(r.gatherer.holders.expired());
+  EXPECT_EQ(r.program_calls(), 0);
+}
+
+}  // namespace
+}  // namespace hexad::tests
