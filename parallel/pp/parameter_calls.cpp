@@ -26,6 +26,7 @@ GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Str
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
   GatheredWeights gathered = weights.gather_weights(p, stream);
+  if (gathered.arrived.done() && !gathered.arrived.launched()) gathered.arrived = Event::at(log_.mark_of_nothing());
   events_.push_back(gathered.arrived);
   if (!gathered.stay) return gathered;
   ++in_use_;
@@ -62,19 +63,22 @@ void ParameterCalls::end(device::IssuePart& part) {
   events_.clear();
 }
 
-void ParameterCalls::require_same_gradients() const {
+void ParameterCalls::require_same_gradients(const Counterpart& counterpart) const {
   for (const Call& call : calls_)
-    if (const auto* c = std::get_if<Contribution>(&call))
-      require(c->parameter->has_gradient() == c->before, "[pp] a repeated pass contributes to the gradient of ",
-              c->parameter->name(), ", which has ", c->before ? "no" : "a",
-              " contribution of an earlier pass; expected ", c->before ? "one" : "none",
-              ", as when the pass was recorded");
+    if (const auto* c = std::get_if<Contribution>(&call)) {
+      const Parameter& p = counterpart ? counterpart(*c->parameter) : *c->parameter;
+      require(p.has_gradient() == c->before, "[pp] a repeated pass contributes to the gradient of ", p.name(),
+              ", which has ", c->before ? "no" : "a", " contribution of an earlier pass; expected ",
+              c->before ? "one" : "none", ", as when the pass was recorded");
+    }
 }
 
-Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)>& report) {
+Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)>& report,
+                             const Counterpart& counterpart) {
+  const auto other = [&](Parameter& p) -> Parameter& { return counterpart ? counterpart(p) : p; };
   return std::visit(Overloaded{
                         [&](const Use& u) {
-                          GatheredWeights gathered = u.weights->gather_weights(*u.parameter, *u.stream);
+                          GatheredWeights gathered = u.weights->gather_weights(other(*u.parameter), *u.stream);
                           const Event arrived = gathered.arrived;
                           held_.insert_or_assign(number, std::move(gathered));
                           return arrived;
@@ -84,22 +88,26 @@ Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)
                           return Event();
                         },
                         [&](const Contribution& c) {
-                          if (c.written && !c.parameter->has_gradient()) c.parameter->next_write();
-                          report(*c.parameter);
+                          Parameter& p = other(*c.parameter);
+                          if (c.written && !p.has_gradient()) p.next_write();
+                          report(p);
                           return Event();
                         },
                     },
                     calls_[number]);
 }
 
-void RecordedWeights::take(const autograd::ParameterSet& parameters) {
+void ParameterRecorder::take(const autograd::ParameterSet& parameters) {
   for (const auto& p : parameters)
-    if (!p->weights_stay()) p->gather_weights_by(*this);
+    if (p->weight_storage() == &weights_) p->gather_weights_by(*this);
 }
 
-GatheredWeights RecordedWeights::gather_weights(Parameter& p, Stream& stream) {
-  ParameterCalls* const calls = recording_();
-  return calls ? calls->use(weights_, p, stream) : weights_.gather_weights(p, stream);
+void ParameterRecorder::contribute(Parameter& p, const std::function<void()>& contributed) {
+  calls_ ? calls_->contribute(p, contributed) : contributed();
+}
+
+GatheredWeights ParameterRecorder::gather_weights(Parameter& p, Stream& stream) {
+  return calls_ ? calls_->use(weights_, p, stream) : weights_.gather_weights(p, stream);
 }
 
 }  // namespace hexad::pp

@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 #include <span>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,7 +34,8 @@ class ParameterCalls {
   ParameterCalls& operator=(const ParameterCalls&) = delete;
 
   /// Records ParameterStorage::gather_weights(), and the end of the use, when the result's `stay` is destroyed. This
-  /// object must outlive `stay`.
+  /// object must outlive `stay`. If the weights have arrived, the result has an event all the same, so that the part
+  /// contains the waits for it: in a repetition, they may be in flight.
   GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
   /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
   void contribute(Parameter& p, const std::function<void()>& contributed);
@@ -44,12 +44,14 @@ class ParameterCalls {
 
   /// True if a repetition of the part can make the calls again: weights were only in use during the part.
   bool repeatable() const { return repeatable_; }
+  /// Returns the parameter of a repetition that corresponds to a parameter of the part. Empty: the same parameter.
+  using Counterpart = std::function<Parameter&(Parameter&)>;
   /// Throws std::logic_error if other gradients than in the recorded part have contributions of earlier passes: the
   /// kernels that contribute would then add to them instead of replacing them, or the reverse.
-  void require_same_gradients() const;
+  void require_same_gradients(const Counterpart& counterpart = {}) const;
   /// Makes call `number` of a repetition and returns the event for which the part may wait. `report` is called for each
   /// contribution, in place of the recorded call.
-  Event repeat(size_t number, const std::function<void(Parameter&)>& report);
+  Event repeat(size_t number, const std::function<void(Parameter&)>& report, const Counterpart& counterpart = {});
 
  private:
   struct Use {
@@ -77,24 +79,28 @@ class ParameterCalls {
   std::map<size_t, GatheredWeights> held_;  // uses of the current repetition that have not ended
 };
 
-/// Storage of weights that records the uses of its parameters. Binds the parameters of `weights` to itself
-/// (Parameter::gather_weights_by).
-class RecordedWeights final : public ParameterStorage {
+/// Storage of weights that records the uses of its parameters in the calls of the current part.
+class ParameterRecorder final : public ParameterStorage {
  public:
-  /// Returns the calls of the part that is being recorded; null: none.
-  using Recording = std::function<ParameterCalls*()>;
-  /// `weights` must outlive the object.
-  RecordedWeights(ParameterStorage& weights, Recording recording)
-      : weights_(weights), recording_(std::move(recording)) {}
-  /// Makes this object the storage of those of `parameters` whose weights are not always in memory.
+  /// `weights` is the storage that gathers; it must outlive the last use.
+  explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
+  ParameterRecorder(const ParameterRecorder&) = delete;
+  ParameterRecorder& operator=(const ParameterRecorder&) = delete;
+  /// Makes this object the storage of those of `parameters` whose storage is `weights`.
   void take(const autograd::ParameterSet& parameters);
+
+  /// Begin and end the recording of a part, which adds to `calls`.
+  void open(ParameterCalls& calls) { calls_ = &calls; }
+  void close() { calls_ = nullptr; }
+  /// Calls `contributed`, which reports a contribution to the gradient of `p`. Records the call if a part is recorded.
+  void contribute(Parameter& p, const std::function<void()>& contributed);
 
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
   bool weights_stay(const Parameter& p) const override { return weights_.weights_stay(p); }
 
  private:
   ParameterStorage& weights_;
-  const Recording recording_;
+  ParameterCalls* calls_ = nullptr;  // calls of the part that is being recorded; null: none
 };
 
 }  // namespace hexad::pp

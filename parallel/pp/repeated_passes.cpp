@@ -19,10 +19,6 @@ bool begins_in_order(std::span<const Action> actions) {
 
 }  // namespace
 
-void RepeatedPasses::record_uses(autograd::ParameterStorage& weights, const autograd::ParameterSet& parameters) {
-  weights_.emplace(weights, [this] { return open_; }).take(parameters);
-}
-
 void RepeatedPasses::begin(std::span<const Action> actions, int micro_batches) {
   repetitions_.clear();
   const bool in_order = begins_in_order(actions);
@@ -46,23 +42,19 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
 
 void RepeatedPasses::start(Kind kind, int chunk) {
   Recorded& recorded = recorded_[{chunk, kind}];
-  open_ = &recorded.parameters.emplace(log_, used(chunk));
+  recorder_.open(recorded.parameters.emplace(log_, used(chunk)));
   log_.start_part(recorded.part);
 }
 
 void RepeatedPasses::end(Kind kind, int chunk) {
   log_.end_part();
-  open_ = nullptr;
+  recorder_.close();
   std::vector<const device::IssuePart*> earlier;  // other passes of the same micro-batch and chunk
   for (const auto& [pass, recorded] : recorded_)
     if (pass.first == chunk && pass.second != kind) earlier.push_back(&recorded.part);
   Recorded& recorded = recorded_.at({chunk, kind});
   recorded.parameters->end(recorded.part);
   recorded.repeatable = recorded.parameters->repeatable() && recorded.part.repeatable_after(earlier);
-}
-
-void RepeatedPasses::contribute(Parameter& p, const std::function<void()>& contributed) {
-  open_ ? open_->contribute(p, contributed) : contributed();
 }
 
 RepeatedStages::RepeatedStages(TapeStages& work, const Schedule& schedule, int rank, device::Device device,

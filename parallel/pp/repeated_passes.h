@@ -38,8 +38,8 @@ class RepeatedPasses {
   using Kind = Action::Kind;
   static constexpr int recorded_micro_batches = 2;
 
-  /// `log` must outlive the object.
-  explicit RepeatedPasses(device::IssueLog& log) : log_(log) {}
+  /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
+  RepeatedPasses(device::IssueLog& log, ParameterRecorder& recorder) : log_(log), recorder_(recorder) {}
   RepeatedPasses(const RepeatedPasses&) = delete;
   RepeatedPasses& operator=(const RepeatedPasses&) = delete;
 
@@ -66,8 +66,6 @@ class RepeatedPasses {
   /// of the forward and of the next pass of the chunk.
   void set_used(int chunk, std::vector<Parameter*> parameters) { used_[chunk] = std::move(parameters); }
   std::span<Parameter* const> used(int chunk) { return used_[chunk]; }
-  /// Calls `contributed`, which reports a contribution to the gradient of `p`. Records the call if a pass is recorded.
-  void contribute(Parameter& p, const std::function<void()>& contributed);
 
  private:
   using Pass = std::pair<int, Kind>;  // chunk and kind
@@ -78,6 +76,7 @@ class RepeatedPasses {
   };
 
   device::IssueLog& log_;
+  ParameterRecorder& recorder_;
   bool recording_ = true;
   bool records_ = false, repeats_ = false;  // true if the step records, or repeats, passes
   int64_t count_ = 0;

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "framework/device/meta/meta_stream.h"
 #include "tests/support/lab.h"
 
 namespace hexad::tests {
@@ -42,12 +42,14 @@ class Gatherer final : public ParameterStorage {
 class Recording {
  public:
   Recording() {
-    parameter.gather_weights_by(uses);
+    parameter.gather_weights_by(recorder);
+    recorder.open(calls);
     log.start_part(part);
   }
   void end() {
     log.end_part();
-    calls->end(part);
+    recorder.close();
+    calls.end(part);
   }
   int64_t program_calls() const {
     return std::ranges::count_if(
@@ -60,9 +62,9 @@ class Recording {
   device::IssuePart part;
   Parameter parameter{{.name = "w", .global_shape = {2, 3}, .placement = {}, .init = {}}, lab.context};
   Parameter* used = &parameter;
-  std::optional<ParameterCalls> calls{std::in_place, log, std::span<Parameter* const>(&used, 1)};
+  ParameterCalls calls{log, std::span<Parameter* const>(&used, 1)};
   Gatherer gatherer;
-  RecordedWeights uses{gatherer, [this] { return calls ? &*calls : nullptr; }};
+  ParameterRecorder recorder{gatherer};
 };
 
 void report_nothing(Parameter&) {}
@@ -76,14 +78,14 @@ TEST(ParameterCalls, RepeatUsesAndTheirEnds) {
   }
   EXPECT_TRUE(r.gatherer.holders.expired());
   r.end();
-  EXPECT_TRUE(r.calls->repeatable());
+  EXPECT_TRUE(r.calls.repeatable());
   ASSERT_EQ(r.program_calls(), 4) << "two uses and their ends";
 
   const int before = r.gatherer.gathers;
-  r.calls->repeat(0, report_nothing), r.calls->repeat(1, report_nothing), r.calls->repeat(2, report_nothing);
+  r.calls.repeat(0, report_nothing), r.calls.repeat(1, report_nothing), r.calls.repeat(2, report_nothing);
   EXPECT_EQ(r.gatherer.gathers, before + 2);
   EXPECT_FALSE(r.gatherer.holders.expired()) << "the first use has not ended";
-  r.calls->repeat(3, report_nothing);
+  r.calls.repeat(3, report_nothing);
   EXPECT_TRUE(r.gatherer.holders.expired());
 }
 
@@ -91,40 +93,67 @@ TEST(ParameterCalls, CannotBeRepeatedIfAUseOutlivesThePart) {
   Recording r;
   const HeldWeight held = r.parameter.hold(r.stream());
   r.end();
-  EXPECT_FALSE(r.calls->repeatable());
+  EXPECT_FALSE(r.calls.repeatable());
 }
 
 TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
   Recording r;
   r.parameter.next_write();
   std::vector<std::string> reported;
-  r.calls->contribute(r.parameter, [&] { reported.push_back("recorded"); });
+  r.recorder.contribute(r.parameter, [&] { reported.push_back("recorded"); });
   r.end();
   EXPECT_EQ(reported, std::vector<std::string>{"recorded"});
-  EXPECT_TRUE(r.calls->repeatable());
+  EXPECT_TRUE(r.calls.repeatable());
   EXPECT_EQ(r.program_calls(), 1);
 
-  EXPECT_THROW(r.calls->require_same_gradients(), std::logic_error) << "the gradient has a contribution already";
+  EXPECT_THROW(r.calls.require_same_gradients(), std::logic_error) << "the gradient has a contribution already";
   r.parameter.release_gradient();
-  r.calls->require_same_gradients();
+  r.calls.require_same_gradients();
   bool written = false;
-  r.calls->repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  r.calls.repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
   EXPECT_TRUE(written);
 }
 
 TEST(ParameterCalls, LeaveGradientsWithoutContributionsClear) {
   Recording r;
-  r.calls->contribute(r.parameter, [] {});
+  r.recorder.contribute(r.parameter, [] {});
   r.end();
   bool written = true;
-  r.calls->repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  r.calls.repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
   EXPECT_FALSE(written);
 }
 
-TEST(RecordedWeights, GatherWithoutACallIfNoPartIsRecorded) {
+TEST(ParameterCalls, RepeatCallsForOtherParameters) {
+  Recording r;
+  Parameter other{{.name = "other", .global_shape = {2, 3}, .placement = {}, .init = {}}, r.lab.context};
+  r.parameter.next_write();
+  r.recorder.contribute(r.parameter, [] {});
+  r.end();
+  const auto counterpart = [&](Parameter&) -> Parameter& { return other; };
+  r.calls.require_same_gradients(counterpart);
+  const Parameter* reported = nullptr;
+  r.calls.repeat(
+      0, [&](Parameter& p) { reported = &p; }, counterpart);
+  EXPECT_EQ(reported, &other);
+  EXPECT_TRUE(other.has_gradient());
+}
+
+TEST(ParameterCalls, ContainWaitsForWeightsThatHadArrived) {
+  Recording r;
+  device::MetaStream compute(device::Lane::compute, &r.log);
+  r.parameter.use(compute);
+  r.end();
+  EXPECT_TRUE(r.part.repeatable_after({}));
+  const auto waits = std::ranges::count_if(r.part.calls, [](const auto& call) {
+    const auto* wait = std::get_if<device::IssuePart::Wait>(&call);
+    return wait && wait->program == 0;
+  });
+  EXPECT_EQ(waits, 1);
+}
+
+TEST(ParameterRecorder, GathersWithoutACallIfNoPartIsRecorded) {
   Recording r;
   r.end();
-  r.calls.reset();
   r.parameter.use(r.stream());
   EXPECT_EQ(r.gatherer.gathers, 1);
   EXPECT_TRUE(r.gatherer.holders.expired());

@@ -23,6 +23,14 @@ std::vector<Action> actions_of(PipelineKind kind, int micro_batches) {
 
 void add_kernel(IssueLog& log) { log.add("kernel", "", Lane::compute, device::MemoryWork{1}); }
 
+// A log, and passes of a model without parameters.
+struct Log {
+  IssueLog log{IssueLog::Host::launches};
+  autograd::ParameterStorage weights;
+  ParameterRecorder recorder{weights};
+  RepeatedPasses passes{log, recorder};
+};
+
 void repeat(RepeatedPasses& passes, Kind kind, int micro) {
   passes.repeat(kind, 0, micro, [](Parameter&) {});
 }
@@ -40,8 +48,8 @@ void record(RepeatedPasses& passes, IssueLog& log) {
 }
 
 TEST(RepeatedPasses, RecordTheLastMicroBatch) {
-  IssueLog log(IssueLog::Host::launches);
-  RepeatedPasses passes(log);
+  Log of;
+  RepeatedPasses& passes = of.passes;
   passes.begin(actions_of(PipelineKind::gpipe, 2), 2);
   EXPECT_FALSE(passes.records(0));
   EXPECT_TRUE(passes.records(1));
@@ -49,8 +57,9 @@ TEST(RepeatedPasses, RecordTheLastMicroBatch) {
 }
 
 TEST(RepeatedPasses, RepeatAllMicroBatchesExceptTheFirst) {
-  IssueLog log(IssueLog::Host::launches);
-  RepeatedPasses passes(log);
+  Log of;
+  IssueLog& log = of.log;
+  RepeatedPasses& passes = of.passes;
   record(passes, log);
   for (const PipelineKind kind : {PipelineKind::gpipe, PipelineKind::one_f_one_b}) {
     passes.begin(actions_of(kind, 4), 4);
@@ -66,16 +75,17 @@ TEST(RepeatedPasses, RepeatAllMicroBatchesExceptTheFirst) {
 }
 
 TEST(RepeatedPasses, RunPassesOfKindsThatWereNotRecorded) {
-  IssueLog log(IssueLog::Host::launches);
-  RepeatedPasses passes(log);
+  Log of;
+  IssueLog& log = of.log;
+  RepeatedPasses& passes = of.passes;
   record(passes, log);
   passes.begin(actions_of(PipelineKind::zb_h1, 4), 4);
   EXPECT_FALSE(passes.repeats(1));
 }
 
 TEST(RepeatedPasses, AreNotRecordedIfTheFirstMicroBatchDoesNotContributeFirst) {
-  IssueLog log(IssueLog::Host::launches);
-  RepeatedPasses passes(log);
+  Log of;
+  RepeatedPasses& passes = of.passes;
   std::vector<Action> actions = actions_of(PipelineKind::gpipe, 2);
   std::swap(actions[2], actions[3]);  // the two backwards
   passes.begin(actions, 2);
@@ -83,8 +93,9 @@ TEST(RepeatedPasses, AreNotRecordedIfTheFirstMicroBatchDoesNotContributeFirst) {
 }
 
 TEST(RepeatedPasses, RunIfTheFirstMicroBatchDoesNotContributeFirst) {
-  IssueLog log(IssueLog::Host::launches);
-  RepeatedPasses passes(log);
+  Log of;
+  IssueLog& log = of.log;
+  RepeatedPasses& passes = of.passes;
   record(passes, log);
   std::vector<Action> actions = actions_of(PipelineKind::gpipe, 3);
   passes.begin(actions, 3);
@@ -95,9 +106,10 @@ TEST(RepeatedPasses, RunIfTheFirstMicroBatchDoesNotContributeFirst) {
 }
 
 TEST(RepeatedPasses, RunIfARecordedPassWaitsForAnEarlierEvent) {
-  IssueLog log(IssueLog::Host::launches);
+  Log of;
+  IssueLog& log = of.log;
+  RepeatedPasses& passes = of.passes;
   device::MetaStream inter(Lane::inter, &log), compute(Lane::compute, &log);
-  RepeatedPasses passes(log);
   add_kernel(log);
   const device::Event before = compute.record();
   passes.begin(actions_of(PipelineKind::gpipe, 2), 2);

@@ -61,10 +61,17 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
   ++shared_->runs;
 }
 
+pp::ParameterRecorder& RunOnMeta::parameter_recorder() {
+  if (!recorder_) {
+    instance_.parameter_recorder = &recorder_.emplace(instance_.weights);
+    recorder_->take(instance_.parameters);
+  }
+  return *recorder_;
+}
+
 void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
-  instance_.repeated_passes = &passes_.emplace(*run_->issues());
-  passes_->record_uses(instance_.weights, instance_.parameters);
+  instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder());
   spans.start();
   step(pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();

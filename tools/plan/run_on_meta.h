@@ -70,11 +70,15 @@ class RunOnMeta {
   int64_t repeated_passes() const { return passes_ ? passes_->repeated() : 0; }
 
  private:
+  pp::ParameterRecorder& parameter_recorder();
+
   train::Recipe recipe_;  // each step reads it
   const int64_t sequences_;
   const std::shared_ptr<SharedByRuns> shared_;
   const std::shared_ptr<device::MetaRun> run_;
   const comm::ImaginedGroup world_;
+  // These outlive the instance, whose parameters and passes refer to them.
+  std::optional<pp::ParameterRecorder> recorder_;
   std::optional<pp::RepeatedPasses> passes_;
   train::ModelInstance instance_;
   optim::Optimizer optimizer_;

@@ -18,6 +18,7 @@
 #include "framework/base/ordinal.h"
 #include "framework/device/event.h"
 #include "framework/device/lane.h"
+#include "framework/device/meta/meta_allocator.h"
 
 namespace hexad::device {
 
@@ -173,13 +174,25 @@ class IssueLog {
   /// being recorded.
   void start_part(IssuePart& part);
   void end_part();
+  /// True if a part is being recorded.
+  bool records_part() const { return part_ != nullptr; }
+  /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
+  void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
+  /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
+  std::shared_ptr<const DeviceMark> mark_of_nothing() { return new_mark({}); }
+  /// Beginning of the names of a part's spans, such as "layers.3", and its replacement in a repetition. Names that do
+  /// not begin with `from` and a dot or a space are kept.
+  struct RenamedSpans {
+    std::string from{}, to{};
+  };
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;
   /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
   /// part, waits for the corresponding mark of that part's repetition in `earlier`. Where `part` has a call of the
-  /// program (InnerCall), calls `program`, which may be empty if there are none. Requires
-  /// IssuePart::repeatable_after().
-  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {});
+  /// program (InnerCall), calls `program`, which may be empty if there are none. Changes of the memory in use are
+  /// counted again. Requires IssuePart::repeatable_after().
+  RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
+                      const RenamedSpans& renamed = {});
 
   /// Call of the program that a repetition of the part that is being recorded must make again, because its calls to the
   /// log depend on the state of the program. During its lifetime, no calls are recorded in the part.

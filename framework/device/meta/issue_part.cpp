@@ -13,18 +13,26 @@ namespace {
 // Returns the position of `number` in the numbers first, first + 1, ...; -1 if it is less than `first`.
 int32_t position(int32_t number, int32_t first) { return number < first ? -1 : number - first; }
 
+// Returns the name of a repeated span.
+std::string repeated_name(const std::string& name, const IssueLog::RenamedSpans& renamed) {
+  const size_t size = renamed.from.size();
+  const bool other =
+      size == 0 || name.size() <= size || !name.starts_with(renamed.from) || (name[size] != '.' && name[size] != ' ');
+  return other ? name : base::cat(renamed.to, name.substr(size));
+}
+
 // Makes the calls of a part to a log again. Calls that refer to an operation, a span or a mark of the part refer to
 // that of the repetition instead.
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier,
-             const IssueLog::CallProgram& program)
+             const IssueLog::CallProgram& program, const IssueLog::RenamedSpans& renamed)
       : log_(log), earlier_(earlier), program_(program), repeated_{&part, {}} {
     if (!spans || !spans->recording()) return;
     around_ = spans->innermost();
     const auto first_span = static_cast<int32_t>(spans->recorded().size());
     for (const IssuePart::Span& span : part.spans) {
-      spans->add_empty(span.name, span.around < 0 ? around_ : first_span + span.around);
+      spans->add_empty(repeated_name(span.name, renamed), span.around < 0 ? around_ : first_span + span.around);
       spans_.push_back(first_span + static_cast<int32_t>(spans_.size()));
     }
   }
@@ -45,6 +53,7 @@ class Repetition {
     const IssueLog::InSpan span(log_, repeated_span(c.span));
     events_.push_back(program_(events_.size()));
   }
+  void operator()(const IssuePart::Memory& m) { m.allocator->count_change(m.change); }
   void operator()(const IssuePart::Wait& w) {
     if (w.program < 0) return wait(w, marked(w.mark));
     const auto mark = std::dynamic_pointer_cast<const IssueMark>(events_[w.program].launched());
@@ -144,14 +153,18 @@ void IssueLog::record_mark(int32_t issue) {
   part_->calls.emplace_back(IssuePart::OperationMark{own ? static_cast<int32_t>(at - part_->issues.begin()) : -1});
 }
 
+void IssueLog::record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change) {
+  if (part_ && part_->counts_memory) part_->calls.emplace_back(IssuePart::Memory{&allocator, change});
+}
+
 void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
   part_->calls.emplace_back(IssuePart::Wait{of_host, lane, mark.number()});
 }
 
-RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier,
-                              const CallProgram& program) {
+RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program,
+                              const RenamedSpans& renamed) {
   base::require(!part_, "[meta device] a part of a step was repeated inside another part; expected end_part() before");
-  return Repetition(*this, spans_, part, earlier, program).run();
+  return Repetition(*this, spans_, part, earlier, program, renamed).run();
 }
 
 }  // namespace hexad::device

@@ -42,7 +42,12 @@ struct IssuePart {
     int64_t mark;          // IssueMark::number()
     int32_t program = -1;  // number of the program's call that returned the event of the mark (bind()); -1: none
   };
-  using Call = std::variant<Addition, LaneMark, OperationMark, ProgramCall, Wait>;
+  /// Change of the memory in use. Only in a part that counts memory.
+  struct Memory {
+    MetaAllocator* allocator;
+    MetaAllocator::Change change;
+  };
+  using Call = std::variant<Addition, LaneMark, OperationMark, ProgramCall, Wait, Memory>;
   struct Span {
     std::string name;
     int32_t around;  // index of the enclosing span; -1: the span around the part
@@ -53,6 +58,7 @@ struct IssuePart {
   std::vector<int64_t> marks;           // numbers of the marks that the part made, ascending
   std::vector<int32_t> issues;          // numbers of the operations that the part added to the log, ascending
   int32_t first_span = 0;               // number of spans in the log when the part began
+  bool counts_memory = false;           // set it before the recording; a repetition then needs the same allocators
   bool marks_other_operations = false;  // true if the part called mark() for an operation that it did not add
 
   /// True if the part made the mark with this number.

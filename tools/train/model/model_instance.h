@@ -14,6 +14,7 @@
 #include "tools/train/recipe/recipe.h"
 
 namespace hexad::pp {
+class ParameterRecorder;
 class RepeatedPasses;
 }  // namespace hexad::pp
 
@@ -73,8 +74,10 @@ struct ModelInstance {
   /// Logs to which routing is written, and from which it is read; null: none. See ForwardContext.
   RoutingLog* routing_to = nullptr;
   const RoutingLog* routing_from = nullptr;
-  /// Passes of training steps that a meta device records and repeats; null: all passes are run.
+  /// Passes of training steps that a meta device records and repeats; null: all passes are run. Recording needs
+  /// `parameter_recorder`.
   pp::RepeatedPasses* repeated_passes = nullptr;
+  pp::ParameterRecorder* parameter_recorder = nullptr;
 
   Device device() { return context; }
   /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.

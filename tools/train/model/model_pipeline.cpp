@@ -78,10 +78,9 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
     for (const Value& losses : out.aux_losses) result.roots.push_back({losses, gradient});
     return result;
   };
-  pp::RepeatedPasses* const passes = training ? instance_.repeated_passes : nullptr;
-  if (passes)
+  if (training && instance_.parameter_recorder)
     functions.contributed = [&](Parameter& p, bool last) {
-      passes->contribute(p, [&] { training->contributed(p, last); });
+      instance_.parameter_recorder->contribute(p, [&] { training->contributed(p, last); });
     };
   else if (training)
     functions.contributed = training->contributed;
@@ -94,7 +93,8 @@ Tensor ModelPipeline::run(const pp::CheckedSchedule& program, std::span<const Mi
       },
       std::move(functions));
   std::optional<pp::RepeatedStages> repeated;
-  if (passes) repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *passes);
+  if (training && instance_.repeated_passes)
+    repeated.emplace(stages, program.schedule, pp.rank(), instance_.device(), *instance_.repeated_passes);
   pp::StageWork& work = repeated ? static_cast<pp::StageWork&>(*repeated) : stages;
   pp::run(program, pp, work, instance_.context, program.merge ? &instance_.fibers : nullptr);
   return sums;
