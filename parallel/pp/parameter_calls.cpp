@@ -15,7 +15,8 @@ struct Overloaded : F... {
 
 }  // namespace
 
-ParameterCalls::ParameterCalls(IssueLog& log, std::span<Parameter* const> used) : log_(log) {
+ParameterCalls::ParameterCalls(IssueLog& log, std::span<Parameter* const> used)
+    : log_(log), used_(used.begin(), used.end()) {
   for (const Parameter* p : used)
     if (p->has_gradient()) with_gradient_.insert(p);
 }
@@ -61,6 +62,16 @@ void ParameterCalls::end(device::IssuePart& part) {
   if (in_use_ > 0) repeatable_ = false;
   if (repeatable_) part.bind(events_);
   events_.clear();
+  std::set<const Parameter*> reported;
+  for (const Call& call : calls_)
+    if (const auto* c = std::get_if<Contribution>(&call)) reported.insert(c->parameter);
+  for (Parameter* p : used_)
+    if (p->has_gradient() && !with_gradient_.contains(p) && !reported.contains(p)) unreported_.push_back(p);
+}
+
+void ParameterCalls::end_repetition(const Counterpart& counterpart) const {
+  for (Parameter* p : unreported_)
+    if (Parameter& other = counterpart ? counterpart(*p) : *p; !other.has_gradient()) other.next_write();
 }
 
 void ParameterCalls::require_same_gradients(const Counterpart& counterpart) const {

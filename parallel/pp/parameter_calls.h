@@ -52,6 +52,9 @@ class ParameterCalls {
   /// Makes call `number` of a repetition and returns the event for which the part may wait. `report` is called for each
   /// contribution, in place of the recorded call.
   Event repeat(size_t number, const std::function<void(Parameter&)>& report, const Counterpart& counterpart = {});
+  /// Ends a repetition: marks gradients to which the part contributed without reporting it, as it does if it delays
+  /// other contributions to them.
+  void end_repetition(const Counterpart& counterpart = {}) const;
 
  private:
   struct Use {
@@ -71,7 +74,9 @@ class ParameterCalls {
   void end_use(size_t number);
 
   IssueLog& log_;
+  const std::vector<Parameter*> used_;
   std::set<const Parameter*> with_gradient_;  // parameters whose gradients had contributions when the part began
+  std::vector<Parameter*> unreported_;        // parameters to whose gradients the part contributed first, unreported
   std::vector<Call> calls_;
   std::vector<Event> events_;  // for each call so far, the event that it returned; empty after end()
   size_t in_use_ = 0;

@@ -36,6 +36,7 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
   std::vector<device::RepeatedPart>& earlier = repetitions_[{chunk, micro}];
   device::RepeatedPart repeated =
       log_.repeat(recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, report); });
+  recorded.parameters->end_repetition();
   earlier.push_back(std::move(repeated));
   ++count_;
 }

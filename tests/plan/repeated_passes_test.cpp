@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "tests/plan/equal_records.h"
 #include "tests/training/training.h"
 #include "tools/plan/run_on_meta.h"
 #include "tools/plan/step_record.h"
@@ -22,22 +23,6 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
   std::vector<std::string> all{"model.hidden=64", "model.layers=4", "train.precision=f32", "batch.micro=1"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return small_recipe(all);
-}
-
-void expect_equal(const StepRecord& expected, const StepRecord& actual) {
-  ASSERT_EQ(expected.issues.size(), actual.issues.size());
-  EXPECT_TRUE(expected.groups == actual.groups);
-  for (size_t i = 0; i < expected.issues.size(); ++i) {
-    const device::Issue &a = expected.issues[i], &b = actual.issues[i];
-    ASSERT_TRUE(a == b) << "operation " << i << " is " << b.family << '.' << b.name << " in " << actual.where(b)
-                        << ", after " << testing::PrintToString(b.after) << "; expected " << a.family << '.' << a.name
-                        << " in " << expected.where(a) << ", after " << testing::PrintToString(a.after);
-  }
-  ASSERT_EQ(expected.spans.size(), actual.spans.size());
-  for (size_t s = 0; s < expected.spans.size(); ++s) {
-    ASSERT_EQ(expected.spans[s].name, actual.spans[s].name) << "span " << s;
-    ASSERT_EQ(expected.spans[s].around, actual.spans[s].around) << "span " << s << ": " << expected.spans[s].name;
-  }
 }
 
 // Returns the record of a step that runs all micro-batches. Runs two steps before it: one of one micro-batch, and one

@@ -15,7 +15,7 @@ std::shared_ptr<device::MetaRun> make_run(const Recipe& r, const mesh::Layout& l
                                                shared->choose(load, layout.coordinate(base::Axis::ep, rank),
                                                               layout.size(base::Axis::ep), r.model.moe.capacity_factor),
                                                std::shared_ptr<device::KnownResults>(shared, &shared->results));
-  if (record == RunOnMeta::Record::issues) run->record_issues();
+  if (record != RunOnMeta::Record::nothing) run->record_issues();
   return run;
 }
 
@@ -58,7 +58,15 @@ RunOnMeta::RunOnMeta(const Recipe& r, const Extensions& extensions, const mesh::
       step_(recipe_, instance_, optimizer_),
       source_(r.model.context) {
   instance_.schedules = std::shared_ptr<pp::CheckedSchedules>(shared_, &shared_->schedules);
+  if (record == Record::parts) without_issues_.emplace(run_->issues());
   ++shared_->runs;
+}
+
+void RunOnMeta::repeat_layers() {
+  const bool counts_memory = without_issues_.has_value();
+  using Memory = train::RepeatedLayers::Memory;
+  instance_.repeated_layers = &layers_.emplace(*run_->issues(), parameter_recorder(), instance_,
+                                               counts_memory ? Memory::counted : Memory::ignored);
 }
 
 pp::ParameterRecorder& RunOnMeta::parameter_recorder() {
@@ -80,7 +88,12 @@ void RunOnMeta::repeat_passes() {
 
 void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
+  device::SpanLog& spans = instance_.context.spans();
+  // Recorded layers have the names of their spans.
+  const bool names_spans = layers_ && progress_.step == 0 && !spans.recording();
+  if (names_spans) spans.start();
   step_.run(source_, progress_, recipe_.optim.lr);
+  if (names_spans) spans.stop();
 }
 
 }  // namespace hexad::plan

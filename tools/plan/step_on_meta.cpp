@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "framework/base/ordinal.h"
@@ -63,6 +64,12 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   const pp::PipelineKind kind = pipeline_of(r).kind;
   const bool one_by_one = kind == pp::PipelineKind::one_f_one_b || kind == pp::PipelineKind::zb_h1;
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
+}
+
+// True if layers can be repeated with the memory that they need. Under ZeRO-2 and ZeRO-3, contributions to gradients
+// allocate memory, which a repeated layer does later than one that runs.
+bool repeats_layer_memory(const Recipe& r, const RoutingLoad& load) {
+  return has_equal_passes(r, load) && can_repeat_layers(r, load);
 }
 
 // Returns the number of micro-batches in flight on a rank if repeats_one_micro_batch().
@@ -160,10 +167,22 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const bool repeats = repeats_one_micro_batch(recipe, load);
   const auto [fewer, few] = few_micro_batches(recipe, layout, rank, load);
   // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
-  // order in which the same number of micro-batches uses the weights.
+  // order in which the same number of micro-batches uses the weights. It also records layers that are repeated, which
+  // needs a second micro-batch.
   const int64_t first = recipe.parallel.zero == 3 ? few : has_equal_passes(recipe, load) ? 1 : repeated_unit(recipe);
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::nothing, {}, shared);
-  measured_step(run, std::min({all, few, first}));
+  const int64_t most = std::min(all, few);
+  std::optional<RunOnMeta> begun;
+  // Returns false if layers turn out not to be repeatable.
+  const auto start = [&](bool repeats_layers) {
+    using Record = RunOnMeta::Record;
+    begun.emplace(recipe, extensions, layout, rank, load, repeats_layers ? Record::parts : Record::nothing,
+                  std::vector<int>(), shared);
+    if (repeats_layers) begun->repeat_layers();
+    measured_step(*begun, std::min(most, repeats_layers ? int64_t{2} : first));
+    return !begun->failed();
+  };
+  if (!start(wanted == Wanted::memory && repeats_layer_memory(recipe, load))) start(false);
+  RunOnMeta& run = *begun;
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "layers/registry.h"
@@ -147,6 +148,11 @@ bool can_repeat_passes(const train::Recipe& r, const RoutingLoad& load) {
   return one_by_one && r.optim.grad_dtype != optim::GradientDtype::bf16 && has_equal_kernels(r, load);
 }
 
+bool can_repeat_layers(const train::Recipe& r, const RoutingLoad& load) {
+  return can_repeat_passes(r, load) && load != RoutingLoad::given && r.optim.grad_dtype != optim::GradientDtype::bf16 &&
+         train::pipeline_of(r).kind != pp::PipelineKind::dualpipe_v;
+}
+
 int64_t repeated_micro_batches(const train::Recipe& r) {
   const int64_t pairs = r.schedule.pipeline.overlap == pp::Overlap::micro_batches ? 2 : 1;
   return pairs * (r.schedule.pipeline.kind == pp::PipelineKind::interleaved ? r.parallel.pp : 1);
@@ -156,19 +162,29 @@ std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::E
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank,
                                      std::shared_ptr<SharedByRuns> shared) {
-  RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, std::move(shared));
-  run.follow_spans();
   const bool equal_before = needs_equal_step_before(recipe);
-  if (can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches))
-    run.repeat_passes();
-  else if (!equal_before)
-    run.step(repeated_micro_batches(recipe));
-  std::vector<StepRecord> records;
-  for (const int64_t n : micro_batches) {
-    if (equal_before) run.step(n);
-    records.push_back(record_step(run, n, rank));
-  }
-  return records;
+  const bool repeats_passes = can_repeat_passes(recipe, load) && repeating_is_faster(recipe, micro_batches);
+  // Returns none if layers turn out not to be repeatable.
+  const auto record = [&](bool repeats_layers) -> std::optional<std::vector<StepRecord>> {
+    RunOnMeta run(recipe, extensions, layout, rank, load, RunOnMeta::Record::issues, node_of_rank, shared);
+    run.follow_spans();
+    if (repeats_layers) run.repeat_layers();
+    if (repeats_passes)
+      run.repeat_passes();
+    else if (repeats_layers)
+      run.step(std::min<int64_t>(std::ranges::max(micro_batches), pp::RepeatedPasses::recorded_micro_batches));
+    else if (!equal_before)
+      run.step(repeated_micro_batches(recipe));
+    std::vector<StepRecord> records;
+    for (const int64_t n : micro_batches) {
+      if (equal_before) run.step(n);
+      records.push_back(record_step(run, n, rank));
+    }
+    if (run.failed()) return {};
+    return records;
+  };
+  auto records = record(can_repeat_layers(recipe, load));
+  return records ? std::move(*records) : *record(false);
 }
 
 }  // namespace hexad::plan

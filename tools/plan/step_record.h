@@ -52,6 +52,11 @@ bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 /// 1f1b.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
+/// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()): if can_repeat_passes(), all
+/// layers have the same load of the experts, and the pipeline delays the weight gradients of all micro-batches or of
+/// none (not dualpipe_v).
+bool can_repeat_layers(const train::Recipe& recipe, const RoutingLoad& load);
+
 /// Runs a step and records it. Under ZeRO-1 and 2, a step begins while the weights that the step before has updated are
 /// gathered. If the run's previous step ended with the same operations, the record therefore begins with these gathers,
 /// and its own gathers, which the next step hides, are left out. On a host that does not run ahead, all steps end with
@@ -68,9 +73,10 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
 /// If repeating is faster and can_repeat_passes() is true, a first step records the passes of its second micro-batch,
-/// and all later steps repeat them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
+/// and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a first step of at most
+/// two micro-batches records them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
 /// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
-/// nothing is shared. Takes the time and memory of steps on the meta device: milliseconds for each layer and
+/// nothing is shared. Takes the time and memory of steps on the meta device: a millisecond for each layer and
 /// micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,

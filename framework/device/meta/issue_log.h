@@ -131,6 +131,12 @@ class IssueMark final : public DeviceMark {
   const std::vector<int32_t> issues_;
 };
 
+/// Beginning of the names of a part's spans, such as "layers.3", and its replacement in a repetition. Names that do
+/// not begin with `from` and a dot or a space are kept.
+struct RenamedSpans {
+  std::string from{}, to{};
+};
+
 /// Log of the operations that a rank issues. Not thread-safe.
 class IssueLog {
  public:
@@ -180,11 +186,6 @@ class IssueLog {
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
   /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
   std::shared_ptr<const DeviceMark> mark_of_nothing() { return new_mark({}); }
-  /// Beginning of the names of a part's spans, such as "layers.3", and its replacement in a repetition. Names that do
-  /// not begin with `from` and a dot or a space are kept.
-  struct RenamedSpans {
-    std::string from{}, to{};
-  };
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;
   /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another

@@ -14,7 +14,7 @@ namespace {
 int32_t position(int32_t number, int32_t first) { return number < first ? -1 : number - first; }
 
 // Returns the name of a repeated span.
-std::string repeated_name(const std::string& name, const IssueLog::RenamedSpans& renamed) {
+std::string repeated_name(const std::string& name, const RenamedSpans& renamed) {
   const size_t size = renamed.from.size();
   const bool other =
       size == 0 || name.size() <= size || !name.starts_with(renamed.from) || (name[size] != '.' && name[size] != ' ');
@@ -26,7 +26,7 @@ std::string repeated_name(const std::string& name, const IssueLog::RenamedSpans&
 class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier,
-             const IssueLog::CallProgram& program, const IssueLog::RenamedSpans& renamed)
+             const IssueLog::CallProgram& program, const RenamedSpans& renamed)
       : log_(log), earlier_(earlier), program_(program), repeated_{&part, {}} {
     if (!spans || !spans->recording()) return;
     around_ = spans->innermost();

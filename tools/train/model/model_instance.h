@@ -28,6 +28,7 @@ using layers::StateSet;
 using layers::Transformer;
 
 class PassRecorder;
+class RepeatedLayers;
 
 /// Runs the passes of MoE layers as fibers. If micro-batches are interleaved, a pass that would wait yields to another
 /// micro-batch.
@@ -78,6 +79,9 @@ struct ModelInstance {
   /// `parameter_recorder`.
   pp::RepeatedPasses* repeated_passes = nullptr;
   pp::ParameterRecorder* parameter_recorder = nullptr;
+  /// Blocks of training passes that a meta device records and repeats; null: all blocks are run. Needs
+  /// `parameter_recorder`.
+  RepeatedLayers* repeated_layers = nullptr;
 
   Device device() { return context; }
   /// Returns a line about the NCCL communicators and their memory; empty without NCCL communicators.
