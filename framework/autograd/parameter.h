@@ -160,6 +160,8 @@ class Parameter {
   /// Makes `storage` provide memory when the gradient has none, and for next_gradient_target(1). If `storage` is null,
   /// the parameter uses bound memory or allocates memory. Does not own `storage`.
   void store_gradient_in(ParameterStorage* storage) { gradient_storage_ = storage; }
+  /// Returns the storage of store_gradient_in(); null: none.
+  ParameterStorage* gradient_storage() const { return gradient_storage_; }
   /// Release the memory of the weights or of the gradient, which another owner of the memory may then reuse.
   /// release_gradient() also clears the gradient.
   void release_weights() { local_ = {}; }

@@ -21,14 +21,18 @@ ParameterCalls::ParameterCalls(IssueLog& log, std::span<Parameter* const> used)
     if (p->has_gradient()) with_gradient_.insert(p);
 }
 
+void ParameterCalls::add(Call call, Event event) {
+  calls_.push_back(std::move(call));
+  events_.push_back(std::move(event));
+}
+
 GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Stream& stream) {
   const size_t number = calls_.size();
-  calls_.emplace_back(Use{&weights, &p, &stream});
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
   GatheredWeights gathered = weights.gather_weights(p, stream);
   if (gathered.arrived.done() && !gathered.arrived.launched()) gathered.arrived = Event::at(log_.mark_of_nothing());
-  events_.push_back(gathered.arrived);
+  add(Use{&weights, &p, &stream}, gathered.arrived);
   if (!gathered.stay) return gathered;
   ++in_use_;
   const void* const address = gathered.stay.get();
@@ -45,15 +49,27 @@ void ParameterCalls::end_use(size_t number) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
   --in_use_;
-  calls_.emplace_back(EndOfUse{number});
-  events_.emplace_back();
+  add(EndOfUse{number});
+}
+
+// only_contribution() may request memory itself. It does so again in a repetition.
+void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p) {
+  const IssueLog::InnerCall inner(log_);
+  if (inner.recorded()) add(Allocation{&p});
+  gradients.allocate_gradient(p);
+}
+
+GradientTarget ParameterCalls::only_contribution(ParameterStorage& gradients, Parameter& p) {
+  const IssueLog::InnerCall inner(log_);
+  if (!inner.recorded()) repeatable_ = false;
+  add(OnlyContribution{&gradients, &p});
+  return gradients.only_contribution(p);
 }
 
 void ParameterCalls::contribute(Parameter& p, const std::function<void()>& contributed) {
-  calls_.emplace_back(Contribution{&p, with_gradient_.contains(&p), p.has_gradient()});
-  events_.emplace_back();
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
+  add(Contribution{&p, with_gradient_.contains(&p), p.has_gradient()});
   contributed();
 }
 
@@ -98,6 +114,14 @@ Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)
                           held_.erase(e.use);
                           return Event();
                         },
+                        [&](const Allocation& a) {
+                          other(*a.parameter).gradient();
+                          return Event();
+                        },
+                        [&](const OnlyContribution& c) {
+                          c.gradients->only_contribution(other(*c.parameter));
+                          return Event();
+                        },
                         [&](const Contribution& c) {
                           Parameter& p = other(*c.parameter);
                           if (c.written && !p.has_gradient()) p.next_write();
@@ -109,8 +133,23 @@ Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)
 }
 
 void ParameterRecorder::take(const autograd::ParameterSet& parameters) {
-  for (const auto& p : parameters)
+  for (const auto& p : parameters) {
     if (p->weight_storage() == &weights_) p->gather_weights_by(*this);
+    if (ParameterStorage* const storage = p->gradient_storage()) {
+      gradients_[p.get()] = storage;
+      p->store_gradient_in(this);
+    }
+  }
+}
+
+void ParameterRecorder::allocate_gradient(Parameter& p) {
+  ParameterStorage& gradients = *gradients_.at(&p);
+  calls_ ? calls_->allocate_gradient(gradients, p) : gradients.allocate_gradient(p);
+}
+
+GradientTarget ParameterRecorder::only_contribution(Parameter& p) {
+  ParameterStorage& gradients = *gradients_.at(&p);
+  return calls_ ? calls_->only_contribution(gradients, p) : gradients.only_contribution(p);
 }
 
 void ParameterRecorder::contribute(Parameter& p, const std::function<void()>& contributed) {

@@ -1,4 +1,4 @@
-// Calls that a recorded pass makes to the owners of its parameters' weights and gradients.
+// Calls that a recorded part of a step makes to the storage of its parameters.
 #pragma once
 
 #include <functional>
@@ -15,16 +15,17 @@
 namespace hexad::pp {
 
 using autograd::GatheredWeights;
+using autograd::GradientTarget;
 using autograd::Parameter;
 using autograd::ParameterStorage;
 using device::Event;
 using device::IssueLog;
 using device::Stream;
 
-/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights that the storage gathers,
-/// and contributions to gradients, after which the storage may reduce them. The operations of such a call depend on the
-/// uses and contributions of other passes. A repetition of the part therefore makes the call again
-/// (IssueLog::InnerCall).
+/// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, which the storage may
+/// gather, requests for memory of gradients, and contributions to gradients, which the storage may then reduce. The
+/// operations of such a call depend on the uses and contributions of other parts. A repetition of the part therefore
+/// makes the call again (IssueLog::InnerCall).
 class ParameterCalls {
  public:
   /// Prepares the recording of a part. `used` contains the parameters to whose gradients the part may contribute; they
@@ -37,6 +38,9 @@ class ParameterCalls {
   /// object must outlive `stay`. If the weights have arrived, the result has an event all the same, so that the part
   /// contains the waits for it: in a repetition, they may be in flight.
   GatheredWeights use(ParameterStorage& weights, Parameter& p, Stream& stream);
+  /// Record ParameterStorage::allocate_gradient() and only_contribution() of `gradients`.
+  void allocate_gradient(ParameterStorage& gradients, Parameter& p);
+  GradientTarget only_contribution(ParameterStorage& gradients, Parameter& p);
   /// Records `contributed`, which reports the contribution of the part to the gradient of `p`.
   void contribute(Parameter& p, const std::function<void()>& contributed);
   /// Ends the recording. `part` is the recorded part, after IssueLog::end_part().
@@ -65,12 +69,20 @@ class ParameterCalls {
   struct EndOfUse {
     size_t use;  // number of the call that began the use
   };
+  struct Allocation {
+    Parameter* parameter;
+  };
+  struct OnlyContribution {
+    ParameterStorage* gradients;
+    Parameter* parameter;
+  };
   struct Contribution {
     Parameter* parameter;
     bool before;   // true if the gradient had a contribution when the part began
     bool written;  // true if the gradient had one when the contribution was reported
   };
-  using Call = std::variant<Use, EndOfUse, Contribution>;
+  using Call = std::variant<Use, EndOfUse, Allocation, OnlyContribution, Contribution>;
+  void add(Call call, Event event = {});
   void end_use(size_t number);
 
   IssueLog& log_;
@@ -84,14 +96,15 @@ class ParameterCalls {
   std::map<size_t, GatheredWeights> held_;  // uses of the current repetition that have not ended
 };
 
-/// Storage of weights that records the uses of its parameters in the calls of the current part.
+/// Storage of parameters that records its calls in the current part and passes them on to other storages.
 class ParameterRecorder final : public ParameterStorage {
  public:
-  /// `weights` is the storage that gathers; it must outlive the last use.
+  /// `weights` is the storage of weights; it must outlive the last use.
   explicit ParameterRecorder(ParameterStorage& weights) : weights_(weights) {}
   ParameterRecorder(const ParameterRecorder&) = delete;
   ParameterRecorder& operator=(const ParameterRecorder&) = delete;
-  /// Makes this object the storage of those of `parameters` whose storage is `weights`.
+  /// Makes this object the storage of the weights whose storage is `weights`, and of all gradients that have a storage,
+  /// which must outlive the last contribution.
   void take(const autograd::ParameterSet& parameters);
 
   /// Begin and end the recording of a part, which adds to `calls`.
@@ -102,9 +115,12 @@ class ParameterRecorder final : public ParameterStorage {
 
   GatheredWeights gather_weights(Parameter& p, Stream& stream) override;
   bool weights_stay(const Parameter& p) const override { return weights_.weights_stay(p); }
+  void allocate_gradient(Parameter& p) override;
+  GradientTarget only_contribution(Parameter& p) override;
 
  private:
   ParameterStorage& weights_;
+  std::map<const Parameter*, ParameterStorage*> gradients_;
   ParameterCalls* calls_ = nullptr;  // calls of the part that is being recorded; null: none
 };
 

@@ -43,9 +43,6 @@ class RepeatedPasses {
   RepeatedPasses(const RepeatedPasses&) = delete;
   RepeatedPasses& operator=(const RepeatedPasses&) = delete;
 
-  /// Records the uses of those of `parameters` whose weights are not always in memory. `weights` is their storage,
-  /// which must outlive the last step.
-  void record_uses(autograd::ParameterStorage& weights, const autograd::ParameterSet& parameters);
   /// Ends the recording. Later steps repeat passes.
   void end_recording() { recording_ = false; }
   /// Returns the number of passes that were repeated instead of run.
@@ -82,8 +79,6 @@ class RepeatedPasses {
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
   std::map<int, std::vector<Parameter*>> used_;  // by chunk
-  ParameterCalls* open_ = nullptr;               // calls of the pass that is being recorded; null: none
-  std::optional<RecordedWeights> weights_;
   // Repetitions of the passes of a chunk and a micro-batch, in order.
   std::map<std::pair<int, int>, std::vector<device::RepeatedPart>> repetitions_;
 };

@@ -114,6 +114,33 @@ TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
   EXPECT_TRUE(written);
 }
 
+// Storage that counts the requests for the memory of an only contribution.
+class Gradients final : public ParameterStorage {
+ public:
+  autograd::GradientTarget only_contribution(Parameter& p) override {
+    ++requests;
+    return ParameterStorage::only_contribution(p);
+  }
+
+  int requests = 0;
+};
+
+TEST(ParameterCalls, RepeatRequestsForMemoryOfGradients) {
+  Recording r;
+  Gradients gradients;
+  Parameter& p = r.lab.parameter({2, 3});
+  p.store_gradient_in(&gradients);
+  r.recorder.take(r.lab.parameters);
+  p.next_gradient_target();
+  r.end();
+  EXPECT_TRUE(r.calls.repeatable());
+  EXPECT_EQ(r.program_calls(), 1) << "the request asks for memory itself, and does so again in a repetition";
+  p.release_gradient();
+  r.calls.repeat(0, report_nothing);
+  EXPECT_EQ(gradients.requests, 2);
+  EXPECT_TRUE(p.has_gradient());
+}
+
 TEST(ParameterCalls, LeaveGradientsWithoutContributionsClear) {
   Recording r;
   r.recorder.contribute(r.parameter, [] {});

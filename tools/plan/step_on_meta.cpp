@@ -66,8 +66,8 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
-// True if layers can be repeated with the memory that they need. Under ZeRO-2 and ZeRO-3, contributions to gradients
-// allocate memory, which a repeated layer does later than one that runs.
+// True if layers can be repeated with the memory that they need. Under ZeRO-2 and ZeRO-3, a repeated layer may allocate
+// the memory of a bucket of gradients later than one that runs.
 bool repeats_layer_memory(const Recipe& r, const RoutingLoad& load) {
   return has_equal_passes(r, load) && can_repeat_layers(r, load);
 }

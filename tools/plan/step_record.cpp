@@ -145,11 +145,11 @@ bool can_repeat_passes(const train::Recipe& r, const RoutingLoad& load) {
   if (r.parallel.zero <= 1) return has_equal_passes(r, load);
   const pp::PipelineKind kind = train::pipeline_of(r).kind;
   const bool one_by_one = kind == pp::PipelineKind::gpipe || kind == pp::PipelineKind::one_f_one_b;
-  return one_by_one && r.optim.grad_dtype != optim::GradientDtype::bf16 && has_equal_kernels(r, load);
+  return one_by_one && has_equal_kernels(r, load);
 }
 
 bool can_repeat_layers(const train::Recipe& r, const RoutingLoad& load) {
-  return can_repeat_passes(r, load) && load != RoutingLoad::given && r.optim.grad_dtype != optim::GradientDtype::bf16 &&
+  return can_repeat_passes(r, load) && load != RoutingLoad::given &&
          train::pipeline_of(r).kind != pp::PipelineKind::dualpipe_v;
 }
 

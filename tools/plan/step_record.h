@@ -47,9 +47,8 @@ bool has_equal_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if passes can be recorded once and repeated (RunOnMeta::repeat_passes()): under ZeRO-0 and ZeRO-1, if
 /// has_equal_passes(). Under ZeRO-2 and ZeRO-3, weights are gathered and gradients reduced for each micro-batch, at
-/// points that differ between passes, but repetitions make these calls again. They then also need gradients that are
-/// not rounded, and a pipeline in which each rank computes the gradients of one micro-batch after the other: gpipe or
-/// 1f1b.
+/// points that differ between passes, but repetitions make these calls again. They then also need a pipeline in which
+/// each rank computes the gradients of one micro-batch after the other: gpipe or 1f1b.
 bool can_repeat_passes(const train::Recipe& recipe, const RoutingLoad& load);
 
 /// True if equal layers can be recorded once and repeated (RunOnMeta::repeat_layers()): if can_repeat_passes(), all

@@ -31,7 +31,8 @@ struct IssuePart {
   struct OperationMark {
     int32_t issue;  // number of the operation among those of the part; -1: no operation of the part
   };
-  /// Call of the program, whose own calls to the log are not part of the part (IssueLog::InnerCall).
+  /// Call of the program. The part does not contain the calls to the log that the program makes in it
+  /// (IssueLog::InnerCall).
   struct ProgramCall {
     int32_t span;  // index in `spans`; -1: the span around the part
   };

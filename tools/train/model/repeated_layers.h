@@ -38,8 +38,8 @@ using autograd::Value;
 /// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.
 /// This is not checked. It is not so if the experts of tokens differ between layers or micro-batches, if passes run as
 /// fibers, or if backward delays weight gradients only in some micro-batches. With Memory::counted, it also has the
-/// same peaks of memory if the storage of gradients allocates no memory for contributions, as under ZeRO-0 and ZeRO-1
-/// with gradients that are not rounded.
+/// same peaks of memory under ZeRO-0 and ZeRO-1. Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates
+/// memory for gradients, and the buckets of equal blocks may begin with different parameters.
 class RepeatedLayers final : public layers::BlockRunner {
  public:
   /// counted: repeated blocks change the memory in use. ignored: they do not.
