@@ -107,7 +107,7 @@ Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)
                         [&](const Use& u) {
                           GatheredWeights gathered = u.weights->gather_weights(other(*u.parameter), *u.stream);
                           const Event arrived = gathered.arrived;
-                          held_.insert_or_assign(number, std::move(gathered));
+                          if (gathered.stay) held_.insert_or_assign(number, std::move(gathered));
                           return arrived;
                         },
                         [&](const EndOfUse& e) {
