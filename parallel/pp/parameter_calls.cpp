@@ -32,7 +32,7 @@ GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Str
   if (!inner.recorded()) repeatable_ = false;
   GatheredWeights gathered = weights.gather_weights(p, stream);
   if (gathered.arrived.done() && !gathered.arrived.launched()) gathered.arrived = Event::at(log_.mark_of_nothing());
-  add(Use{&weights, &p, &stream}, gathered.arrived);
+  add(Use{&p, &stream}, gathered.arrived);
   if (!gathered.stay) return gathered;
   ++in_use_;
   const void* const address = gathered.stay.get();
@@ -62,7 +62,7 @@ void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p
 GradientTarget ParameterCalls::only_contribution(ParameterStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
-  add(OnlyContribution{&gradients, &p});
+  add(OnlyContribution{&p});
   return gradients.only_contribution(p);
 }
 
@@ -100,12 +100,12 @@ void ParameterCalls::require_same_gradients(const Counterpart& counterpart) cons
     }
 }
 
-Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)>& report,
+Event ParameterCalls::repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,
                              const Counterpart& counterpart) {
   const auto other = [&](Parameter& p) -> Parameter& { return counterpart ? counterpart(p) : p; };
   return std::visit(Overloaded{
                         [&](const Use& u) {
-                          GatheredWeights gathered = u.weights->gather_weights(other(*u.parameter), *u.stream);
+                          GatheredWeights gathered = recorder.gather_weights(other(*u.parameter), *u.stream);
                           const Event arrived = gathered.arrived;
                           if (gathered.stay) held_.insert_or_assign(number, std::move(gathered));
                           return arrived;
@@ -119,7 +119,7 @@ Event ParameterCalls::repeat(size_t number, const std::function<void(Parameter&)
                           return Event();
                         },
                         [&](const OnlyContribution& c) {
-                          c.gradients->only_contribution(other(*c.parameter));
+                          recorder.only_contribution(other(*c.parameter));
                           return Event();
                         },
                         [&](const Contribution& c) {

@@ -22,6 +22,8 @@ using device::Event;
 using device::IssueLog;
 using device::Stream;
 
+class ParameterRecorder;
+
 /// Calls of a recorded part to the storage of its parameters (parallel/dp): uses of weights, which the storage may
 /// gather, requests for memory of gradients, and contributions to gradients, which the storage may then reduce. The
 /// operations of such a call depend on the uses and contributions of other parts. A repetition of the part therefore
@@ -53,16 +55,17 @@ class ParameterCalls {
   /// Throws std::logic_error if other gradients than in the recorded part have contributions of earlier passes: the
   /// kernels that contribute would then add to them instead of replacing them, or the reverse.
   void require_same_gradients(const Counterpart& counterpart = {}) const;
-  /// Makes call `number` of a repetition and returns the event for which the part may wait. `report` is called for each
-  /// contribution, in place of the recorded call.
-  Event repeat(size_t number, const std::function<void(Parameter&)>& report, const Counterpart& counterpart = {});
+  /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
+  /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
+  /// of the recorded call.
+  Event repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,
+               const Counterpart& counterpart = {});
   /// Ends a repetition: marks gradients to which the part contributed without reporting it, as it does if it delays
   /// other contributions to them.
   void end_repetition(const Counterpart& counterpart = {}) const;
 
  private:
   struct Use {
-    ParameterStorage* weights;
     Parameter* parameter;
     Stream* stream;
   };
@@ -73,7 +76,6 @@ class ParameterCalls {
     Parameter* parameter;
   };
   struct OnlyContribution {
-    ParameterStorage* gradients;
     Parameter* parameter;
   };
   struct Contribution {

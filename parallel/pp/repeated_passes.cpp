@@ -22,7 +22,8 @@ bool begins_in_order(std::span<const Action> actions) {
 void RepeatedPasses::begin(std::span<const Action> actions, int micro_batches) {
   repetitions_.clear();
   const bool in_order = begins_in_order(actions);
-  records_ = recording_ && in_order && micro_batches == recorded_micro_batches;
+  last_ = micro_batches - 1;
+  records_ = recording_ && in_order && last_ > 0;
   repeats_ = !recording_ && in_order && std::ranges::all_of(actions, [&](const Action& a) {
     if (a.micro == 0) return true;
     const auto at = recorded_.find({a.chunk, a.kind});
@@ -34,8 +35,8 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
   Recorded& recorded = recorded_.at({chunk, kind});
   recorded.parameters->require_same_gradients();
   std::vector<device::RepeatedPart>& earlier = repetitions_[{chunk, micro}];
-  device::RepeatedPart repeated =
-      log_.repeat(recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, report); });
+  device::RepeatedPart repeated = log_.repeat(
+      recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, recorder_, report); });
   recorded.parameters->end_repetition();
   earlier.push_back(std::move(repeated));
   ++count_;

@@ -15,10 +15,10 @@
 
 namespace hexad::pp {
 
-/// Recorded passes of a rank's chunks. The first step of the rank, with `recorded_micro_batches` micro-batches, records
-/// the passes of the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the
-/// first, whose contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls)
-/// are made again in each repetition, so weights are gathered and gradients are reduced where the whole step does this.
+/// Recorded passes of a rank's chunks. The first step of the rank, with several micro-batches, records the passes of
+/// the last micro-batch. In later steps, the log repeats these passes for all micro-batches except the first, whose
+/// contributions to a gradient replace its old value. Calls to the storage of parameters (ParameterCalls) are made
+/// again in each repetition, so weights are gathered and gradients are reduced where the whole step does this.
 ///
 /// The log of a step with repeated passes equals that of the whole step if the passes of all micro-batches except the
 /// first make the same other calls to the log. This is not checked. It is not so if:
@@ -36,6 +36,7 @@ namespace hexad::pp {
 class RepeatedPasses {
  public:
   using Kind = Action::Kind;
+  /// Least number of micro-batches of the step that records passes.
   static constexpr int recorded_micro_batches = 2;
 
   /// `log` and `recorder` must outlive the object. `recorder` must get the contributions of all passes to gradients.
@@ -53,7 +54,7 @@ class RepeatedPasses {
   /// True if the passes of micro-batch `micro` are repeated in the step.
   bool repeats(int micro) const { return repeats_ && micro > 0; }
   /// True if the passes of micro-batch `micro` are recorded in the step.
-  bool records(int micro) const { return records_ && micro > 0; }
+  bool records(int micro) const { return records_ && micro == last_; }
   /// Repeats the recorded pass for micro-batch `micro`. `report` is called for each contribution to a gradient.
   void repeat(Kind kind, int chunk, int micro, const std::function<void(Parameter&)>& report);
   /// Begin and end the recording of a pass.
@@ -76,6 +77,7 @@ class RepeatedPasses {
   ParameterRecorder& recorder_;
   bool recording_ = true;
   bool records_ = false, repeats_ = false;  // true if the step records, or repeats, passes
+  int last_ = 0;                            // last micro-batch of the step
   int64_t count_ = 0;
   std::map<Pass, Recorded> recorded_;
   std::map<int, std::vector<Parameter*>> used_;  // by chunk

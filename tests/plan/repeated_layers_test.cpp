@@ -59,7 +59,8 @@ StepRecord run_all(const Recipe& r, const mesh::Layout& layout, int rank) {
   return record_step(run, micro_batches, rank);
 }
 
-// Returns the record of a step that repeats layers and, if `passes`, also passes.
+// Returns the record of a step that repeats layers and, if `passes`, also passes. A rank with many layers records
+// passes that contain repeated layers.
 StepRecord run_few(const Recipe& r, const mesh::Layout& layout, int rank, bool passes) {
   const train::Extensions extensions;
   RunOnMeta run(r, extensions, layout, rank, RoutingLoad::even, RunOnMeta::Record::issues);
@@ -138,9 +139,11 @@ std::vector<Case> layouts() {
       {"DenseResidual", 2, {stages, "model.moe.dense_residual=true"}},
       {"Windows", 2, {stages, "model.window=3", "model.full_attention_every=2"}},
       {"Stages", 2, {stages}},
+      {"ManyLayers", 2, {stages, "model.layers=20"}},
       {"GPipe", 2, {stages, "schedule.pipeline.kind=gpipe"}},
       {"Interleaved", 2, {stages, "schedule.pipeline.kind=interleaved", "model.layers=16"}},
       {"DelayedWeights", 2, {stages, "schedule.pipeline.kind=zb_h1"}},
+      {"DelayedWeightsOfManyLayers", 2, {stages, "schedule.pipeline.kind=zb_h1", "model.layers=20"}},
       {"Vee", 2, {stages, "schedule.pipeline.kind=zb_v", "model.layers=16"}},
       {"Zero1", 4, {stages, "parallel.zero=1", "distributed.bucket_bytes=8192"}},
       {"Experts", 4, {stages, "parallel.ep=2"}},

@@ -82,10 +82,11 @@ TEST(ParameterCalls, RepeatUsesAndTheirEnds) {
   ASSERT_EQ(r.program_calls(), 4) << "two uses and their ends";
 
   const int before = r.gatherer.gathers;
-  r.calls.repeat(0, report_nothing), r.calls.repeat(1, report_nothing), r.calls.repeat(2, report_nothing);
+  r.calls.repeat(0, r.recorder, report_nothing), r.calls.repeat(1, r.recorder, report_nothing),
+      r.calls.repeat(2, r.recorder, report_nothing);
   EXPECT_EQ(r.gatherer.gathers, before + 2);
   EXPECT_FALSE(r.gatherer.holders.expired()) << "the first use has not ended";
-  r.calls.repeat(3, report_nothing);
+  r.calls.repeat(3, r.recorder, report_nothing);
   EXPECT_TRUE(r.gatherer.holders.expired());
 }
 
@@ -110,7 +111,7 @@ TEST(ParameterCalls, ContributeToTheGradientBeforeItIsReported) {
   r.parameter.release_gradient();
   r.calls.require_same_gradients();
   bool written = false;
-  r.calls.repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  r.calls.repeat(0, r.recorder, [&](Parameter& p) { written = p.has_gradient(); });
   EXPECT_TRUE(written);
 }
 
@@ -136,7 +137,7 @@ TEST(ParameterCalls, RepeatRequestsForMemoryOfGradients) {
   EXPECT_TRUE(r.calls.repeatable());
   EXPECT_EQ(r.program_calls(), 1) << "the request asks for memory itself, and does so again in a repetition";
   p.release_gradient();
-  r.calls.repeat(0, report_nothing);
+  r.calls.repeat(0, r.recorder, report_nothing);
   EXPECT_EQ(gradients.requests, 2);
   EXPECT_TRUE(p.has_gradient());
 }
@@ -146,7 +147,7 @@ TEST(ParameterCalls, LeaveGradientsWithoutContributionsClear) {
   r.recorder.contribute(r.parameter, [] {});
   r.end();
   bool written = true;
-  r.calls.repeat(0, [&](Parameter& p) { written = p.has_gradient(); });
+  r.calls.repeat(0, r.recorder, [&](Parameter& p) { written = p.has_gradient(); });
   EXPECT_FALSE(written);
 }
 
@@ -160,7 +161,7 @@ TEST(ParameterCalls, RepeatCallsForOtherParameters) {
   r.calls.require_same_gradients(counterpart);
   const Parameter* reported = nullptr;
   r.calls.repeat(
-      0, [&](Parameter& p) { reported = &p; }, counterpart);
+      0, r.recorder, [&](Parameter& p) { reported = &p; }, counterpart);
   EXPECT_EQ(reported, &other);
   EXPECT_TRUE(other.has_gradient());
 }

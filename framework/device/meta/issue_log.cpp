@@ -70,18 +70,18 @@ std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   return issues;
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::new_mark(std::vector<int32_t> issues) {
+std::shared_ptr<const IssueMark> IssueLog::new_mark(std::vector<int32_t> issues) {
   return std::make_shared<IssueMark>(*this, marks_++, std::move(issues));
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
+std::shared_ptr<const IssueMark> IssueLog::mark(int32_t issue) {
   if (part_) record_mark(issue);
   return new_mark({issue});
 }
 
 // While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
 // repetition of the part, there may be operations before the mark.
-std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+std::shared_ptr<const IssueMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);
   if (issues.empty() && !part_) return nullptr;

@@ -167,10 +167,10 @@ class IssueLog {
   void wait(Lane lane, const IssueMark& mark);
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark(int32_t issue);
+  std::shared_ptr<const IssueMark> mark(int32_t issue);
   /// Returns a mark after the operations of before_mark(). Null if there are none, unless a part is being recorded. The
   /// log must outlive the mark.
-  std::shared_ptr<const DeviceMark> mark_of(Lane lane);
+  std::shared_ptr<const IssueMark> mark_of(Lane lane);
   /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
   /// If the lane waits for its last communication, leaves out the operations that this communication follows.
   std::vector<int32_t> before_mark(Lane lane) const;
@@ -185,13 +185,13 @@ class IssueLog {
   /// Records a change of the memory in use in the current part, if it counts memory (IssuePart::counts_memory).
   void record_memory(MetaAllocator& allocator, const MetaAllocator::Change& change);
   /// Returns a mark after no operation. A part contains the waits for it, in contrast to waits for a null mark.
-  std::shared_ptr<const DeviceMark> mark_of_nothing() { return new_mark({}); }
+  std::shared_ptr<const IssueMark> mark_of_nothing() { return new_mark({}); }
   /// Makes call `number` of the program again, and returns the event that this call returns.
   using CallProgram = std::function<Event(size_t number)>;
-  /// Makes the calls of `part` again, with new operations, spans and marks. Where `part` waited for a mark of another
-  /// part, waits for the corresponding mark of that part's repetition in `earlier`. Where `part` has a call of the
-  /// program (InnerCall), calls `program`, which may be empty if there are none. Changes of the memory in use are
-  /// counted again. Requires IssuePart::repeatable_after().
+  /// Makes the calls of `part` again, with new operations, spans and marks. They may belong to another part that is
+  /// being recorded. Where `part` waited for a mark of another part, waits for the corresponding mark of that part's
+  /// repetition in `earlier`. Where `part` has a call of the program (InnerCall), calls `program`, which may be empty
+  /// if there are none. Changes of the memory in use are counted again. Requires IssuePart::repeatable_after().
   RepeatedPart repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program = {},
                       const RenamedSpans& renamed = {});
 
@@ -254,7 +254,7 @@ class IssueLog {
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
   int32_t innermost() const;
-  std::shared_ptr<const DeviceMark> new_mark(std::vector<int32_t> issues);
+  std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
   void record_mark(Lane lane);

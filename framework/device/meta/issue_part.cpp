@@ -27,7 +27,7 @@ class Repetition {
  public:
   Repetition(IssueLog& log, SpanLog* spans, const IssuePart& part, std::span<const RepeatedPart> earlier,
              const IssueLog::CallProgram& program, const RenamedSpans& renamed)
-      : log_(log), earlier_(earlier), program_(program), repeated_{&part, {}} {
+      : log_(log), earlier_(earlier), program_(program), repeated_{&part} {
     if (!spans || !spans->recording()) return;
     around_ = spans->innermost();
     const auto first_span = static_cast<int32_t>(spans->recorded().size());
@@ -43,11 +43,12 @@ class Repetition {
   }
 
   void operator()(const IssuePart::Addition& a) {
-    issues_.push_back(log_.add_in(repeated_span(a.span), a.family, a.name, a.lane, a.work));
+    const IssueLog::InSpan span(log_, repeated_span(a.span));
+    issues_.push_back(log_.add(a.family, a.name, a.lane, a.work));
   }
-  void operator()(const IssuePart::LaneMark& m) { repeated_.marked.push_back(log_.before_mark(m.lane)); }
+  void operator()(const IssuePart::LaneMark& m) { repeated_.marks.push_back(log_.mark_of(m.lane)); }
   void operator()(const IssuePart::OperationMark& m) {
-    repeated_.marked.push_back({m.issue < 0 ? -1 : issues_[m.issue]});
+    repeated_.marks.push_back(log_.mark(m.issue < 0 ? -1 : issues_[m.issue]));
   }
   void operator()(const IssuePart::ProgramCall& c) {
     const IssueLog::InSpan span(log_, repeated_span(c.span));
@@ -55,28 +56,24 @@ class Repetition {
   }
   void operator()(const IssuePart::Memory& m) { m.allocator->count_change(m.change); }
   void operator()(const IssuePart::Wait& w) {
-    if (w.program < 0) return wait(w, marked(w.mark));
-    const auto mark = std::dynamic_pointer_cast<const IssueMark>(events_[w.program].launched());
-    if (mark) wait(w, mark->issues());
+    const auto mark = w.program < 0 ? repeated_mark(w.mark)
+                                    : std::dynamic_pointer_cast<const IssueMark>(events_[w.program].launched());
+    if (!mark) return;  // there is no operation to wait for
+    if (w.of_host)
+      log_.wait_on_host(*mark);
+    else
+      log_.wait(w.lane, *mark);
   }
 
  private:
   int32_t repeated_span(int32_t span) const { return span >= 0 && !spans_.empty() ? spans_[span] : around_; }
 
-  void wait(const IssuePart::Wait& w, const std::vector<int32_t>& issues) {
-    for (const int32_t issue : issues)
-      if (w.of_host)
-        log_.wait_on_host(issue);
-      else
-        log_.wait(w.lane, issue);
-  }
-
-  const std::vector<int32_t>& marked(int64_t mark) const {
-    if (repeated_.part->made(mark)) return repeated_.marked[repeated_.part->position_of(mark)];
+  std::shared_ptr<const IssueMark> repeated_mark(int64_t mark) const {
+    if (repeated_.part->made(mark)) return repeated_.marks[repeated_.part->position_of(mark)];
     const auto of = std::ranges::find_if(earlier_, [&](const RepeatedPart& r) { return r.part->made(mark); });
     base::require(of != earlier_.end(), "[meta device] a repeated part waits for mark ", mark,
                   ", which neither it nor an earlier repeated part makes");
-    return of->marked[of->part->position_of(mark)];
+    return of->marks[of->part->position_of(mark)];
   }
 
   IssueLog& log_;
@@ -163,7 +160,6 @@ void IssueLog::record_wait(bool of_host, Lane lane, const IssueMark& mark) {
 
 RepeatedPart IssueLog::repeat(const IssuePart& part, std::span<const RepeatedPart> earlier, const CallProgram& program,
                               const RenamedSpans& renamed) {
-  base::require(!part_, "[meta device] a part of a step was repeated inside another part; expected end_part() before");
   return Repetition(*this, spans_, part, earlier, program, renamed).run();
 }
 

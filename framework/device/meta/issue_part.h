@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,7 +80,8 @@ struct IssuePart {
 /// Repetition of a part. `part` must outlive the object.
 struct RepeatedPart {
   const IssuePart* part;
-  std::vector<std::vector<int32_t>> marked;  // for each mark of the part, in order: the operations that precede it
+  // The repeated mark of each mark of the part, in order; null if no operation precedes it.
+  std::vector<std::shared_ptr<const IssueMark>> marks{};
 };
 
 }  // namespace hexad::device

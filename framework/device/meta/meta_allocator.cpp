@@ -6,33 +6,31 @@
 namespace hexad::device {
 
 void MetaAllocator::count_change(const Change& change) {
-  std::lock_guard lock(mutex_);
-  count_locked(change.bytes, change.category);
-  if (change.block) hold(rounded_ += change.bytes < 0 ? -block_size(-change.bytes) : block_size(change.bytes));
-}
-
-void MetaAllocator::take(const Change& change) {
-  count_change(change);
+  {
+    std::lock_guard lock(mutex_);
+    count_locked(change.bytes, change.category);
+    if (change.block) hold(rounded_ += change.bytes < 0 ? -block_size(-change.bytes) : block_size(change.bytes));
+  }
   if (log_) log_->record_memory(*this, change);
 }
 
 void* MetaAllocator::allocate(int64_t bytes, Category category) {
   if (bytes == 0) return nullptr;
-  take({bytes, category, true});
+  count_change({bytes, category, true});
   return memory_->reserve(bytes,
                           category == Category::offload ? MetaMemory::Place::offloaded : MetaMemory::Place::device);
 }
 
 void MetaAllocator::deallocate(void* block, int64_t bytes, Category category) {
   if (!block) return;
-  take({-bytes, category, true});
+  count_change({-bytes, category, true});
   memory_->release(block);
 }
 
 void MetaAllocator::recategorise(int64_t bytes, Category from, Category to) {
   if (bytes == 0) return;  // a request of 0 bytes allocates no block
-  take({-bytes, from, false});
-  take({bytes, to, false});
+  count_change({-bytes, from, false});
+  count_change({bytes, to, false});
 }
 
 }  // namespace hexad::device

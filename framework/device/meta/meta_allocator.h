@@ -30,11 +30,10 @@ class MetaAllocator final : public Allocator {
     Category category;
     bool block;
   };
-  /// Counts a change without a block of its own, for work that is repeated without running it.
+  /// Counts a change without a block of its own, for work that is repeated without running it. It is recorded, too.
   void count_change(const Change& change);
 
  private:
-  void take(const Change& change);
   const std::shared_ptr<MetaMemory> memory_;
   const std::shared_ptr<IssueLog> log_;
   int64_t rounded_ = 0;  // bytes of the blocks in use, each rounded up

@@ -77,6 +77,16 @@ void RepeatedLayers::group_blocks(ModelInstance& instance) {
   }
 }
 
+bool RepeatedLayers::repeat_most() const {
+  std::map<const Group*, int64_t> sizes;
+  int64_t layers_of_rank = 0, repeated = 0, while_recording = 0;
+  for (const std::vector<Parameter*>& parameters : parameters_) layers_of_rank += parameters.empty() ? 0 : 1;
+  for (const Group* group : group_of_)
+    if (group) ++sizes[group];
+  for (const auto& [group, size] : sizes) repeated += size, while_recording += std::max<int64_t>(0, size - 2);
+  return repeated + while_recording > layers_of_rank;
+}
+
 void RepeatedLayers::open(Recorded& recorded, std::span<Parameter* const> used) {
   recorded.part.counts_memory = counts_memory_;
   recorder_.open(recorded.parameters.emplace(log_, used));
@@ -91,16 +101,20 @@ void RepeatedLayers::close(Recorded& recorded) {
 
 Block::Output RepeatedLayers::run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) {
   Group* const group = group_of_[layer];
-  if (!group || !x.wants_gradient() || t.mode() != Tape::Mode::record || log_.records_part()) return block();
+  if (!group || !x.wants_gradient() || t.mode() != Tape::Mode::record) return block();
   Variant& variant = group->variants[micro_ == 0 ? 0 : 1];
   if (variant.state == State::complete) return repeat(*group, variant, variant.last, layer, t, x);
-  if (variant.state == State::none && layer == group->first) variant.state = State::recording, variant.micro = micro_;
-  if (variant.state != State::recording || variant.micro != micro_) return block();
-  if (layer == group->last) return record_last(*group, variant, t, x, block);
-  if (layer == group->first) return record(variant.first, layer, x, block);
-  if (!variant.first.usable) return block();
+  // A part of a pass that is being recorded can contain repeated blocks, but no recording of a block.
+  if (variant.state == State::none && layer == group->first && !log_.records_part())
+    variant.state = State::recording, variant.micro = micro_;
+  if (variant.state != State::recording) return block();
+  if (variant.micro == micro_ && layer == group->last) return record_last(*group, variant, t, x, block);
+  if (variant.micro == micro_ && layer == group->first) return record(variant.first, layer, x, block);
+  // The backward of this block follows that of the recorded one: later layers and earlier micro-batches come first.
+  Forward& forward = group->first == group->last ? variant.last : variant.first;
+  if (!forward.usable) return block();
   variant.repeats_early = true;
-  return repeat(*group, variant, variant.first, layer, t, x);
+  return repeat(*group, variant, forward, layer, t, x);
 }
 
 // Runs and records the forward of a block.
@@ -180,7 +194,7 @@ device::RepeatedPart RepeatedLayers::repeat(Recorded& recorded, const Parts& ear
   pp::ParameterCalls& parameters = *recorded.parameters;
   parameters.require_same_gradients(counterpart);
   device::RepeatedPart repeated = log_.repeat(
-      recorded.part, earlier, [&](size_t number) { return parameters.repeat(number, report_, counterpart); },
+      recorded.part, earlier, [&](size_t number) { return parameters.repeat(number, recorder_, report_, counterpart); },
       {prefix_of(from), prefix_of(layer)});
   parameters.end_repetition(counterpart);
   return repeated;
@@ -215,13 +229,14 @@ void RepeatedLayers::repeat_backward(Group& group, Variant& variant, int64_t lay
   parts->push_back(repeat(variant.backward, *parts, group.last, layer));
   if (!variant.delays) return;
   replay.between_weights([this, &group, &variant, layer, parts] {
-    if (variant.state == State::unusable) return report_all(layer);
+    if (variant.state != State::complete) return report_all(layer);
     repeat(variant.weights, *parts, group.last, layer);
   });
 }
 
 // Reports all contributions of a block whose recording is unusable, so that the step can end.
 void RepeatedLayers::report_all(int64_t layer) {
+  failed_ = true;
   for (Parameter* p : parameters_of(layer)) report_(*p);
 }
 

@@ -26,7 +26,7 @@ using autograd::Value;
 /// Repeats equal blocks of a rank in training passes on a meta device. Blocks of a virtual stage are equal if they have
 /// the same kind (ModelConfig::kind_of()) and the same parameters. The first and the last block of a virtual stage
 /// always run, because their inputs and gradients come from elsewhere. Of several other equal blocks, the first and the
-/// last one run once and are recorded: the first one for the forwards of the blocks between them, the last one for
+/// last one run once and are recorded: the first one for forwards until the recording is complete, the last one for
 /// later forwards and for all backwards. Contributions of a step's first micro-batch to a gradient replace its old
 /// value, so this micro-batch has a recording of its own, and all others share one.
 ///
@@ -53,6 +53,9 @@ class RepeatedLayers final : public layers::BlockRunner {
   void begin(int micro) { micro_ = micro; }
   layers::Block::Output run(int64_t layer, Tape& t, const Value& x, const RunBlock& block) override;
 
+  /// True if fewer blocks run in two micro-batches than a rank has: in one that records blocks, and in one that repeats
+  /// them.
+  bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }
   /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, or its
