@@ -4,8 +4,6 @@
 
 namespace hexad::pp {
 
-using base::require;
-
 namespace {
 
 template <class... F>
@@ -90,14 +88,13 @@ void ParameterCalls::end_repetition(const Counterpart& counterpart) const {
     if (Parameter& other = counterpart ? counterpart(*p) : *p; !other.has_gradient()) other.next_write();
 }
 
-void ParameterCalls::require_same_gradients(const Counterpart& counterpart) const {
+const Parameter* ParameterCalls::other_gradient(const Counterpart& counterpart) const {
   for (const Call& call : calls_)
     if (const auto* c = std::get_if<Contribution>(&call)) {
       const Parameter& p = counterpart ? counterpart(*c->parameter) : *c->parameter;
-      require(p.has_gradient() == c->before, "[pp] a repeated pass contributes to the gradient of ", p.name(),
-              ", which has ", c->before ? "no" : "a", " contribution of an earlier pass; expected ",
-              c->before ? "one" : "none", ", as when the pass was recorded");
+      if (p.has_gradient() != c->before) return &p;
     }
+  return nullptr;
 }
 
 Event ParameterCalls::repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,

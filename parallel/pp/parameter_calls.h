@@ -52,9 +52,10 @@ class ParameterCalls {
   bool repeatable() const { return repeatable_; }
   /// Returns the parameter of a repetition that corresponds to a parameter of the part. Empty: the same parameter.
   using Counterpart = std::function<Parameter&(Parameter&)>;
-  /// Throws std::logic_error if other gradients than in the recorded part have contributions of earlier passes: the
-  /// kernels that contribute would then add to them instead of replacing them, or the reverse.
-  void require_same_gradients(const Counterpart& counterpart = {}) const;
+  /// Returns the first parameter with a contribution in the part whose gradient has contributions of earlier parts,
+  /// although it had none in the recorded part, or the reverse. The kernels that contribute would then add to the
+  /// gradient instead of replacing it, or the reverse. Null: there is no such parameter.
+  const Parameter* other_gradient(const Counterpart& counterpart = {}) const;
   /// Makes call `number` of a repetition and returns the event for which the part may wait. Calls go to `recorder`,
   /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
   /// of the recorded call.

@@ -33,7 +33,10 @@ void RepeatedPasses::begin(std::span<const Action> actions, int micro_batches) {
 
 void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function<void(Parameter&)>& report) {
   Recorded& recorded = recorded_.at({chunk, kind});
-  recorded.parameters->require_same_gradients();
+  const Parameter* const other = recorded.parameters->other_gradient();
+  base::require(other == nullptr, "[pp] a repeated pass contributes to the gradient of ", other ? other->name() : "",
+                ", which has ", other && other->has_gradient() ? "a" : "no",
+                " contribution of an earlier pass; expected the opposite, as when the pass was recorded");
   std::vector<device::RepeatedPart>& earlier = repetitions_[{chunk, micro}];
   device::RepeatedPart repeated = log_.repeat(
       recorded.part, earlier, [&](size_t number) { return recorded.parameters->repeat(number, recorder_, report); });

@@ -26,7 +26,7 @@ namespace hexad::pp {
 /// - two passes run as fibers,
 /// - gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
 ///   before it has completed those of another one: some contributions are then added to others before a reduction. The
-///   repetition of such a pass may throw std::logic_error (ParameterCalls::require_same_gradients()).
+///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
 /// All passes run in three cases:
 /// - A recorded pass waits for an operation of another micro-batch, or holds weights after its end.

@@ -160,29 +160,14 @@ FewMicroBatches few_micro_batches(const Recipe& r, const mesh::Layout& layout, i
   return {fewer, fewer + unit + all % unit};
 }
 
-StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
-                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+// Runs a step of at most `first` micro-batches, and then the steps from which the result is taken.
+StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const mesh::Layout& layout, int rank,
+                     const RoutingLoad& load, Wanted wanted) {
   const int64_t all = micro_batches_of(recipe, layout);
   const bool all_at_once = pipeline_of(recipe).kind == pp::PipelineKind::gpipe;
   const bool repeats = repeats_one_micro_batch(recipe, load);
   const auto [fewer, few] = few_micro_batches(recipe, layout, rank, load);
-  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
-  // order in which the same number of micro-batches uses the weights. It also records layers that are repeated, which
-  // needs a second micro-batch.
-  const int64_t first = recipe.parallel.zero == 3 ? few : has_equal_passes(recipe, load) ? 1 : repeated_unit(recipe);
-  const int64_t most = std::min(all, few);
-  std::optional<RunOnMeta> begun;
-  // Returns false if layers turn out not to be repeatable.
-  const auto start = [&](bool repeats_layers) {
-    using Record = RunOnMeta::Record;
-    begun.emplace(recipe, extensions, layout, rank, load, repeats_layers ? Record::parts : Record::nothing,
-                  std::vector<int>(), shared);
-    if (repeats_layers) begun->repeat_layers();
-    measured_step(*begun, std::min(most, repeats_layers ? int64_t{2} : first));
-    return !begun->failed();
-  };
-  if (!start(wanted == Wanted::memory && repeats_layer_memory(recipe, load))) start(false);
-  RunOnMeta& run = *begun;
+  measured_step(run, std::min({all, few, first}));
   if (few >= all) return measured_step(run, all);
   if (all_at_once) return grown_step(run, fewer, all);
   if (!repeats && !stands_for_all(recipe, layout, few, all)) return measured_step(run, all);
@@ -199,6 +184,25 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
   const StepOnMeta shorter = measured_step(run, fewer);
   extend_all(step.sent, shorter.sent, static_cast<double>(all - fewer) / static_cast<double>(few - fewer));
   return step;
+}
+
+StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
+                    const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
+  using Record = RunOnMeta::Record;
+  if (wanted == Wanted::memory && repeats_layer_memory(recipe, load)) {
+    RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);
+    run.repeat_layers();
+    // The first and the second micro-batch of the first step record layers.
+    const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
+    if (!run.failed()) return step;
+  }
+  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
+  // order in which the same number of micro-batches uses the weights.
+  const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
+                        : has_equal_passes(recipe, load) ? 1
+                                                         : repeated_unit(recipe);
+  RunOnMeta run(recipe, extensions, layout, rank, load, Record::nothing, {}, shared);
+  return run_steps(run, first, recipe, layout, rank, load, wanted);
 }
 
 StepOnMeta run_evaluation(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank) {

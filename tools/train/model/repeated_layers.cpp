@@ -192,7 +192,7 @@ device::RepeatedPart RepeatedLayers::repeat(Recorded& recorded, const Parts& ear
     return *parameters_[layer][place_of_.at(&p)];
   };
   pp::ParameterCalls& parameters = *recorded.parameters;
-  parameters.require_same_gradients(counterpart);
+  failed_ = failed_ || parameters.other_gradient(counterpart) != nullptr;
   device::RepeatedPart repeated = log_.repeat(
       recorded.part, earlier, [&](size_t number) { return parameters.repeat(number, recorder_, report_, counterpart); },
       {prefix_of(from), prefix_of(layer)});

@@ -58,8 +58,9 @@ class RepeatedLayers final : public layers::BlockRunner {
   bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }
-  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, or its
-  /// memory is not what this class assumes. The steps so far are then invalid.
+  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, its
+  /// memory is not what this class assumes, or it contributes to gradients in another mode (replace or add). The steps
+  /// so far are then invalid.
   bool failed() const { return failed_; }
 
  private:
