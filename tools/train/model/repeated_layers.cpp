@@ -88,6 +88,7 @@ bool RepeatedLayers::repeat_most() const {
 }
 
 void RepeatedLayers::open(Recorded& recorded, std::span<Parameter* const> used) {
+  recorded.part = {};
   recorded.part.counts_memory = counts_memory_;
   recorder_.open(recorded.parameters.emplace(log_, used));
   log_.start_part(recorded.part);
@@ -170,7 +171,7 @@ void RepeatedLayers::end_backward(Variant& variant, Replay& replay) {
   close(variant.backward);
   variant.has_backward = true;
   const device::IssuePart *forward = &variant.last.recorded.part, *backward = &variant.backward.part;
-  const bool same_marks = !variant.repeats_early || variant.first.recorded.part.marks.size() == forward->marks.size();
+  const bool same_marks = variant.first.layer < 0 || variant.first.recorded.part.marks.size() == forward->marks.size();
   const bool usable = variant.last.usable && same_marks && variant.backward.usable_after({forward});
   if (!variant.delays) return finish(variant, usable);
   if (!usable) finish(variant, false);
