@@ -33,10 +33,6 @@ double IssueMark::passed_at() const {
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
   if (part_) record_addition(family, name, lane, work);
-  return add_in(innermost(), family, name, lane, std::move(work));
-}
-
-int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work) {
   Queue& from = lanes_[base::ordinal(queue(lane))];
   from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
                     host_waits_.end());
@@ -44,7 +40,7 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
-  Issue issue{family, name, queue(lane), std::move(work), span, from.waits};
+  Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   const bool communicates = issue.communicates();
   if (communicates && from.last >= 0) {
     issue.after.push_back(from.last);
@@ -60,6 +56,7 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   return number;
 }
 
+// Returns the operations before a mark of mark_of().
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
   // A mark that includes the lane's last communication need not list the operations that this communication follows.

@@ -153,9 +153,6 @@ class IssueLog {
   void follow(SpanLog& spans) { spans_ = &spans; }
   /// Appends an operation of `lane` and returns its number in the log. During a Pause, appends nothing and returns -1.
   int32_t add(std::string_view family, std::string_view name, Lane lane, Work work);
-  /// Like add(), but for an operation in span number `span`. Also appends during a Pause, and is not recorded in a part
-  /// (start_part()).
-  int32_t add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work);
   /// Adds a group and returns its index in groups().
   int add_group(IssuedGroup group);
 
@@ -168,12 +165,10 @@ class IssueLog {
   void wait_on_host(const IssueMark& mark);
   /// Returns a mark after operation `issue`, for which other lanes can wait. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark(int32_t issue);
-  /// Returns a mark after the operations of before_mark(). Null if there are none, unless a part is being recorded. The
-  /// log must outlive the mark.
+  /// Returns a mark after the lane's last non-communication operation, and after the operations for which the lane must
+  /// wait since then. If the lane waits for its last communication, leaves out the operations that this communication
+  /// follows. Null if there is no operation, unless a part is being recorded. The log must outlive the mark.
   std::shared_ptr<const IssueMark> mark_of(Lane lane);
-  /// Returns the lane's last non-communication operation, and the operations for which the lane must wait since then.
-  /// If the lane waits for its last communication, leaves out the operations that this communication follows.
-  std::vector<int32_t> before_mark(Lane lane) const;
 
   /// Records later calls (IssuePart::Call) and spans in `part`, until end_part(). `part` must be new. Before
   /// end_part(), all waits must be for marks, not for numbers of operations. Throws std::logic_error if another part is
@@ -254,6 +249,7 @@ class IssueLog {
   // On a host that computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
   int32_t innermost() const;
+  std::vector<int32_t> before_mark(Lane lane) const;
   std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
