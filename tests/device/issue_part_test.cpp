@@ -217,6 +217,35 @@ TEST(IssuePart, RepetitionsCountMemory) {
   allocator.deallocate(kept, 1000, Category::activation);
 }
 
+// Records kernels on two lanes, of which the second waits for the first, or for the event of a call of the program.
+IssuePart recorded(Rank& r, int64_t bytes, bool waits_for_call) {
+  IssuePart part;
+  r.log.start_part(part);
+  r.log.add("kernel", "", Lane::compute, MemoryWork{bytes});
+  Event call;
+  {
+    const IssueLog::InnerCall inner(r.log);
+    call = r.exchange();
+  }
+  const Event computed = r.compute.record();
+  r.copy.wait(waits_for_call ? call : computed);
+  r.kernel(Lane::copy);
+  r.log.end_part();
+  part.bind(std::vector{call});
+  return part;
+}
+
+TEST(IssuePart, PartsHaveTheSameCallsIfOnlyTheirMarksDiffer) {
+  Rank r;
+  for (const bool waits_for_call : {false, true}) {
+    const IssuePart part = recorded(r, 1, waits_for_call);
+    EXPECT_TRUE(part.same_calls(recorded(r, 1, waits_for_call)));
+    EXPECT_FALSE(part.same_calls(recorded(r, 2, waits_for_call))) << "a kernel has another size";
+    EXPECT_FALSE(part.same_calls(recorded(r, 1, !waits_for_call))) << "a lane waits for another event";
+    EXPECT_FALSE(part.same_calls(IssuePart())) << "there are no calls";
+  }
+}
+
 TEST(IssuePart, PartsCannotContainParts) {
   Rank r;
   IssuePart outer, inner;

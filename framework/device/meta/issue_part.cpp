@@ -112,6 +112,18 @@ bool IssuePart::repeatable_after(std::span<const IssuePart* const> earlier) cons
   });
 }
 
+bool IssuePart::same_calls(const IssuePart& other) const {
+  // The number of a mark is replaced by its position, or by 0 if the program returns the mark.
+  const auto relative = [](const IssuePart& part, Wait wait) {
+    wait.mark = wait.program < 0 ? static_cast<int64_t>(part.position_of(wait.mark)) : 0;
+    return wait;
+  };
+  return std::ranges::equal(calls, other.calls, [&](const Call& a, const Call& b) {
+    const Wait *wait = std::get_if<Wait>(&a), *wait_of_other = std::get_if<Wait>(&b);
+    return wait && wait_of_other ? relative(*this, *wait) == relative(other, *wait_of_other) : a == b;
+  });
+}
+
 void IssueLog::start_part(IssuePart& part) {
   base::require(!part_, "[meta device] a part of a step was begun inside another part; expected end_part() before");
   part_ = &part;

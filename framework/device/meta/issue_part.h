@@ -23,19 +23,23 @@ struct IssuePart {
     Lane lane;
     Work work;
     int32_t span;  // index in `spans`; -1: the span around the part
+    bool operator==(const Addition&) const = default;
   };
   /// Call of IssueLog::mark_of().
   struct LaneMark {
     Lane lane;
+    bool operator==(const LaneMark&) const = default;
   };
   /// Call of IssueLog::mark().
   struct OperationMark {
     int32_t issue;  // number of the operation among those of the part; -1: no operation of the part
+    bool operator==(const OperationMark&) const = default;
   };
   /// Call of the program. The part does not contain the calls to the log that the program makes in it
   /// (IssueLog::InnerCall).
   struct ProgramCall {
     int32_t span;  // index in `spans`; -1: the span around the part
+    bool operator==(const ProgramCall&) const = default;
   };
   /// Wait of a lane, or of the host, for a mark.
   struct Wait {
@@ -43,11 +47,13 @@ struct IssuePart {
     Lane lane;             // not used if the host waits
     int64_t mark;          // IssueMark::number()
     int32_t program = -1;  // number of the program's call that returned the event of the mark (bind()); -1: none
+    bool operator==(const Wait&) const = default;
   };
   /// Change of the memory in use. Only in a part that counts memory.
   struct Memory {
     MetaAllocator* allocator;
     MetaAllocator::Change change;
+    bool operator==(const Memory&) const = default;
   };
   using Call = std::variant<Addition, LaneMark, OperationMark, ProgramCall, Wait, Memory>;
   struct Span {
@@ -75,6 +81,9 @@ struct IssuePart {
   /// only for marks that it made itself or that `earlier` made, and for events of the program's calls (bind()). It also
   /// requires that the part did not call IssueLog::mark() for an operation that it did not add.
   bool repeatable_after(std::span<const IssuePart* const> earlier) const;
+  /// True if repetitions of this part and of `other` make the same calls, apart from the names of spans. Both parts
+  /// must be repeatable after no other part.
+  bool same_calls(const IssuePart& other) const;
 };
 
 /// Repetition of a part. `part` must outlive the object.

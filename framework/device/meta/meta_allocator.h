@@ -29,6 +29,7 @@ class MetaAllocator final : public Allocator {
     int64_t bytes;
     Category category;
     bool block;
+    bool operator==(const Change&) const = default;
   };
   /// Counts a change without a block of its own, for work that is repeated without running it. It is recorded, too.
   void count_change(const Change& change);
