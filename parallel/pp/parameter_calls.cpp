@@ -1,15 +1,15 @@
 #include "parallel/pp/parameter_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hexad::pp {
 
 namespace {
 
-template <class... F>
-struct Overloaded : F... {
-  using F::operator()...;
-};
+Parameter& counterpart_of(Parameter& p, const ParameterCalls::Counterpart& counterpart) {
+  return counterpart ? counterpart(p) : p;
+}
 
 }  // namespace
 
@@ -19,8 +19,8 @@ ParameterCalls::ParameterCalls(IssueLog& log, std::span<Parameter* const> used)
     if (p->has_gradient()) with_gradient_.insert(p);
 }
 
-void ParameterCalls::add(Call call, Event event) {
-  calls_.push_back(std::move(call));
+void ParameterCalls::add(std::function<Event(const Again&)> again, Event event) {
+  calls_.push_back(std::move(again));
   events_.push_back(std::move(event));
 }
 
@@ -30,7 +30,14 @@ GatheredWeights ParameterCalls::use(ParameterStorage& weights, Parameter& p, Str
   if (!inner.recorded()) repeatable_ = false;
   GatheredWeights gathered = weights.gather_weights(p, stream);
   if (gathered.arrived.done() && !gathered.arrived.launched()) gathered.arrived = Event::at(log_.mark_of_nothing());
-  add(Use{&p, &stream}, gathered.arrived);
+  add(
+      [this, number, &p, &stream](const Again& again) {
+        GatheredWeights held = again.recorder.gather_weights(counterpart_of(p, again.counterpart), stream);
+        Event arrived = held.arrived;
+        if (held.stay) held_.insert_or_assign(number, std::move(held));
+        return arrived;
+      },
+      gathered.arrived);
   if (!gathered.stay) return gathered;
   ++in_use_;
   const void* const address = gathered.stay.get();
@@ -47,27 +54,43 @@ void ParameterCalls::end_use(size_t number) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
   --in_use_;
-  add(EndOfUse{number});
+  add([this, number](const Again&) {
+    held_.erase(number);
+    return Event();
+  });
 }
 
 // only_contribution() may request memory itself. It does so again in a repetition.
 void ParameterCalls::allocate_gradient(ParameterStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
-  if (inner.recorded()) add(Allocation{&p});
+  if (inner.recorded())
+    add([&p](const Again& again) {
+      counterpart_of(p, again.counterpart).gradient();
+      return Event();
+    });
   gradients.allocate_gradient(p);
 }
 
 GradientTarget ParameterCalls::only_contribution(ParameterStorage& gradients, Parameter& p) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
-  add(OnlyContribution{&p});
+  add([&p](const Again& again) {
+    again.recorder.only_contribution(counterpart_of(p, again.counterpart));
+    return Event();
+  });
   return gradients.only_contribution(p);
 }
 
 void ParameterCalls::contribute(Parameter& p, const std::function<void()>& contributed) {
   const IssueLog::InnerCall inner(log_);
   if (!inner.recorded()) repeatable_ = false;
-  add(Contribution{&p, with_gradient_.contains(&p), p.has_gradient()});
+  contributions_.push_back({&p, with_gradient_.contains(&p)});
+  add([&p, written = p.has_gradient()](const Again& again) {
+    Parameter& other = counterpart_of(p, again.counterpart);
+    if (written && !other.has_gradient()) other.next_write();
+    again.report(other);
+    return Event();
+  });
   contributed();
 }
 
@@ -76,57 +99,21 @@ void ParameterCalls::end(device::IssuePart& part) {
   if (in_use_ > 0) repeatable_ = false;
   if (repeatable_) part.bind(events_);
   events_.clear();
-  std::set<const Parameter*> reported;
-  for (const Call& call : calls_)
-    if (const auto* c = std::get_if<Contribution>(&call)) reported.insert(c->parameter);
   for (Parameter* p : used_)
-    if (p->has_gradient() && !with_gradient_.contains(p) && !reported.contains(p)) unreported_.push_back(p);
+    if (p->has_gradient() && !with_gradient_.contains(p) &&
+        std::ranges::find(contributions_, p, &Contribution::parameter) == contributions_.end())
+      unreported_.push_back(p);
 }
 
 void ParameterCalls::end_repetition(const Counterpart& counterpart) const {
   for (Parameter* p : unreported_)
-    if (Parameter& other = counterpart ? counterpart(*p) : *p; !other.has_gradient()) other.next_write();
+    if (Parameter& other = counterpart_of(*p, counterpart); !other.has_gradient()) other.next_write();
 }
 
 const Parameter* ParameterCalls::other_gradient(const Counterpart& counterpart) const {
-  for (const Call& call : calls_)
-    if (const auto* c = std::get_if<Contribution>(&call)) {
-      const Parameter& p = counterpart ? counterpart(*c->parameter) : *c->parameter;
-      if (p.has_gradient() != c->before) return &p;
-    }
+  for (const Contribution& c : contributions_)
+    if (const Parameter& p = counterpart_of(*c.parameter, counterpart); p.has_gradient() != c.before) return &p;
   return nullptr;
-}
-
-Event ParameterCalls::repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,
-                             const Counterpart& counterpart) {
-  const auto other = [&](Parameter& p) -> Parameter& { return counterpart ? counterpart(p) : p; };
-  return std::visit(Overloaded{
-                        [&](const Use& u) {
-                          GatheredWeights gathered = recorder.gather_weights(other(*u.parameter), *u.stream);
-                          const Event arrived = gathered.arrived;
-                          if (gathered.stay) held_.insert_or_assign(number, std::move(gathered));
-                          return arrived;
-                        },
-                        [&](const EndOfUse& e) {
-                          held_.erase(e.use);
-                          return Event();
-                        },
-                        [&](const Allocation& a) {
-                          other(*a.parameter).gradient();
-                          return Event();
-                        },
-                        [&](const OnlyContribution& c) {
-                          recorder.only_contribution(other(*c.parameter));
-                          return Event();
-                        },
-                        [&](const Contribution& c) {
-                          Parameter& p = other(*c.parameter);
-                          if (c.written && !p.has_gradient()) p.next_write();
-                          report(p);
-                          return Event();
-                        },
-                    },
-                    calls_[number]);
 }
 
 void ParameterRecorder::take(const autograd::ParameterSet& parameters) {

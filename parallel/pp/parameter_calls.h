@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "framework/autograd/parameter.h"
@@ -60,43 +59,38 @@ class ParameterCalls {
   /// which records them if the repetition belongs to another part. `report` is called for each contribution, in place
   /// of the recorded call.
   Event repeat(size_t number, ParameterRecorder& recorder, const std::function<void(Parameter&)>& report,
-               const Counterpart& counterpart = {});
+               const Counterpart& counterpart = {}) const {
+    return calls_[number]({recorder, report, counterpart});
+  }
   /// Ends a repetition: marks gradients to which the part contributed without reporting it, as it does if it delays
   /// other contributions to them.
   void end_repetition(const Counterpart& counterpart = {}) const;
 
  private:
-  struct Use {
-    Parameter* parameter;
-    Stream* stream;
-  };
-  struct EndOfUse {
-    size_t use;  // number of the call that began the use
-  };
-  struct Allocation {
-    Parameter* parameter;
-  };
-  struct OnlyContribution {
-    Parameter* parameter;
+  // Arguments of a call that is made again.
+  struct Again {
+    ParameterRecorder& recorder;
+    const std::function<void(Parameter&)>& report;
+    const Counterpart& counterpart;
   };
   struct Contribution {
     Parameter* parameter;
-    bool before;   // true if the gradient had a contribution when the part began
-    bool written;  // true if the gradient had one when the contribution was reported
+    bool before;  // true if the gradient had a contribution when the part began
   };
-  using Call = std::variant<Use, EndOfUse, Allocation, OnlyContribution, Contribution>;
-  void add(Call call, Event event = {});
+  // Adds a call, and the event that it returned. `again` makes the call in a repetition.
+  void add(std::function<Event(const Again&)> again, Event event = {});
   void end_use(size_t number);
 
   IssueLog& log_;
   const std::vector<Parameter*> used_;
   std::set<const Parameter*> with_gradient_;  // parameters whose gradients had contributions when the part began
+  std::vector<Contribution> contributions_;   // contributions that the part reported
   std::vector<Parameter*> unreported_;        // parameters to whose gradients the part contributed first, unreported
-  std::vector<Call> calls_;
+  std::vector<std::function<Event(const Again&)>> calls_;
   std::vector<Event> events_;  // for each call so far, the event that it returned; empty after end()
   size_t in_use_ = 0;
   bool ended_ = false, repeatable_ = true;
-  std::map<size_t, GatheredWeights> held_;  // uses of the current repetition that have not ended
+  std::map<size_t, GatheredWeights> held_;  // by call: uses of the current repetition that have not ended
 };
 
 /// Storage of parameters that records its calls in the current part and passes them on to other storages.
