@@ -201,6 +201,22 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   }
 }
 
+// The first layer with experts allocates the windows. It is recorded, because the layer before it, which always runs, is
+// dense.
+TEST(LayersThatDiffer, RunInsteadOfBeingRepeated) {
+  const Recipe r = recipe_with({"parallel.ep=2", "schedule.moe.all_to_all=window", "model.moe.dense_layers=1"});
+  const mesh::Layout layout(r.parallel.sizes(), 2);
+  const train::Extensions extensions;
+  RunOnMeta run(r, extensions, layout, 0, RoutingLoad::even, RunOnMeta::Record::parts);
+  run.repeat_layers();
+  run.step(2);
+  EXPECT_TRUE(run.failed());
+  const device::MemoryStats expected = step_on_meta(r, {}, layout, 0, RoutingLoad::even, Wanted::all).memory,
+                            actual = step_on_meta(r, {}, layout, 0, RoutingLoad::even, Wanted::memory).memory;
+  EXPECT_EQ(expected.peak, actual.peak);
+  EXPECT_EQ(expected.peak_total, actual.peak_total);
+}
+
 TEST(RepeatedLayersOfRecords, AreNotAssumedIfLayersMayDiffer) {
   EXPECT_TRUE(can_repeat_layers(recipe_with({stages}), RoutingLoad::even));
   const RoutingLoad given(ExpertShares(10, std::vector<double>{0.4, 0.3, 0.2, 0.1}));

@@ -90,8 +90,8 @@ void RunOnMeta::repeat_passes() {
 void RunOnMeta::step(int64_t micro_batches) {
   recipe_.batch.global = micro_batches * sequences_;
   device::SpanLog& spans = instance_.context.spans();
-  // Recorded layers have the names of their spans.
-  const bool names_spans = layers_ && progress_.step == 0 && !spans.recording();
+  // Any step may record layers, and recorded layers have the names of their spans.
+  const bool names_spans = layers_ && !without_issues_ && !spans.recording();
   if (names_spans) spans.start();
   step_.run(source_, progress_, recipe_.optim.lr);
   if (names_spans) spans.stop();

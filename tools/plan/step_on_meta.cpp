@@ -66,12 +66,6 @@ bool repeats_one_micro_batch(const Recipe& r, const RoutingLoad& load) {
   return r.parallel.pp > 1 && one_by_one && has_equal_passes(r, load);
 }
 
-// True if layers can be repeated with the memory that they need. Under ZeRO-2 and ZeRO-3, a repeated layer may allocate
-// the memory of a bucket of gradients later than one that runs.
-bool repeats_layer_memory(const Recipe& r, const RoutingLoad& load) {
-  return has_equal_passes(r, load) && can_repeat_layers(r, load);
-}
-
 // Returns the number of micro-batches in flight on a rank if repeats_one_micro_batch().
 int64_t in_flight_on(int rank, const Recipe& r, const mesh::Layout& layout, int64_t all) {
   const int stages = layout.size(base::Axis::pp);
@@ -189,7 +183,9 @@ StepOnMeta run_steps(RunOnMeta& run, int64_t first, const Recipe& recipe, const 
 StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const mesh::Layout& layout, int rank,
                     const RoutingLoad& load, Wanted wanted, const std::shared_ptr<SharedByRuns>& shared) {
   using Record = RunOnMeta::Record;
-  if (wanted == Wanted::memory && repeats_layer_memory(recipe, load)) {
+  // Under ZeRO-2 and ZeRO-3, a repeated layer may allocate the memory of a bucket of gradients later than one that
+  // runs.
+  if (wanted == Wanted::memory && recipe.parallel.zero <= 1 && can_repeat_layers(recipe, load)) {
     RunOnMeta run(recipe, extensions, layout, rank, load, Record::parts, {}, shared);
     run.repeat_layers();
     // The first and the second micro-batch of the first step record layers.

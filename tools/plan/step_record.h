@@ -71,12 +71,12 @@ int64_t repeated_micro_batches(const train::Recipe& recipe);
 ///   determines when weights are gathered
 /// - otherwise: one step, which creates buffers and leaves gathers in flight
 ///
-/// If repeating is faster and can_repeat_passes() is true, a first step records the passes of its second micro-batch,
-/// and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a first step of at most
-/// two micro-batches records them. The records are the same. `node_of_rank` has the node of each rank; if it is empty,
-/// all ranks are on one node. `shared` holds results that runs share: this run uses them and adds its own. Null:
-/// nothing is shared. Takes the time and memory of steps on the meta device: a millisecond for each layer and
-/// micro-batch that is not repeated.
+/// If repeating is faster and can_repeat_passes() is true, a first step of two or three micro-batches records the
+/// passes of its last one, and all later steps repeat them. Equal layers are repeated if can_repeat_layers() is true: a
+/// first step records them. If this shows that they cannot be repeated, all steps begin again without repeated layers.
+/// The records are those of whole steps. `node_of_rank` has the node of each rank; if it is empty, all ranks are on one
+/// node. `shared` holds results that runs share: this run uses them and adds its own. Null: nothing is shared. Takes
+/// the time and memory of steps on the meta device: a millisecond for each layer and micro-batch that is not repeated.
 std::vector<StepRecord> record_steps(const train::Recipe& recipe, const train::Extensions& extensions,
                                      const mesh::Layout& layout, int rank, const RoutingLoad& load,
                                      std::span<const int64_t> micro_batches, const std::vector<int>& node_of_rank = {},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -167,14 +166,21 @@ bool RepeatedLayers::has_balanced_memory(const Variant& variant) const {
   return std::ranges::all_of(more, [](const auto& of) { return of.second == 0; });
 }
 
+// True if the forward of the first block is that of the last one, which backward repeats.
+bool RepeatedLayers::has_equal_forwards(const Variant& variant) const {
+  const Forward &first = variant.first, &last = variant.last;
+  if (first.layer < 0) return true;  // the group has one block
+  return first.usable && first.releases_input == last.releases_input &&
+         first.recorded.part.same_calls(last.recorded.part);
+}
+
 void RepeatedLayers::end_backward(Variant& variant, Replay& replay) {
   close(variant.backward);
   variant.has_backward = true;
   const device::IssuePart *forward = &variant.last.recorded.part, *backward = &variant.backward.part;
-  const bool same_marks = variant.first.layer < 0 || variant.first.recorded.part.marks.size() == forward->marks.size();
-  const bool usable = variant.last.usable && same_marks && variant.backward.usable_after({forward});
-  if (!variant.delays) return finish(variant, usable);
-  if (!usable) finish(variant, false);
+  const bool usable = variant.last.usable && has_equal_forwards(variant) && variant.backward.usable_after({forward});
+  if (!usable || !variant.delays) finish(variant, usable);
+  if (!variant.delays) return;
   replay.between_weights([this, &variant, usable, forward, backward] {
     close(variant.weights);
     finish(variant, usable && variant.weights.usable_after({forward, backward}));
@@ -223,22 +229,18 @@ Block::Output RepeatedLayers::repeat(Group& group, Variant& variant, Forward& fo
   return out;
 }
 
+// If the recording is unusable, or is not complete in time, the block makes no contributions. The step ends all the
+// same.
 void RepeatedLayers::repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
                                      Replay& replay) {
-  if (variant.state == State::unusable || !variant.has_backward) return report_all(layer);
-  parts->front().part = &variant.last.recorded.part;  // equal to that of the first block
+  if (variant.state == State::unusable || !variant.has_backward) return void(failed_ = true);
+  parts->front().part = &variant.last.recorded.part;  // equal to that of the first block (has_equal_forwards())
   parts->push_back(repeat(variant.backward, *parts, group.last, layer));
   if (!variant.delays) return;
   replay.between_weights([this, &group, &variant, layer, parts] {
-    if (variant.state != State::complete) return report_all(layer);
+    if (variant.state != State::complete) return void(failed_ = true);
     repeat(variant.weights, *parts, group.last, layer);
   });
-}
-
-// Reports all contributions of a block whose recording is unusable, so that the step can end.
-void RepeatedLayers::report_all(int64_t layer) {
-  failed_ = true;
-  for (Parameter* p : parameters_of(layer)) report_(*p);
 }
 
 }  // namespace hexad::train

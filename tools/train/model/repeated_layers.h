@@ -36,10 +36,11 @@ using autograd::Value;
 /// parameters (pp::ParameterCalls).
 ///
 /// The step has the same log as one that runs all blocks if equal blocks make the same calls for all micro-batches.
-/// This is not checked. It is not so if the experts of tokens differ between layers or micro-batches, if passes run as
-/// fibers, or if backward delays weight gradients only in some micro-batches. With Memory::counted, it also has the
-/// same peaks of memory under ZeRO-0 and ZeRO-1. Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates
-/// memory for gradients, and the buckets of equal blocks may begin with different parameters.
+/// Only the forwards of the first and the last recorded block are compared. Calls are not equal if the experts of
+/// tokens differ between layers or micro-batches, if passes run as fibers, or if backward delays weight gradients only
+/// in some micro-batches. With Memory::counted, the step also has the same peaks of memory under ZeRO-0 and ZeRO-1.
+/// Under ZeRO-2 and ZeRO-3, the first contribution to a bucket allocates memory for gradients, and the buckets of equal
+/// blocks may begin with different parameters.
 class RepeatedLayers final : public layers::BlockRunner {
  public:
   /// counted: repeated blocks change the memory in use. ignored: they do not.
@@ -58,9 +59,9 @@ class RepeatedLayers final : public layers::BlockRunner {
   bool repeat_most() const;
   /// Returns the number of forwards that were repeated instead of run.
   int64_t repeated() const { return repeated_; }
-  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, its
-  /// memory is not what this class assumes, or it contributes to gradients in another mode (replace or add). The steps
-  /// so far are then invalid.
+  /// True if a block was repeated whose recording turned out to be unusable: it waits for work of other blocks, the
+  /// forwards of two equal blocks differ, its memory is not what this class assumes, or it contributes to gradients in
+  /// another mode (replace or add). The steps so far are then invalid.
   bool failed() const { return failed_; }
 
  private:
@@ -107,6 +108,7 @@ class RepeatedLayers final : public layers::BlockRunner {
   layers::Block::Output record(Forward& forward, int64_t layer, const Value& x, const RunBlock& block);
   layers::Block::Output record_last(Group& group, Variant& variant, Tape& t, const Value& x, const RunBlock& block);
   bool has_balanced_memory(const Variant& variant) const;
+  bool has_equal_forwards(const Variant& variant) const;
   void end_backward(Variant& variant, Replay& replay);
   void finish(Variant& variant, bool usable);
   layers::Block::Output repeat(Group& group, Variant& variant, Forward& forward, int64_t layer, Tape& t,
@@ -114,7 +116,6 @@ class RepeatedLayers final : public layers::BlockRunner {
   void repeat_backward(Group& group, Variant& variant, int64_t layer, const std::shared_ptr<Parts>& parts,
                        Replay& replay);
   device::RepeatedPart repeat(Recorded& recorded, const Parts& earlier, int64_t from, int64_t layer);
-  void report_all(int64_t layer);
 
   device::IssueLog& log_;
   pp::ParameterRecorder& recorder_;
