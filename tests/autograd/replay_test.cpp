@@ -56,6 +56,37 @@ TEST_F(TapeTest, ReplayStepByStepEqualsRun) {
   }
 }
 
+TEST_F(TapeTest, BackwardReachesPointsBetweenTheOpsThatTheySeparate) {
+  Parameter &w = lab.parameter({3, 3}), &v = lab.parameter({3, 3});
+  const auto order_of = [&](Replay::Weights weights) {
+    std::vector<std::string> order;
+    Tape t(lab.stream(), *policy);
+    const Value x = linear(t, t.leaf(lab.randn({2, 3})), w);
+    t.at_backward([&](Replay& replay) {
+      order.push_back("first point");
+      replay.between_weights([&] { order.push_back("between weights"); });
+    });
+    t.at_backward([&](Replay&) { order.push_back("second point"); });
+    const Value y = linear(t, x, v);
+    Replay(t, Roots{{y, lab.randn({2, 3})}}, weights, [&](Parameter& p) {
+      order.push_back(&p == &w ? "w" : "v");
+    }).run();
+    return order;
+  };
+  EXPECT_EQ(order_of(Replay::Weights::at_once),
+            (std::vector<std::string>{"v", "second point", "first point", "between weights", "w"}));
+  EXPECT_EQ(order_of(Replay::Weights::delayed),
+            (std::vector<std::string>{"second point", "first point", "v", "between weights", "w"}));
+}
+
+TEST_F(TapeTest, CountsUsesOfWorkThatIsNotRecorded) {
+  Parameter &recorded = lab.parameter({3, 3}), &other = lab.parameter({3, 3});
+  linear(tape, tape.leaf(lab.randn({2, 3})), recorded);
+  Parameter* const used[] = {&other};
+  tape.count_uses(used);
+  EXPECT_EQ(tape.used_parameters(), (std::vector<Parameter*>{&recorded, &other}));
+}
+
 // The pullback of an op replays earlier ops. Each op is replayed once. The gradients are bitwise identical to those of
 // a replay in which no pullback replays other ops.
 TEST_F(TapeTest, OpMayReplayEarlierOps) {

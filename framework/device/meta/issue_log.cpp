@@ -33,10 +33,6 @@ double IssueMark::passed_at() const {
 int32_t IssueLog::add(std::string_view family, std::string_view name, Lane lane, Work work) {
   if (paused_) return -1;
   if (part_) record_addition(family, name, lane, work);
-  return add_in(innermost(), family, name, lane, std::move(work));
-}
-
-int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view name, Lane lane, Work work) {
   Queue& from = lanes_[base::ordinal(queue(lane))];
   if (!has_thread(lane)) {
     from.waits.insert(from.waits.end(), host_waits_.begin() + static_cast<std::ptrdiff_t>(from.host_waits),
@@ -46,7 +42,7 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   // Communication does not clear the waits of its queue. Without this call, the waits of a queue that only communicates
   // would grow without limit.
   keep_last_of_each_lane(from.waits, issues_);
-  Issue issue{family, name, queue(lane), std::move(work), span, from.waits};
+  Issue issue{family, name, queue(lane), std::move(work), innermost(), from.waits};
   if (has_thread(lane)) {
     // The issuing thread reaches the lane after its own operations and waits.
     const Queue& issuer = lanes_[base::ordinal(Lane::compute)];
@@ -71,6 +67,7 @@ int32_t IssueLog::add_in(int32_t span, std::string_view family, std::string_view
   return number;
 }
 
+// Returns the operations before a mark of mark_of().
 std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   const Queue& of = lanes_[base::ordinal(queue(lane))];
   // A mark that includes the lane's last communication need not list the operations that this communication follows.
@@ -81,25 +78,28 @@ std::vector<int32_t> IssueLog::before_mark(Lane lane) const {
   return issues;
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::new_mark(std::vector<int32_t> issues) {
+std::shared_ptr<const IssueMark> IssueLog::new_mark(std::vector<int32_t> issues) {
   return std::make_shared<IssueMark>(*this, marks_++, std::move(issues));
 }
 
-std::shared_ptr<const DeviceMark> IssueLog::mark(int32_t issue) {
+std::shared_ptr<const IssueMark> IssueLog::mark(int32_t issue) {
   if (part_) record_mark(issue);
   return new_mark({issue});
 }
 
 // While a part is recorded, a mark without operations is also made, so that the part contains the waits for it. In a
 // repetition of the part, there may be operations before the mark.
-std::shared_ptr<const DeviceMark> IssueLog::mark_of(Lane lane) {
+std::shared_ptr<const IssueMark> IssueLog::mark_of(Lane lane) {
   if (part_) record_mark(lane);
   std::vector<int32_t> issues = before_mark(lane);
   if (issues.empty() && !part_) return nullptr;
   return new_mark(std::move(issues));
 }
 
-int32_t IssueLog::innermost() const { return spans_ ? spans_->innermost() : -1; }
+int32_t IssueLog::innermost() const {
+  if (in_span_) return *in_span_;
+  return spans_ ? spans_->innermost() : -1;
+}
 
 int IssueLog::add_group(IssuedGroup group) {
   groups_.push_back(std::move(group));
