@@ -201,8 +201,8 @@ TEST(RepeatedLayersOfRecords, GiveTheRecordsOfWholeSteps) {
   }
 }
 
-// The first layer with experts allocates the windows. It is recorded, because the layer before it, which always runs, is
-// dense.
+// The first layer with experts allocates the windows. It is recorded, because the layer before it, which always runs,
+// is dense.
 TEST(LayersThatDiffer, RunInsteadOfBeingRepeated) {
   const Recipe r = recipe_with({"parallel.ep=2", "schedule.moe.all_to_all=window", "model.moe.dense_layers=1"});
   const mesh::Layout layout(r.parallel.sizes(), 2);
