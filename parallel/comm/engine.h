@@ -56,10 +56,10 @@ class CommEngine {
   CommEngine& operator=(const CommEngine&) = delete;
 
   const Topology& topology() const { return topology_; }
-  /// Each communicator has a number. next_communicator() returns the smallest number that is larger than those of all
-  /// groups of this rank. take_communicator() marks `number` as used. Ranks that make a group together use the maximum
-  /// of their next numbers.
+  /// Returns the smallest number of a communicator that is larger than those of all groups of this rank. Ranks that
+  /// make a group together use the maximum of their results.
   int next_communicator() const { return next_communicator_; }
+  /// Marks communicator `number` as used.
   void take_communicator(int number);
   const std::shared_ptr<TrafficMeter>& meter() const { return meter_; }
   /// Returns the object through which this rank reports its file work to other ranks.

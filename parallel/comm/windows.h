@@ -46,8 +46,8 @@ class Windows {
   /// Enlarges windows if hold() returned false since the last call because they were too small. Collective. Call it
   /// between steps, because it waits for all exchanges and allocates memory.
   void grow();
-  /// Returns true once after windows were allocated or enlarged, on all ranks alike: nothing was exchanged through
-  /// them.
+  /// Returns true on the first call after windows were allocated or enlarged, when no exchange has used them. The
+  /// result is the same on all ranks.
   bool take_fresh() { return std::exchange(fresh_, false); }
   /// Returns the number of bytes of each window.
   int64_t bytes() const { return own_.defined() ? own_.bytes() : 0; }

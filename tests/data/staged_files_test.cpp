@@ -53,8 +53,8 @@ TEST(StagedFiles, AreRemovedWithoutCommit) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-// A name in a missing folder makes a move fail: the move of an old file in the first case, and of a new file in the
-// second case.
+// A move fails if its destination folder does not exist. In the first case this is the move of the old file sub/old,
+// and in the second case that of the new file sub/new.
 TEST(StagedFiles, FailedCommitRestoresTheOldFiles) {
   using Names = std::array<std::string_view, 2>;
   for (const Names& order : {Names{"first", "sub/old"}, Names{"sub/new", "first"}}) {

@@ -37,7 +37,6 @@ TEST(MetaDevice, ThrowsIfTheHostAccessesATensor) {
   }
 }
 
-// The meta device counts the same blocks as the allocator of a run.
 TEST(MetaDevice, CountsMemoryLikeTheCpuAllocator) {
   DeviceContext context(meta()), cpu;
   const auto use = [](DeviceContext& c) {

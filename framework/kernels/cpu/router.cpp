@@ -65,7 +65,8 @@ class Chooser {
     for (int64_t e = begin; e < end; ++e) experts_.offer(selection[e], static_cast<int32_t>(e));
   }
 
-  // Returns the groups with the largest scores. The result is in ascending order, because ties are decided by index.
+  // Returns the indices of the groups with the largest scores, in ascending order. Experts are then offered in the
+  // order of their indices, so that the lower index wins a tie.
   std::vector<int32_t> open_groups(const A* selection) {
     constexpr A lowest = -std::numeric_limits<A>::infinity();
     const bool two = group_size_ > 1 && rule_.group_score == RouterGroupScore::best_two;

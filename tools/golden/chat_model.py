@@ -1,0 +1,103 @@
+"""Makes a small random model with a tokenizer and chats about sums, or answers such questions with a model. See chats.sh."""
+import argparse
+import json
+import pathlib
+import random
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen3MoeConfig, Qwen3MoeForCausalLM
+
+NAMES = ["Ada", "Emil", "Noor", "Ravi", "Lena", "Tom", "Mia", "Yuki"]
+THINGS = ["apples", "pears", "books", "stones", "coins", "cups"]
+TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def question(name, thing, a, b):
+    return f"{name} has {a} {thing} and gets {b} more. How many {thing} does {name} have?"
+
+
+def make_chats(count, draw):
+    for i in range(count):
+        name, thing, a, b = draw.choice(NAMES), draw.choice(THINGS), draw.randint(1, 9), draw.randint(1, 9)
+        turns = [("user", question(name, thing, a, b)), ("assistant", f"{name} has {a + b} {thing}.")]
+        if i % 3 == 0:
+            turns.insert(0, ("system", "Answer in one sentence."))
+        if i % 4 == 0:
+            turns += [("user", f"And if {name} gives 1 away?"), ("assistant", f"Then {name} has {a + b - 1} {thing}.")]
+        yield {"messages": [{"role": role, "content": content} for role, content in turns]}
+
+
+def make_tokenizer(chats):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([m["content"] for chat in chats for m in chat["messages"]], trainer)
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>", pad_token="<|endoftext|>")
+    fast.chat_template = TEMPLATE
+    return fast
+
+
+def make(folder):
+    chats = list(make_chats(1200, random.Random(1)))
+    (folder / "chats.jsonl").write_text("".join(json.dumps(chat) + "\n" for chat in chats))
+    tokenizer = make_tokenizer(chats)
+    torch.manual_seed(1)
+    config = Qwen3MoeConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        moe_intermediate_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=16,
+        num_experts=8,
+        num_experts_per_tok=2,
+        norm_topk_prob=True,
+        max_position_embeddings=256,
+        decoder_sparse_step=1,
+        mlp_only_layers=[],
+        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        bos_token_id=None,
+        tie_word_embeddings=False,
+    )
+    Qwen3MoeForCausalLM(config).to(torch.bfloat16).save_pretrained(folder / "model")
+    tokenizer.save_pretrained(folder / "model")
+
+
+def answer(folder):
+    """Prints random questions, the most probable answers of the model, and how many are right."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    draw, right, count = random.Random(2), 0, 20
+    for _ in range(count):
+        name, thing, a, b = draw.choice(NAMES), draw.choice(THINGS), draw.randint(1, 9), draw.randint(1, 9)
+        chat = [{"role": "user", "content": question(name, thing, a, b)}]
+        ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)["input_ids"]
+        out = model.generate(ids, max_new_tokens=24, do_sample=False, pad_token_id=0)
+        text = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
+        right += text == f"{name} has {a + b} {thing}."
+        print(f"{chat[0]['content']} {text}")
+    print(f"right: {right} of {count}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["make", "answer"])
+    parser.add_argument("folder", type=pathlib.Path)
+    options = parser.parse_args()
+    make(options.folder) if options.action == "make" else answer(options.folder)
+
+
+if __name__ == "__main__":
+    main()
