@@ -3,14 +3,12 @@
 #include <cstdint>
 
 #include "framework/data/tokenizers/protobuf.h"
+#include "framework/data/tokenizers/sentence_piece_fields.h"
 
 namespace hexad::data {
 namespace {
 
-// Field numbers of SentencePiece's message ModelProto and of the messages inside it.
-enum ModelField : uint64_t { pieces = 1, trainer = 2 };
-enum PieceField : uint64_t { piece_text = 1 };
-enum TrainerField : uint64_t { byte_fallback = 35 };
+using namespace sentence_piece;
 
 uint64_t packed(std::string_view character) {
   uint64_t value = 0;

@@ -2,15 +2,13 @@
 
 #include "framework/data/tokenizers/metaspace.h"
 #include "framework/data/tokenizers/protobuf.h"
+#include "framework/data/tokenizers/sentence_piece_fields.h"
 
 namespace hexad::data {
 namespace {
 
-// Field numbers of SentencePiece's message ModelProto and of the messages inside it.
-enum ModelField : uint64_t { pieces = 1, trainer = 2, normalizer = 3 };
-enum PieceField : uint64_t { piece_text = 1 };
-enum TrainerField : uint64_t { model_type = 3, whitespace_as_suffix = 24 };
-enum NormalizerField : uint64_t { character_map = 2, dummy_prefix = 3, remove_extra_spaces = 4, escape_spaces = 5 };
+using namespace sentence_piece;
+
 constexpr uint64_t bpe = 2;  // value of model_type for BPE
 
 // True if `token` has a space after a character other than a space.
