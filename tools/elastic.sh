@@ -79,7 +79,8 @@ for ((i = 1; i < ${#command[@]}; i++)); do
 done
 [ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
 
-# These functions print the hosts that answer, one per line: NAME SLOTS.
+# These functions print the hosts that answer, one per line: NAME SLOTS. hosts_of_file also prints the other hosts of the
+# file, with 0 slots.
 hosts_of_file() {
   local name rest slots
   while read -r name rest || [ -n "$name" ]; do
@@ -88,7 +89,8 @@ hosts_of_file() {
     [[ $name != *:* ]] || slots=${name#*:}
     [[ " $rest" =~ [[:space:]]slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
     # shellcheck disable=SC2086
-    if $reach "${name%%:*}" true </dev/null >/dev/null 2>&1; then echo "${name%%:*} $slots"; fi
+    if $reach "${name%%:*}" true </dev/null >/dev/null 2>&1; then :; else slots=0; fi
+    echo "${name%%:*} $slots"
   done <"$hostfile"
 }
 hosts_of_slurm() {
@@ -105,6 +107,7 @@ hosts_of_slurm() {
   done
 }
 
+unreachable=''
 # Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts that answer.
 look() {
   hosts=''
@@ -114,6 +117,10 @@ look() {
   elif [ -n "$hostfile" ] || [ -n "${SLURM_JOB_ID:-}" ]; then
     if [ -n "$hostfile" ]; then hosts=$(hosts_of_file); else hosts=$(hosts_of_slurm); fi
     available=$(awk '{ n += $2 } END { print n + 0 }' <<<"$hosts")
+    local lost
+    lost=$(awk '$2 == 0 && NF { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")
+    [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "cannot be reached by '$reach HOST true': $lost"
+    unreachable=$lost
   else
     available=$max
   fi

@@ -69,6 +69,19 @@ RunGeneration RunGeneration::take(const std::string& run_directory, std::chrono:
   return {run_directory, number};
 }
 
+void RunGeneration::require_visible(const std::string& node, std::chrono::milliseconds patience) const {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  for (;;) {
+    const int64_t seen = read_number(path());
+    if (seen >= number_) return;
+    if (std::chrono::steady_clock::now() >= end)
+      fail(ExitCode::resource, path(), ": ", seen > 0 ? cat("is ", seen) : "does not exist", " on node ", node,
+           ", expected ", number_,
+           ", which rank 0 has written on its node; choose a run.dir on a file system that all nodes share");
+    std::this_thread::sleep_for(between_tries);
+  }
+}
+
 void RunGeneration::require_current() const {
   const int64_t newest = read_number(path());
   if (newest == number_) return;

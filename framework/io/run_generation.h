@@ -30,6 +30,10 @@ class RunGeneration {
   RunGeneration(std::string run_directory, int64_t number);
 
   int64_t number() const { return number_; }
+  /// Waits up to `patience` until this rank's node sees the number that rank 0 has taken, because a network file system
+  /// may show the file late. Throws Error(resource) that names `node` if it does not: the nodes do not share the
+  /// directory.
+  void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(20)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it is empty or cannot be read.
   void require_current() const;

@@ -29,6 +29,18 @@ S
   expect_text out 'failure, folder: rank 1 (node hx' 'is not visible after 2 s' 'a run would end with exit code 4'
 }
 
+test_run_in_a_folder_of_one_node_ends_at_its_start() {
+  cat >not_shared.sh <<'S'
+case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac
+exec "${@:2}"
+S
+  mkdir shared
+  expect 4 "$nodes" --nodes 2 --ranks 1 bash "$PWD/not_shared.sh" "$PWD/shared" \
+    "$HEXAD" train "$CLI_TESTS/../../recipes/quickstart.yaml" data.dataset= data.synthetic=true model.vocab=256 train.steps=1 \
+    run.heldout_prompts=0 train.eval_every=0 run.dir="$PWD/shared/run"
+  expect_text err 'shared/run/generation: does not exist on node hx' 'choose a run.dir on a file system that all nodes share'
+}
+
 # The second node has its own folder, which is synchronised with the first node's folder every 3 s.
 test_stale_file_system_is_named() {
   cat >stale.sh <<'S'

@@ -186,6 +186,21 @@ TEST_F(RunGenerationTest, NoJobStartsDuringACommit) {
   EXPECT_FALSE(written);
 }
 
+TEST_F(RunGenerationTest, NodesThatDoNotShareTheDirectoryAreNamed) {
+  const RunGeneration second(folder.path(), 2), other(folder / "elsewhere", 2);
+  using namespace std::chrono_literals;
+  expect_error(ExitCode::resource,
+               {folder / "generation: is 1 on node b, expected 2, which rank 0 has written", "share"},
+               [&] { second.require_visible("b", 30ms); });
+  expect_error(ExitCode::resource, {"elsewhere/generation: does not exist on node b, expected 2"},
+               [&] { other.require_visible("b", 0ms); });
+  std::jthread late([&] {
+    std::this_thread::sleep_for(50ms);
+    RunGeneration::take(folder.path());
+  });
+  EXPECT_NO_THROW(second.require_visible("b"));
+}
+
 TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {
   fs::remove(folder / "generation");
   expect_error(ExitCode::usage, {folder / "generation: was removed, expected 1"}, [&] { stale.require_current(); });

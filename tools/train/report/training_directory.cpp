@@ -22,7 +22,8 @@ std::optional<io::RunLock> lock_on_rank_0(const Recipe& recipe, const comm::Worl
   return io::RunLock::acquire(recipe.run.dir, say, {}, world.file_work());
 }
 
-// On rank 0, takes the next generation of the run directory. Returns this generation on all ranks. Collective.
+// On rank 0, takes the next generation of the run directory. Returns this generation on all ranks. Throws
+// Error(resource) on a node that does not see it. Collective.
 io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world) {
   std::string number;
   if (world.rank() == 0) {
@@ -30,7 +31,12 @@ io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world
     number = std::to_string(io::RunGeneration::take(recipe.run.dir).number());
   }
   device::DeviceContext host;
-  return {recipe.run.dir, std::stoll(comm::broadcast_text(number, 0, world.group(), host))};
+  const io::RunGeneration generation(recipe.run.dir, std::stoll(comm::broadcast_text(number, 0, world.group(), host)));
+  if (world.local_rank() == 0) {
+    const auto phase = world.file_work().announce("looking for the generation of " + recipe.run.dir);
+    generation.require_visible(world.node_name());
+  }
+  return generation;
 }
 
 std::filesystem::path log_path(const Recipe& recipe, int rank) {
