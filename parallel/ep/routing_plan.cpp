@@ -8,6 +8,7 @@
 #include "framework/kernels/kernel_table.h"
 #include "parallel/ep/joined_rows.h"
 #include "parallel/ep/received.h"
+#include "parallel/ep/received_counts.h"
 #include "parallel/ep/window_exchange.h"
 
 namespace hexad::ep {

@@ -52,7 +52,7 @@ double simulated_seconds(const Recipe& r) {
   return simulate_step(
              std::span(&record, 1), prices.node_of_rank(),
              [&](const StepRecord&, const device::Issue& issue) { return priced.seconds(issue); },
-             prices.contention(train::priorities_of(r.distributed)))
+             prices.contention(train::priorities_of(r.distributed), prices.ranks_of_fullest_node()))
       .seconds;
 }
 

@@ -264,14 +264,15 @@ TEST(SpeedOfShare, IsThatOfTheThreadsOrMultiprocessors) {
 }
 
 TEST(Cores, AreThoseThatTheClusterStates) {
-  EXPECT_FALSE(Prices(shipped("h100-dgx")).cores());
+  EXPECT_FALSE(Prices(shipped("h100-dgx")).cores(8));
   Cluster cluster = default_cluster(1, 4);
-  EXPECT_FALSE(Prices(cluster).cores());
+  EXPECT_FALSE(Prices(cluster).cores(4));
   cluster.measured.node_cores = 2, cluster.measured.waiting = 0.5;
-  const auto cores = Prices(cluster).cores();
+  const auto cores = Prices(cluster).cores(3);
   ASSERT_TRUE(cores);
   EXPECT_EQ(cores->cores, 2);
-  EXPECT_EQ(cores->ranks, 4);
+  EXPECT_EQ(cores->ranks, 3);
+  EXPECT_EQ(cores->measured_ranks, 4);
   EXPECT_EQ(cores->waiting, 0.5);
 }
 

@@ -68,6 +68,23 @@ TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
   EXPECT_GT(longer.busy, 1.5 * whole.busy);
 }
 
+// The profile of two ranks that shared a core, for a job with one of them.
+TEST(StepForecast, AJobWithFewerRanksThanTheProfileHasMoreCores) {
+  const auto seconds = [](std::optional<int64_t> cores) {
+    const Recipe r = recipe_of(
+        "model: {layers: 2, hidden: 64, heads: 4, context: 64, vocab: 256}\n"
+        "batch: {global: 2, micro: 1}\n"
+        "train: {steps: 10}\n"
+        "data: {synthetic: true}\n",
+        {}, 1);
+    Cluster cluster = default_cluster(1, 2);
+    cluster.measured.node_cores = cores;
+    return forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 1), StepPrices(Prices(cluster), {0})).seconds;
+  };
+  EXPECT_NEAR(seconds(1), seconds({}) / 2, 1e-6 * seconds({}));
+  EXPECT_DOUBLE_EQ(seconds(2), seconds({}));
+}
+
 TEST(ExtrapolatedStepInPairs, IsWithin2PercentOfAllMicroBatches) {
   for (const char* kind : {"1f1b", "dualpipe_v"}) {
     SCOPED_TRACE(kind);

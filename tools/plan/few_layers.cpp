@@ -109,7 +109,8 @@ FewLayers::FewLayers(Recipe r, const train::Extensions& extensions, const Prices
       shared_(shared ? std::move(shared) : std::make_shared<SharedByRuns>()),
       recorded_(std::make_unique<Recorded>(
           StepPrices(prices, nodes_of_stage(recipe_, prices.ranks_per_node(), world, stages)))),
-      contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed))),
+      contention_(recorded_->prices.contention(train::priorities_of(recipe_.distributed),
+                                               std::min(world, prices.ranks_per_node()))),
       contexts_(contexts),
       recorded_contexts_(contexts) {
   recipe_.batch.micro = 1;

@@ -439,8 +439,8 @@ double Prices::speed_of_share(double share, base::Dtype dtype) const {
   return tables_->measured.has_products(dtype) ? tables_->slowdowns.speed_of_share(share) : share;
 }
 
-std::optional<schedule::SharedCores> Prices::cores() const {
-  return shared_cores(tables_->measured.cluster().measured);
+std::optional<schedule::SharedCores> Prices::cores(int64_t ranks) const {
+  return shared_cores(tables_->measured.cluster().measured, ranks);
 }
 
 double Prices::peak(base::Dtype dtype) const {

@@ -127,9 +127,9 @@ class Prices {
   /// Described clusters: `share`. Measured clusters: the speed on that many threads, as in rates_of().
   double speed_of_share(double share, base::Dtype dtype) const;
 
-  /// Returns the cores that the ranks of a node share while all of them are in the job; none if the cluster does not
+  /// Returns the cores that the ranks of a node share if `ranks` of them are in the job; none if the cluster does not
   /// state them.
-  std::optional<schedule::SharedCores> cores() const;
+  std::optional<schedule::SharedCores> cores(int64_t ranks) const;
 
   /// Returns the peak rate of a rank's products in FLOP/s: the described peak, or else the highest measured rate; 0 if
   /// the cluster has neither for the dtype.

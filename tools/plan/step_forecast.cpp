@@ -40,7 +40,7 @@ StepForecast simulate_part(const RecordedStep::Part& part, const Recipe& recipe,
       [&](const StepRecord& record, const device::Issue& issue) {
         return priced[&record - part.stages.data()].seconds(issue);
       },
-      prices.contention(train::priorities_of(recipe.distributed)));
+      prices.contention(train::priorities_of(recipe.distributed), prices.ranks_of_fullest_node()));
   forecast.seconds = forecast.simulated.seconds;
   for (size_t s = 0; s < part.stages.size(); ++s) {
     const SimulatedRank& rank = forecast.simulated.ranks[s];

@@ -1,6 +1,7 @@
 #include "tools/plan/step_prices.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace hexad::plan {
@@ -157,14 +158,21 @@ double RecordPrices::seconds(const device::Issue& issue) const {
                     issue.work);
 }
 
-StepContention StepPrices::contention(const comm::Priorities& priorities) const {
+int64_t StepPrices::ranks_of_fullest_node() const {
+  std::map<int, int64_t> ranks;
+  int64_t most = 1;
+  for (const int node : node_of_rank_) most = std::max(most, ++ranks[node]);
+  return most;
+}
+
+StepContention StepPrices::contention(const comm::Priorities& priorities, int64_t ranks_of_node) const {
   return {.compute_beside_intra = prices_.slowdown(Lane::compute, {Lane::intra}),
           .compute_beside_inter = prices_.slowdown(Lane::compute, {Lane::inter}),
           .compute_beside_copy = prices_.slowdown(Lane::compute, {Lane::copy}),
           .intra_beside_compute = prices_.slowdown(Lane::intra, {Lane::compute}),
           .inter_beside_compute = prices_.slowdown(Lane::inter, {Lane::compute}),
           .priority = priorities.of_class,
-          .cores = prices_.cores()};
+          .cores = prices_.cores(ranks_of_node)};
 }
 
 }  // namespace hexad::plan

@@ -26,8 +26,11 @@ class StepPrices {
   const Prices& prices() const { return prices_; }
   /// Returns the placement of the group that consists of `ranks`, as seen by `rank`, which must be one of them.
   GroupPlace place_of(const std::vector<int>& ranks, int rank) const;
-  /// Returns the speeds of kernels and communication that run at the same time, and the cores that ranks share.
-  StepContention contention(const comm::Priorities& priorities) const;
+  /// Returns the number of ranks on the node that has most of them.
+  int64_t ranks_of_fullest_node() const;
+  /// Returns the speeds of kernels and communication that run at the same time, and the cores that the ranks of a node
+  /// share, of which the job has `ranks_of_node`.
+  StepContention contention(const comm::Priorities& priorities, int64_t ranks_of_node) const;
 
  private:
   const Prices prices_;

@@ -66,8 +66,8 @@ ForwardResult forward(const Routes& routes, const Experts& experts, const Tensor
   const auto& k = kernels::kernels(x.device()).permute;
   std::optional<ExpertWeights> expert_weights = experts.hold(stream, kernels::Direction::forward);
   Tensor tokens = routes.own_of_result(x);  // equal to x if tp is 1
-  // Rows of slots return without weights. This rank multiplies them by the weights, unless experts_weight(). Rows of
-  // tokens are sent with their weights and return as weighted sums.
+  // Rows of slots return without weights. This rank multiplies them by the weights, unless experts_weight(), which is
+  // false if the experts are on several ranks. Rows of tokens are sent with their weights and return as weighted sums.
   const Tensor row_weights =
       of_tokens ? wire_weights(stream, routes.plan, routes.plan_weights(weights, stream)) : Tensor{};
   const Tensor computed_weights =

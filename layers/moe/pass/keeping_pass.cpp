@@ -201,7 +201,7 @@ void backward_with_kept(const PassCall& call, Backward& b, const Tensor& dout, c
   ExpertWeights expert_weights = call.experts->hold(b.stream, kernels::Direction::backward);
   Tensor dtokens = gradient_per_copy(routes, dout, b.stream);
   const Dtype acc = accumulator_dtype(dout.dtype());
-  const bool weighted = experts_weight(routes, *call.experts);
+  const bool weighted = experts_weight(routes, *call.experts);  // false if the experts are on several ranks
   const Tensor weights = weighted ? Tensor{} : routes.plan_weights(kept.weights, b.stream);
   // take_dweights writes `dweights`, except for dropped slots. If take_dweights is empty, to_send writes all of
   // `dweights`.
