@@ -15,7 +15,7 @@
 # RECIPE --world RANKS --nearest` prints these keys).
 #
 #   --available COMMAND   command that prints the number of ranks that can be started at the moment
-#   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are skipped
+#   --hostfile FILE       lines NAME, NAME:SLOTS or NAME slots=SLOTS; hosts that cannot be reached are named and skipped
 #   --reach COMMAND       command prefix; `COMMAND HOST true` must succeed if the host can be reached
 #                         [default: ssh -o BatchMode=yes -o ConnectTimeout=5]
 #   --every SECONDS       time between two checks of the number of ranks, and before a new start if the previous
@@ -79,18 +79,18 @@ for ((i = 1; i < ${#command[@]}; i++)); do
 done
 [ ${#recipe[@]} -gt 0 ] || usage "COMMAND does not end with: PROGRAM train RECIPE"
 
-# These functions print the hosts that answer, one per line: NAME SLOTS. hosts_of_file also prints the other hosts of the
-# file, with 0 slots.
+# These functions print the hosts that answer, one per line: NAME SLOTS. hosts_of_file also prints hosts that do not answer:
+# NAME 0 lost.
 hosts_of_file() {
-  local name rest slots
+  local name rest slots lost
   while read -r name rest || [ -n "$name" ]; do
     [[ -n $name && $name != \#* ]] || continue
-    slots=1
+    slots=1 lost=''
     [[ $name != *:* ]] || slots=${name#*:}
     [[ " $rest" =~ [[:space:]]slots=([0-9]+) ]] && slots=${BASH_REMATCH[1]}
     # shellcheck disable=SC2086
-    if $reach "${name%%:*}" true </dev/null >/dev/null 2>&1; then :; else slots=0; fi
-    echo "${name%%:*} $slots"
+    $reach "${name%%:*}" true </dev/null >/dev/null 2>&1 || slots=0 lost=lost
+    echo "${name%%:*} $slots $lost"
   done <"$hostfile"
 }
 hosts_of_slurm() {
@@ -108,7 +108,7 @@ hosts_of_slurm() {
 }
 
 unreachable=''
-# Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts that answer.
+# Sets $available to the number of ranks that can be started, at most MAX, and $hosts to the hosts.
 look() {
   hosts=''
   if [ -n "$probe" ]; then
@@ -118,8 +118,8 @@ look() {
     if [ -n "$hostfile" ]; then hosts=$(hosts_of_file); else hosts=$(hosts_of_slurm); fi
     available=$(awk '{ n += $2 } END { print n + 0 }' <<<"$hosts")
     local lost
-    lost=$(awk '$2 == 0 && NF { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")
-    [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "cannot be reached by '$reach HOST true': $lost"
+    lost=$(awk '$3 == "lost" { printf "%s%s", separator, $1; separator = ", " }' <<<"$hosts")
+    [ "$lost" = "$unreachable" ] || [ -z "$lost" ] || say "$lost: '$reach HOST true' fails; goes on without"
     unreachable=$lost
   else
     available=$max

@@ -72,9 +72,16 @@ RunGeneration RunGeneration::take(const std::string& run_directory, std::chrono:
 void RunGeneration::require_visible(const std::string& node, std::chrono::milliseconds patience) const {
   const auto end = std::chrono::steady_clock::now() + patience;
   for (;;) {
-    const int64_t seen = read_number(path());
-    if (seen >= number_) return;
-    if (std::chrono::steady_clock::now() >= end)
+    const bool is_last = std::chrono::steady_clock::now() >= end;
+    int64_t seen = 0;
+    try {
+      seen = read_number(path());
+    } catch (const Error&) {
+      if (is_last) throw;  // a network file system cannot read a file for a moment after another node has replaced it
+    }
+    if (seen == number_) return;
+    if (seen > number_) return require_current();
+    if (is_last)
       fail(ExitCode::resource, path(), ": ", seen > 0 ? cat("is ", seen) : "does not exist", " on node ", node,
            ", expected ", number_,
            ", which rank 0 has written on its node; choose a run.dir on a file system that all nodes share");

@@ -30,10 +30,11 @@ class RunGeneration {
   RunGeneration(std::string run_directory, int64_t number);
 
   int64_t number() const { return number_; }
-  /// Waits up to `patience` until this rank's node sees the number that rank 0 has taken, because a network file system
-  /// may show the file late. Throws Error(resource) that names `node` if it does not: the nodes do not share the
-  /// directory.
-  void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(20)) const;
+  /// Waits up to `patience` until the file has the number that rank 0 has taken, because a network file system may show
+  /// it late. Throws Error(resource), which names `node`, if the number does not appear: the nodes then do not share
+  /// the directory. Does not notice a directory of this node alone that has the same number. Throws like
+  /// require_current() if a newer job has started, or if the file remains damaged or unreadable.
+  void require_visible(const std::string& node, std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
   /// Throws Error(usage) if a newer job has started in the directory, or if the file is gone. Throws Error(data) if the
   /// file does not contain a number, and Error(resource) if it is empty or cannot be read.
   void require_current() const;

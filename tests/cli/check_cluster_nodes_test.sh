@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared. Skipped (77)
-# if network namespaces cannot be made.
+# `hexad check-cluster` on emulated nodes with a slow link, and with file systems that are stale or not shared; `hexad train`
+# with a run directory that is not shared. Skipped (77) if network namespaces cannot be made.
 . "$(dirname "$0")/cli.sh"
 
 nodes=$CLI_TESTS/../../tools/testbed/two_nodes.sh
@@ -18,23 +18,24 @@ S
   expect_text links.svg 'bandwidth, from row to column' 'latency, from row to column'
 }
 
-test_folder_of_one_node_is_a_failure() {
+# Makes the folder `shared`, and a script that gives the second node a folder of its own there.
+make_folder_of_one_node() {
   cat >not_shared.sh <<'S'
 case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac
 exec "${@:2}"
 S
   mkdir shared
+}
+
+test_folder_of_one_node_is_a_failure() {
+  make_folder_of_one_node
   expect 4 "$nodes" --nodes 2 --ranks 1 bash "$PWD/not_shared.sh" "$PWD/shared" \
     "$HEXAD" check-cluster --seconds 2 --folder "$PWD/shared" --patience 2
   expect_text out 'failure, folder: rank 1 (node hx' 'is not visible after 2 s' 'a run would end with exit code 4'
 }
 
 test_run_in_a_folder_of_one_node_ends_at_its_start() {
-  cat >not_shared.sh <<'S'
-case $(hostname) in *n1) mount -t tmpfs tmpfs "$1" || exit 9 ;; esac
-exec "${@:2}"
-S
-  mkdir shared
+  make_folder_of_one_node
   expect 4 "$nodes" --nodes 2 --ranks 1 bash "$PWD/not_shared.sh" "$PWD/shared" \
     "$HEXAD" train "$CLI_TESTS/../../recipes/quickstart.yaml" data.dataset= data.synthetic=true model.vocab=256 train.steps=1 \
     run.heldout_prompts=0 train.eval_every=0 run.dir="$PWD/shared/run"

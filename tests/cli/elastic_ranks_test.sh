@@ -117,7 +117,13 @@ test_unreachable_hosts_are_omitted() {
     expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
       "$HEXAD" train tiny.yaml
     expect_text log "${host#*:} $HEXAD train tiny.yaml"
+    [ "${host%%:*}" != c ] || expect_count 1 err "elastic.sh: a, b: './reach.sh HOST true' fails"
   done
+  echo 'a slots=0' >>hosts # answers, and is excluded
+  printf '%s\n' a b c >up
+  expect 0 "$elastic" --hostfile hosts --reach ./reach.sh 1 4 bash -c "$(fake 0)" - '{ranks}' '{nodes}' '{hosts}' \
+    "$HEXAD" train tiny.yaml
+  expect_count 0 err "fails; goes on"
 }
 
 test_script_waits_for_the_fewest_ranks() {

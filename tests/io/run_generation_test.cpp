@@ -194,11 +194,16 @@ TEST_F(RunGenerationTest, NodesThatDoNotShareTheDirectoryAreNamed) {
                [&] { second.require_visible("b", 30ms); });
   expect_error(ExitCode::resource, {"elsewhere/generation: does not exist on node b, expected 2"},
                [&] { other.require_visible("b", 0ms); });
+  write_bytes(folder / "generation", "");
   std::jthread late([&] {
     std::this_thread::sleep_for(50ms);
-    RunGeneration::take(folder.path());
+    write_bytes(folder / "generation", "2\n");
   });
-  EXPECT_NO_THROW(second.require_visible("b"));
+  EXPECT_NO_THROW(second.require_visible("b")) << "unreadable for a moment";
+  late.join();
+  expect_error(ExitCode::usage, refusal, [&] { stale.require_visible("b"); });
+  write_bytes(folder / "generation", "many");
+  expect_error(ExitCode::data, {"contains 'many'"}, [&] { second.require_visible("b", 0ms); });
 }
 
 TEST_F(RunGenerationTest, RemovedOrDamagedFileIsNamed) {

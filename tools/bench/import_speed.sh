@@ -3,7 +3,7 @@
 # data are on the disk. The model is random: qwen3_moe in bf16, in shards. Each round runs the three in another order, and
 # removes what each has written before the next one starts.
 #
-#   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 5] [--folder FOLDER]
+#   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 6] [--folder FOLDER]
 #   tools/bench/import_speed.sh --rows FILE
 #
 # FOLDER, on the disk to be measured (default: a temporary folder), needs room for three times the bytes. --rows prints
@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tools/bench/common.sh
 
-bytes=1000000000 rounds=5 folder=$scratch rows=
+bytes=1000000000 rounds=6 folder=$scratch rows=
 while [ $# -gt 0 ]; do
   case $1 in
   --bytes) bytes=${2:?} ;;
@@ -51,11 +51,14 @@ measure() {  # measure ROUND NAME COMMAND: adds a row: round, name, bytes, secon
   awk -v OFS='\t' -v round="$1" -v name="$2" -v size="$size" '{ print round, name, size, $1, $2 + $3 }' "$scratch/time" |
     tee -a "$scratch/rows"
 }
-turned() {  # turned ROUND: prints the names of the programs in the order of this round
-  case $(($1 % 3)) in
+order_of_round() {  # order_of_round ROUND: prints the names of the programs; six rounds have all orders
+  case $(($1 % 6)) in
   1) echo copy import export ;;
-  2) echo import export copy ;;
-  0) echo export copy import ;;
+  2) echo export import copy ;;
+  3) echo import export copy ;;
+  4) echo copy export import ;;
+  5) echo export copy import ;;
+  0) echo import copy export ;;
   esac
 }
 
@@ -64,7 +67,7 @@ machine
 echo "model:     $size bytes in $(find "$work/model" -name '*.safetensors' | wc -l) shards; disk of $folder"
 printf '\nround, program, bytes, seconds, CPU seconds\n'
 for ((round = 1; round <= rounds; round++)); do
-  for name in $(turned "$round"); do
+  for name in $(order_of_round "$round"); do
     program=$name
     [ "$name" != export ] || program=export_
     measure "$round" "$name" "$program"

@@ -1,4 +1,4 @@
-"""Makes a small random model with a tokenizer and chats about sums, or answers such questions with a model. See chats.sh."""
+"""Makes a small random model with a tokenizer, and chats about sums; answers such questions; compares answers. See chats.sh."""
 import argparse
 import json
 import pathlib
@@ -76,27 +76,42 @@ def make(folder):
 
 
 def answer(folder):
-    """Prints random questions, the most probable answers of the model, and how many are right."""
+    """Writes 20 random questions, and the most probable answers of the model, beside its folder."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    draw, right, count = random.Random(2), 0, 20
-    for _ in range(count):
+    draw, lines = random.Random(2), []
+    for _ in range(20):
         name, thing, a, b = draw.choice(NAMES), draw.choice(THINGS), draw.randint(1, 9), draw.randint(1, 9)
-        chat = [{"role": "user", "content": question(name, thing, a, b)}]
+        prompt = question(name, thing, a, b)
+        chat = [{"role": "user", "content": prompt}]
         ids = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt", return_dict=True)["input_ids"]
         out = model.generate(ids, max_new_tokens=24, do_sample=False, pad_token_id=0)
         text = tokenizer.decode(out[0, ids.shape[1] :], skip_special_tokens=True)
-        right += text == f"{name} has {a + b} {thing}."
-        print(f"{chat[0]['content']} {text}")
-    print(f"right: {right} of {count}")
+        lines.append({"prompt": prompt, "answer": text, "right": f"{name} has {a + b} {thing}."})
+    (folder.parent / "questions.jsonl").write_text("".join(json.dumps({"prompt": line["prompt"]}) + "\n" for line in lines))
+    (folder.parent / "transformers.json").write_text(json.dumps(lines))
+
+
+def compare(folder):
+    """Prints the answers of transformers. Ends with 1 if Hexad's answers differ, or if fewer than 15 are right."""
+    lines = json.loads((folder / "transformers.json").read_text())
+    ours = [text["text"] for text in json.loads((folder / "answers.json").read_text())["results"]]
+    for line, own in zip(lines, ours, strict=True):
+        print(line["prompt"], line["answer"], "" if own == line["answer"] else f"(Hexad: {own})")
+    right = sum(line["answer"] == line["right"] for line in lines)
+    same = sum(own == line["answer"] for line, own in zip(lines, ours))
+    print(f"right: {right} of {len(lines)}; answers that Hexad gives, too: {same} of {len(lines)}")
+    if right < 15 or same < len(lines):
+        raise SystemExit(1)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["make", "answer"])
+    actions = {"make": make, "answer": answer, "compare": compare}
+    parser.add_argument("action", choices=actions)
     parser.add_argument("folder", type=pathlib.Path)
     options = parser.parse_args()
-    make(options.folder) if options.action == "make" else answer(options.folder)
+    actions[options.action](options.folder)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 }
 
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
-  // An element is finite if its exponent has a bit that is 0, that is, if its exponent is below the largest one.
+  // An element is NaN or infinite if all bits of its exponent are 1, that is, if its exponent is the largest one.
   const uint32_t largest = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
   const auto find = [&]<class T>(T exponent) -> int64_t {
     constexpr int64_t block = 4096;  // elements checked without a branch
@@ -103,9 +103,9 @@ int64_t first_non_finite(const std::byte* elements, Element type, int64_t count)
     };
     for (int64_t begin = 0; begin < count; begin += block) {
       const int64_t end = std::min(begin + block, count);
-      T most = 0;
-      for (int64_t i = begin; i < end; ++i) most = std::max(most, exponent_of(i));
-      for (int64_t i = begin; most == exponent && i < end; ++i)
+      T found = 0;
+      for (int64_t i = begin; i < end; ++i) found = std::max(found, exponent_of(i));
+      for (int64_t i = begin; found == exponent && i < end; ++i)
         if (exponent_of(i) == exponent) return i;
     }
     return -1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -154,9 +155,10 @@ class TensorReader {
     }
   }
 
-  /// Calls use(bytes) with consecutive elements of a region of parameter `index`, converted to `type`.
-  template <class F>
-  void for_each_block(const Link& link, size_t index, const io::Region& region, Element type, F&& use) {
+  /// Calls use(bytes) with consecutive elements of a region of parameter `index`, converted to `type`. The bytes are
+  /// valid until use() returns.
+  void for_each_block(const Link& link, size_t index, const io::Region& region, Element type,
+                      const std::function<void(std::span<const std::byte>)>& use) {
     const OwnTensor& own = map_.own[index];
     const io::Tensor tensor = checkpoint_.read(own.name, own.kind, region, device_, device::Category::temporary);
     const std::string where = cat(checkpoint_.folder(), ": ", own.name, ", which is ", link.theirs, ",");
@@ -170,7 +172,7 @@ class TensorReader {
         fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, of_region,
              ", expected finite weights");
       if (type == from_type) {
-        use(std::span(from, count * bytes_of(type)));
+        use({from, static_cast<size_t>(count * bytes_of(type))});
         continue;
       }
       converted.resize(count * bytes_of(type));
@@ -178,7 +180,7 @@ class TensorReader {
       if (const int64_t bad = first_non_finite(converted.data(), type, count); bad >= 0)
         fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), " at element ", done + bad,
              of_region, "; choose another --dtype");
-      use(std::span<const std::byte>(converted));
+      use(converted);
     }
   }
 

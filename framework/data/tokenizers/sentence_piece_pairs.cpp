@@ -16,10 +16,6 @@ uint64_t packed(std::string_view character) {
   return value;
 }
 
-size_t hash_of(std::string_view first, std::string_view second) {
-  return (packed(first) << 32 | packed(second)) * 0x9e3779b97f4a7c15u >> 44;  // 20 bits
-}
-
 // Returns the contents of all fields `number` of a message.
 std::vector<std::string_view> contents(std::string_view message, uint64_t number) {
   std::vector<std::string_view> all;
@@ -30,13 +26,13 @@ std::vector<std::string_view> contents(std::string_view message, uint64_t number
 }
 
 bool writes_unknown_characters_as_bytes(std::string_view model) {
-  bool does = false;
+  bool enabled = false;
   for (const std::string_view message : contents(model, trainer)) {
     ProtobufReader reader(message);
     while (const auto field = reader.next())
-      if (field->number == byte_fallback) does = field->value != 0;
+      if (field->number == byte_fallback) enabled = field->value != 0;
   }
-  return does;
+  return enabled;
 }
 
 }  // namespace
@@ -46,26 +42,30 @@ std::optional<CharacterPairs> CharacterPairs::of_model(std::string_view model) {
   CharacterPairs pairs;
   for (const std::string_view message : contents(model, pieces))
     for (const std::string_view token : contents(message, piece_text)) {
-      if (token.find(separator) != token.npos) return std::nullopt;
-      pairs.add(token);
+      if (token.find(separator) != token.npos || !pairs.add(token)) return std::nullopt;
     }
   return pairs;
 }
 
-void CharacterPairs::add(std::string_view token) {
+size_t CharacterPairs::slot_of(std::string_view first, std::string_view second) {
+  return (packed(first) << 32 | packed(second)) * 0x9e3779b97f4a7c15u >> (64 - slot_bits);
+}
+
+bool CharacterPairs::add(std::string_view token) {
   std::string_view previous;
   while (!token.empty()) {
     const std::string_view character = token.substr(0, base::utf8_length(token));
-    if (character.empty()) return;  // the library refuses such a model
-    if (!previous.empty()) pairs_[hash_of(previous, character)] = true;
+    if (character.empty()) return false;
+    if (!previous.empty()) pairs_[slot_of(previous, character)] = true;
     previous = character;
     token.remove_prefix(character.size());
   }
+  return true;
 }
 
 bool CharacterPairs::may_be_joined(std::string_view first, std::string_view second) const {
   if (first.empty() || second.empty() || first == " " || second == " ") return true;
-  return pairs_[hash_of(first, second)];
+  return pairs_[slot_of(first, second)];
 }
 
 }  // namespace hexad::data

@@ -2,6 +2,7 @@
 // long and seldom occur twice; their parts occur often, and their ids can be cached.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -17,7 +18,7 @@ class CharacterPairs {
  public:
   /// Reads the pairs from the contents of a SentencePiece file for which words_are_independent(). Returns nullopt if
   /// parts are not known to be independent: if the model has no byte_fallback, and therefore writes several unknown
-  /// characters as one token, or if a token contains `separator`.
+  /// characters as one token, if a token contains `separator`, or if a token is not UTF-8.
   static std::optional<CharacterPairs> of_model(std::string_view model);
 
   /// A character that no token contains. Characters after it are encoded as if nothing preceded them.
@@ -26,9 +27,9 @@ class CharacterPairs {
   /// Calls f(part, is_first) for consecutive parts of `word`, which together are the word.
   template <class F>
   void for_each_part(std::string_view word, F&& f) const {
-    size_t begin = 0, length = 0;
-    std::string_view previous;
-    for (size_t i = 0; i < word.size(); i += length) {
+    size_t begin = 0;
+    std::string_view previous;  // empty after a byte that is not UTF-8
+    for (size_t i = 0; i < word.size();) {
       const size_t valid = base::utf8_length(word.substr(i));
       const std::string_view character = word.substr(i, valid);
       if (i > 0 && !may_be_joined(previous, character)) {
@@ -36,14 +37,15 @@ class CharacterPairs {
         begin = i;
       }
       previous = character;
-      length = valid == 0 ? 1 : valid;
+      i += std::max<size_t>(valid, 1);
     }
     f(word.substr(begin), begin == 0);
   }
 
  private:
   CharacterPairs() : pairs_(slots) {}
-  void add(std::string_view token);
+  /// Adds the pairs of a token. Returns false if the token is not UTF-8.
+  bool add(std::string_view token);
   /// Returns false only if no token contains the two characters next to each other. An empty text is a byte that is not
   /// UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;

@@ -30,7 +30,7 @@ std::string message(int field, const std::string& contents) {
   return text + contents;
 }
 
-enum PieceType { normal = 1, unknown = 2, control = 3, byte_piece = 6 };
+enum PieceType { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte_piece = 6 };
 
 std::string piece(const std::string& text, float score, PieceType type = normal) {
   std::string bytes(4, '\0');
@@ -125,34 +125,42 @@ TEST(CharacterPairs, DivideWhereNoTokenHasBothCharacters) {
 TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
   EXPECT_FALSE(CharacterPairs::of_model(model(piece("a\x01", -3))));
   EXPECT_FALSE(CharacterPairs::of_model(piece("ab", -3)));
+  EXPECT_FALSE(
+      CharacterPairs::of_model(model(piece("ab\xff"
+                                           "cd",
+                                           0, user_defined))));
   EXPECT_FALSE(CharacterPairs::of_model(""));
 }
 
-// A reference is the same model with a token that has the separator, which no text here contains.
+// The reference is the same model with a token that has the separator, which no text here contains.
 TEST(CharacterPairs, PartsGiveTheIdsOfTheText) {
   const ScratchFolder folder;
-  const std::string more =
-      piece("\xe6\x96\x87", -4) + piece("\xe6\x96\x87\xe6\x9c\xac", -3) + piece(space + "\xe6\x9c\xac", -3);
-  const auto by_parts = load_tokenizer(folder.write("a.model", model(more)));
-  const auto whole = load_tokenizer(folder.write("b.model", model(more + piece("x\x01", -9))));
-  for (const std::string text : {"", "abab", "bbaa ab", " \xe6\x9c\xac\xe6\x96\x87\xe6\x9c\xac\xe6\x96\x87",
-                                 "a\xe6\x96\x87\xe6\x9c\xac"
-                                 "b \xf0\x9f\x98\x80"
-                                 "ab",
-                                 "ab\xe6\x96"
-                                 "a\xff"
-                                 "ba \xe6\x9c\xac",
-                                 "a\x01"
-                                 "ab \x01\x01"
-                                 "a",
-                                 "\x01", "\xe6\x9c\xac  \xe6\x96\x87 \n\xe6\x96\x87"})
-    EXPECT_EQ(by_parts->encode(text), whole->encode(text)) << text;
+  const std::string wen = "\xe6\x96\x87", ben = "\xe6\x9c\xac";  // characters of the texts
+  const std::string plain = piece(wen, -4) + piece(wen + ben, -3) + piece(space + ben, -3);
+  const std::string symbols =
+      piece("ba", 0, user_defined) + piece("ab" + wen, -3, unused) + piece(ben + ben, 0, user_defined);
   std::string all_bytes;
   for (uint32_t b = 0; b < 65536; ++b) {
     all_bytes += static_cast<char>(b * 40503 >> 8);
-    all_bytes += b % 7 ? "ab" : "\xe6\x96\x87";
+    all_bytes += b % 7 ? "ab" : wen;
   }
-  EXPECT_EQ(by_parts->encode(all_bytes), whole->encode(all_bytes));
+  const std::vector<std::string> texts{"",
+                                       "abab",
+                                       "bbaa ab",
+                                       " " + ben + wen + ben + wen,
+                                       "a" + wen + ben + "b \xf0\x9f\x98\x80" + "ab",
+                                       wen.substr(0, 2) + "a\xff" + "ba " + ben,
+                                       "a\x01" + wen + " \x01\x01" + "a",
+                                       "\x01",
+                                       ben + "  " + wen + " \n" + wen,
+                                       "ab" + wen + "ab" + wen + ben + ben + ben + "bab",
+                                       "a" + space + ben + " " + space + space + "b",
+                                       all_bytes};
+  for (const std::string& more : {plain, plain + symbols}) {
+    const auto by_parts = load_tokenizer(folder.write("a.model", model(more)));
+    const auto whole = load_tokenizer(folder.write("b.model", model(more + piece("x\x01", -9))));
+    for (const std::string& text : texts) EXPECT_EQ(by_parts->encode(text), whole->encode(text)) << text.substr(0, 40);
+  }
 }
 
 TEST(ForEachWord, LeavesOutOneSpaceBetweenWords) {

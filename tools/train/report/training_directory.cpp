@@ -8,6 +8,7 @@
 
 #include "framework/device/context.h"
 #include "framework/telemetry/logger.h"
+#include "parallel/comm/node_groups.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/train/process/crash_report.h"
 #include "tools/train/process/say.h"
@@ -32,7 +33,7 @@ io::RunGeneration next_generation(const Recipe& recipe, const comm::World& world
   }
   device::DeviceContext host;
   const io::RunGeneration generation(recipe.run.dir, std::stoll(comm::broadcast_text(number, 0, world.group(), host)));
-  if (world.local_rank() == 0) {
+  if (comm::NodeGrid(world.group().node_of_rank()).place(world.rank()) == 0) {  // one rank of each node
     const auto phase = world.file_work().announce("looking for the generation of " + recipe.run.dir);
     generation.require_visible(world.node_name());
   }
