@@ -21,10 +21,8 @@ fi
 mkdir -p "$folder"
 cd "$folder"
 
-show() {  # show COMMAND...: prints and runs it
-  printf '\n$'
-  printf ' %q' "${@/#"$hexad"/hexad}"
-  printf '\n'
+show() {  # show COMMAND...: prints it on standard error, and runs it
+  { printf '\n$' && printf ' %q' "${@/#"$hexad"/hexad}" && echo; } >&2
   "$@"
 }
 quietly() { "$@" 2>log || { cat log >&2 && exit 1; }; }  # hides progress bars

@@ -50,9 +50,11 @@ class CharacterPairs {
   /// UTF-8.
   bool may_be_joined(std::string_view first, std::string_view second) const;
 
-  // A pair sets the element at its hash. Other pairs with the same hash are then not divided, which is slower but
-  // right.
-  static constexpr size_t slots = 1 << 20;
+  // A pair sets the element at its hash. Another pair with the same hash is not divided: this costs time, but the ids
+  // stay right.
+  static constexpr int slot_bits = 20;
+  static constexpr size_t slots = size_t{1} << slot_bits;
+  static size_t slot_of(std::string_view first, std::string_view second);
   std::vector<bool> pairs_;
 };
 
