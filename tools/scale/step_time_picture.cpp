@@ -69,10 +69,10 @@ Plot plot_of(const Results& results) {
   return plot;
 }
 
-// Rounds up to 1, 2 or 5 times a power of ten.
+// Rounds up to a number whose fifths are short.
 double rounded_up(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
-  for (const double times : {1.0, 2.0, 5.0})
+  for (const double times : {1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5})
     if (value <= times * power) return times * power;
   return 10 * power;
 }
