@@ -53,7 +53,8 @@ double median(std::vector<double> values) {
   if (values.empty()) return std::nan("");
   auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
 double median(const std::vector<StepMetrics>& steps, double StepMetrics::*member) {
