@@ -37,7 +37,7 @@ test_folder_of_one_node_is_a_failure() {
 test_run_in_a_folder_of_one_node_ends_at_its_start() {
   make_folder_of_one_node
   expect 4 "$nodes" --nodes 2 --ranks 1 bash "$PWD/not_shared.sh" "$PWD/shared" \
-    "$HEXAD" train "$CLI_TESTS/../../recipes/quickstart.yaml" data.dataset= data.synthetic=true model.vocab=256 train.steps=1 \
+    "$HEXAD" train "$CLI_TESTS/../../recipes/quickstart.yaml" 'data.dataset=""' data.synthetic=true model.vocab=256 train.steps=1 \
     run.heldout_prompts=0 train.eval_every=0 run.dir="$PWD/shared/run"
   expect_text err 'shared/run/generation: does not exist on node hx' 'choose a run.dir on a file system that all nodes share'
 }
