@@ -61,7 +61,7 @@ class RecordSplitter {
   void finish();
 
  private:
-  // Throws Error(data) if so many more bytes make pending_ longer than largest_document.
+  // Throws Error(data) if pending_ with `bytes` more bytes is longer than largest_document.
   void require_room(size_t bytes) const;
   void take_line(std::string&& line);
 

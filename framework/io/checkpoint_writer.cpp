@@ -53,8 +53,11 @@ void CheckpointWriter::create() {
   store_.require_current();
   std::error_code error;
   remove_folder(unfinished_, store_.options().work, error);
-  if (!error) fs::create_directories(unfinished_, error);
-  if (error) fail(ExitCode::resource, unfinished_, ": cannot be removed and created anew: ", error.message());
+  if (error)
+    fail(ExitCode::resource, unfinished_,
+         ": the folder of an earlier, unfinished save cannot be removed: ", error.message());
+  fs::create_directories(unfinished_, error);
+  if (error) fail(ExitCode::resource, unfinished_, ": cannot be created: ", error.message());
   // At the first save, the folder of the store is also new, so its parent must be synced.
   sync_folder(fs::absolute(store_.folder()).parent_path().string());
   reach(store_.options().fault, "folder: created");

@@ -71,8 +71,8 @@ struct Rates {
   };
   std::optional<OtherLinks> other_links{};
 
-  /// Bursts of links that a traffic shaper limits: a link that has rested for so many seconds sends at once what
-  /// otherwise takes so many seconds. 0: the link has no burst.
+  /// Bursts of links that a traffic shaper limits, in seconds. A link that has rested for the seconds of its burst
+  /// sends at once the bytes that otherwise take this time. 0: the link has no burst.
   struct Bursts {
     double between_nodes, within_node;
   };

@@ -147,20 +147,23 @@ TEST(LayerNorm, GradientsOfManyElementsMatchAlongRandomDirections) {
   gradcheck(lab, {lab.randn({9, 65})}, [&](Tape& t, Inputs x) { return layer_norm(t, x[0], gain, &bias, eps); });
 }
 
+// Returns the message of the std::logic_error that `call` throws.
+template <class Call>
+std::string message(const Call& call) {
+  try {
+    call();
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
 TEST(Norms, ErrorsNameTheParameterAndBothShapes) {
   Lab lab;
   Parameter& gain = lab.parameter({5});
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
   const Value x = tape.leaf(lab.randn({3, 7}));
-  const auto message = [](auto&& call) -> std::string {
-    try {
-      call();
-    } catch (const std::logic_error& e) {
-      return e.what();
-    }
-    return "no error";
-  };
   EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }),
             "[rms_norm] x is [3, 7] but p0 is [5]; expected [..., D] and [D] with D > 0");
   EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }),
@@ -179,14 +182,6 @@ TEST(Norms, RefuseRowsWithoutElements) {
   const auto policy = keep_policy();
   Tape tape(lab.stream(), *policy);
   const Value x = tape.leaf(lab.randn({3, 0}));
-  const auto message = [](auto&& call) -> std::string {
-    try {
-      call();
-    } catch (const std::logic_error& e) {
-      return e.what();
-    }
-    return "no error";
-  };
   const std::string rest = " x is [3, 0] but p0 is [0]; expected [..., D] and [D] with D > 0";
   EXPECT_EQ(message([&] { rms_norm(tape, x, gain, eps); }), base::cat("[rms_norm]", rest));
   EXPECT_EQ(message([&] { layer_norm(tape, x, gain, nullptr, eps); }), base::cat("[layer_norm]", rest));

@@ -6,13 +6,13 @@
 #include <numeric>
 #include <set>
 
-#include "framework/base/philox.h"
 #include "parallel/comm/self_group.h"
 #include "parallel/comm/thread_group.h"
 #include "parallel/ep/exchange.h"
 #include "parallel/ep/offsets.h"
 #include "parallel/ep/routing_plan.h"
 #include "tests/ep/plan_for_ids.h"
+#include "tests/ep/random_choices.h"
 #include "tests/support/compare.h"
 #include "tests/support/lab.h"
 
@@ -39,22 +39,8 @@ const Topology topologies[] = {{"2x2", {0, 0, 1, 1}},          {"2x3", {0, 0, 0,
                                {"3x2", {0, 0, 1, 1, 2, 2}},    {"4x2", {0, 0, 1, 1, 2, 2, 3, 3}},
                                {"InTurn", {0, 1, 2, 0, 1, 2}}, {"Mixed", {1, 0, 0, 1, 1, 0}}};
 
-// Distribution of the tokens' choices among the experts.
-enum class Load : uint8_t { random, one_expert, some_ranks_empty };
-
 Tensor chosen(Lab& lab, int rank, Load load, int64_t experts) {
-  constexpr int64_t top_k = 2;
-  const int64_t tokens = load == Load::some_ranks_empty && rank % 3 != 0 ? 0 : 5 + rank;
-  const Philox random(3, Purpose::route, cat("rank ", rank));
-  std::vector<int32_t> ids;
-  uint64_t n = 0;
-  for (int64_t t = 0; t < tokens; ++t) {
-    const auto first = static_cast<int32_t>(random.below(n++, static_cast<uint64_t>(experts)));
-    const auto step = static_cast<int32_t>(1 + random.below(n++, static_cast<uint64_t>(experts - 1)));
-    ids.push_back(load == Load::one_expert ? static_cast<int32_t>(experts - 1) : first);
-    ids.push_back(load == Load::one_expert || random.below(n++, 5) == 0 ? -1 : (first + step) % int32_t(experts));
-  }
-  return Tensor::from<int32_t>(ids, {tokens, top_k}, lab.context);
+  return random_choices(rank, load, rank % 3 != 0, experts, lab.context);
 }
 
 // Returns slot rows in the order of sending. Each row contains its rank, its number, and a small integer made of both.

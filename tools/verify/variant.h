@@ -55,7 +55,8 @@ struct Option {
 /// - activations: kept for backward, or offloaded until then.
 /// - transport: ranks that are threads communicate through shared memory, or exchange messages like processes.
 /// - start: fresh; resumed, from the checkpoint that one rank saved after the first step; or trained, which
-///   also resumes (an eventful subject starts anew), but in the training loop of `hexad train`.
+///   also resumes, but in the training loop of `hexad train`. There, an eventful subject starts from its initial
+///   weights.
 /// - subject: the recipe itself, or a variation of it (subject_kind.h), which has its own oracle.
 std::span<const Option> options();
 
