@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Measures the speed of `hexad import` and `hexad export` beside a copy of the same files by dd, which also waits until the
-# data are on the disk. The model is random: qwen3_moe in bf16, in shards. Rounds alternate between the three.
+# data are on the disk. The model is random: qwen3_moe in bf16, in shards. Each round runs the three in another order, and
+# removes what each has written before the next one starts.
 #
 #   tools/bench/import_speed.sh [--bytes 1000000000] [--rounds 5] [--folder FOLDER]
 #   tools/bench/import_speed.sh --rows FILE
@@ -42,7 +43,7 @@ copy() {
   for file in "$work"/model/*; do dd if="$file" of="$work/copy/${file##*/}" bs=4M conv=fsync status=none; done
 }
 import() { "$hexad" import "$work/model" "$work/imported" >"$scratch/log"; }
-export_() { "$hexad" export "$work/imported" "$work/exported" >"$scratch/log"; }
+export_() { "$hexad" export "$work/source" "$work/exported" >"$scratch/log"; }
 
 measure() {  # measure ROUND NAME COMMAND: adds a row: round, name, bytes, seconds, CPU seconds
   local TIMEFORMAT='%R %U %S'
@@ -50,15 +51,25 @@ measure() {  # measure ROUND NAME COMMAND: adds a row: round, name, bytes, secon
   awk -v OFS='\t' -v round="$1" -v name="$2" -v size="$size" '{ print round, name, size, $1, $2 + $3 }' "$scratch/time" |
     tee -a "$scratch/rows"
 }
+turned() {  # turned ROUND: prints the names of the programs in the order of this round
+  case $(($1 % 3)) in
+  1) echo copy import export ;;
+  2) echo import export copy ;;
+  0) echo export copy import ;;
+  esac
+}
 
+"$hexad" import "$work/model" "$work/source" >"$scratch/log"
 machine
 echo "model:     $size bytes in $(find "$work/model" -name '*.safetensors' | wc -l) shards; disk of $folder"
 printf '\nround, program, bytes, seconds, CPU seconds\n'
 for ((round = 1; round <= rounds; round++)); do
-  measure $round copy copy
-  measure $round import import
-  measure $round export export_
-  rm -rf "$work/copy" "$work/imported" "$work/exported"
+  for name in $(turned "$round"); do
+    program=$name
+    [ "$name" != export ] || program=export_
+    measure "$round" "$name" "$program"
+    rm -rf "$work/copy" "$work/imported" "$work/exported"
+  done
 done
 echo
 table "$scratch/rows"

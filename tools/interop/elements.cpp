@@ -94,22 +94,23 @@ void convert(std::byte* to, Element to_type, const std::byte* from, Element from
 }
 
 int64_t first_non_finite(const std::byte* elements, Element type, int64_t count) {
-  const uint32_t exponent = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
-  const auto find = [&]<class T>(T) -> int64_t {
+  // An element is finite if its exponent has a bit that is 0, that is, if its exponent is below the largest one.
+  const uint32_t largest = type == Element::f32 ? 0x7f800000u : type == Element::bf16 ? 0x7f80u : 0x7c00u;
+  const auto find = [&]<class T>(T exponent) -> int64_t {
     constexpr int64_t block = 4096;  // elements checked without a branch
-    const auto bad = [&](int64_t i) {
-      return (load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent) == exponent;
+    const auto exponent_of = [&](int64_t i) {
+      return static_cast<T>(load<T>(elements + i * static_cast<int64_t>(sizeof(T))) & exponent);
     };
     for (int64_t begin = 0; begin < count; begin += block) {
       const int64_t end = std::min(begin + block, count);
-      bool any = false;
-      for (int64_t i = begin; i < end; ++i) any |= bad(i);
-      for (int64_t i = begin; any && i < end; ++i)
-        if (bad(i)) return i;
+      T most = 0;
+      for (int64_t i = begin; i < end; ++i) most = std::max(most, exponent_of(i));
+      for (int64_t i = begin; most == exponent && i < end; ++i)
+        if (exponent_of(i) == exponent) return i;
     }
     return -1;
   };
-  return type == Element::f32 ? find(uint32_t{}) : find(uint16_t{});
+  return type == Element::f32 ? find(largest) : find(static_cast<uint16_t>(largest));
 }
 
 void transpose(std::byte* to, const std::byte* from, int64_t rows, int64_t columns, int64_t bytes) {

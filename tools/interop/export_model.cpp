@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -116,7 +117,7 @@ class TensorReader {
   void write(const Link& link, Element type, io::SafetensorsStream& out) {
     if (link.rearrangement == Rearrangement::none) {
       for (const Link::Part& part : link.parts)
-        for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
+        for_each_block(link, part.own, part.region, type, [&](std::span<const std::byte> bytes) {
           out.append(bytes.data(), static_cast<int64_t>(bytes.size()));
         });
       return;
@@ -124,7 +125,7 @@ class TensorReader {
     if (is_by_expert(link.rearrangement)) return write_by_expert(link, type, out);
     std::vector<std::byte> joined;
     for (const Link::Part& part : link.parts)
-      for_each_block(link, part.own, part.region, type, [&](const std::vector<std::byte>& bytes) {
+      for_each_block(link, part.own, part.region, type, [&](std::span<const std::byte> bytes) {
         joined.insert(joined.end(), bytes.begin(), bytes.end());
       });
     const int64_t bytes = bytes_of(type);
@@ -146,7 +147,7 @@ class TensorReader {
       expert.begin[0] = e, expert.size[0] = 1;
       std::vector<std::byte> own;
       for_each_block(link, whole.own, expert, type,
-                     [&](const std::vector<std::byte>& bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
+                     [&](std::span<const std::byte> bytes) { own.insert(own.end(), bytes.begin(), bytes.end()); });
       std::vector<std::byte> theirs(own.size());
       expert_to_foreign(theirs, own, link, bytes_of(type));
       out.append(theirs.data(), static_cast<int64_t>(theirs.size()));
@@ -168,12 +169,16 @@ class TensorReader {
       if (const int64_t bad = first_non_finite(from, from_type, count); bad >= 0)
         fail(ExitCode::data, where, " has NaN or infinity at element ", done + bad, of_region,
              ", expected finite weights");
+      if (type == from_type) {
+        use(std::span(from, count * bytes_of(type)));
+        continue;
+      }
       converted.resize(count * bytes_of(type));
       convert(converted.data(), type, from, from_type, count);
       if (const int64_t bad = first_non_finite(converted.data(), type, count); bad >= 0)
         fail(ExitCode::data, where, " has a value beyond the range of ", config_name(type), " at element ", done + bad,
              of_region, "; choose another --dtype");
-      use(converted);
+      use(std::span<const std::byte>(converted));
     }
   }
 

@@ -10,6 +10,7 @@
 #include "framework/data/tokenizers/metaspace.h"
 #include "framework/data/tokenizers/normalizers.h"
 #include "framework/data/tokenizers/piece_cache.h"
+#include "framework/data/tokenizers/sentence_piece_pairs.h"
 #include "framework/data/tokenizers/sentence_piece_words.h"
 
 namespace hexad::data {
@@ -29,6 +30,8 @@ class SentencePiece final : public ImportedTokenizer {
     for (int id = 0; id < size; ++id) bytes.push_back(text_of(id));
     special_ = control_tokens();
     by_words_ = words_are_independent(request.source.bytes);
+    if (by_words_) pairs_ = CharacterPairs::of_model(request.source.bytes);
+    if (pairs_) append(CharacterPairs::separator, separator_ids_);
     SpecialHints hints;
     if (processor_.bos_id() >= 0) hints.beginning = processor_.bos_id();
     if (processor_.eos_id() >= 0) hints.end = processor_.eos_id();
@@ -44,8 +47,10 @@ class SentencePiece final : public ImportedTokenizer {
       append(text, ids);
       return ids;
     }
-    const PieceCaches::Loan loan(caches_);
-    for_each_word(text, [&](std::string_view word) { (*loan).append(word, ids, [&] { append(word, ids); }); });
+    const PieceCaches::Loan words(words_), parts(parts_);
+    for_each_word(text, [&](std::string_view word) {
+      (*words).append(word, ids, [&] { pairs_ ? append_parts(word, *words, *parts, ids) : append(word, ids); });
+    });
     return ids;
   }
   std::vector<int32_t> encode_with_special(std::string_view text) const override {
@@ -83,6 +88,19 @@ class SentencePiece final : public ImportedTokenizer {
                           .strip_right = false});
     return AddedTokens(std::move(tokens));
   }
+  // Appends the ids of a word part by part. The library inserts a space before each text, which only the first part
+  // has: `words` has parts with this space, and `parts` those without it.
+  void append_parts(std::string_view word, PieceCache& words, PieceCache& parts, std::vector<int32_t>& ids) const {
+    pairs_->for_each_part(word, [&](std::string_view part, bool is_first) {
+      if (is_first && part.size() == word.size()) return append(word, ids);
+      if (is_first) return words.append(part, ids, [&] { append(part, ids); });
+      parts.append(part, ids, [&] {
+        std::vector<int32_t> found;
+        append(cat(CharacterPairs::separator, part), found);
+        ids.insert(ids.end(), found.begin() + std::ssize(separator_ids_), found.end());
+      });
+    });
+  }
   void append(std::string_view text, std::vector<int32_t>& ids) const {
     std::vector<int> found;
     const auto status = processor_.Encode(text, &found);
@@ -108,7 +126,9 @@ class SentencePiece final : public ImportedTokenizer {
   sentencepiece::SentencePieceProcessor processor_;
   AddedTokens special_;
   bool has_dummy_prefix_ = false, by_words_ = false;
-  mutable PieceCaches caches_;
+  std::optional<CharacterPairs> pairs_;
+  std::vector<int32_t> separator_ids_;  // of a text that begins with the separator
+  mutable PieceCaches words_, parts_;
 };
 
 }  // namespace

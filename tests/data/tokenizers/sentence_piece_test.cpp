@@ -1,3 +1,4 @@
+#include "framework/data/tokenizers/sentence_piece_pairs.h"
 #include "framework/data/tokenizers/sentence_piece_words.h"
 
 #include <gtest/gtest.h>
@@ -93,6 +94,65 @@ TEST(SentencePiece, WordsOfModelsThatChangeSpacesOrAreDamagedAreNotIndependent) 
   EXPECT_FALSE(words_are_independent(model("", 0)));
   EXPECT_FALSE(words_are_independent(""));
   EXPECT_FALSE(words_are_independent("\xff\xff"));
+}
+
+TEST(CharacterPairs, DivideWhereNoTokenHasBothCharacters) {
+  const auto pairs = CharacterPairs::of_model(model());
+  ASSERT_TRUE(pairs);
+  const auto parts = [&](std::string_view word) {
+    std::vector<std::string> all;
+    pairs->for_each_part(word, [&](std::string_view part, bool is_first) {
+      EXPECT_EQ(is_first, all.empty());
+      all.emplace_back(part);
+    });
+    return all;
+  };
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(parts(""), Parts{""});
+  EXPECT_EQ(parts("a"), Parts{"a"});
+  EXPECT_EQ(parts("abab"), (Parts{"ab", "ab"})) << "a token is ab, and none is ba";
+  EXPECT_EQ(parts("aa\xc3\xa9"), (Parts{"a", "a", "\xc3\xa9"}));
+  EXPECT_EQ(parts("  a a "), Parts{"  a a "}) << "spaces stay with their neighbours";
+  EXPECT_EQ(parts("b\xc3"
+                  "b\xff\xa9"
+                  "b"),
+            Parts{"b\xc3"
+                  "b\xff\xa9"
+                  "b"})
+      << "and so do bytes that are not UTF-8";
+}
+
+TEST(CharacterPairs, ModelsWithTheSeparatorOrWithoutBytesAreNotDivided) {
+  EXPECT_FALSE(CharacterPairs::of_model(model(piece("a\x01", -3))));
+  EXPECT_FALSE(CharacterPairs::of_model(piece("ab", -3)));
+  EXPECT_FALSE(CharacterPairs::of_model(""));
+}
+
+// A reference is the same model with a token that has the separator, which no text here contains.
+TEST(CharacterPairs, PartsGiveTheIdsOfTheText) {
+  const ScratchFolder folder;
+  const std::string more =
+      piece("\xe6\x96\x87", -4) + piece("\xe6\x96\x87\xe6\x9c\xac", -3) + piece(space + "\xe6\x9c\xac", -3);
+  const auto by_parts = load_tokenizer(folder.write("a.model", model(more)));
+  const auto whole = load_tokenizer(folder.write("b.model", model(more + piece("x\x01", -9))));
+  for (const std::string text : {"", "abab", "bbaa ab", " \xe6\x9c\xac\xe6\x96\x87\xe6\x9c\xac\xe6\x96\x87",
+                                 "a\xe6\x96\x87\xe6\x9c\xac"
+                                 "b \xf0\x9f\x98\x80"
+                                 "ab",
+                                 "ab\xe6\x96"
+                                 "a\xff"
+                                 "ba \xe6\x9c\xac",
+                                 "a\x01"
+                                 "ab \x01\x01"
+                                 "a",
+                                 "\x01", "\xe6\x9c\xac  \xe6\x96\x87 \n\xe6\x96\x87"})
+    EXPECT_EQ(by_parts->encode(text), whole->encode(text)) << text;
+  std::string all_bytes;
+  for (uint32_t b = 0; b < 65536; ++b) {
+    all_bytes += static_cast<char>(b * 40503 >> 8);
+    all_bytes += b % 7 ? "ab" : "\xe6\x96\x87";
+  }
+  EXPECT_EQ(by_parts->encode(all_bytes), whole->encode(all_bytes));
 }
 
 TEST(ForEachWord, LeavesOutOneSpaceBetweenWords) {
