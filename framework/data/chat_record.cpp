@@ -13,8 +13,6 @@ namespace hexad::data {
 using base::cat;
 namespace {
 
-using Json = ChatJson;
-
 // Turns of one object, or its problem.
 struct Turns {
   std::vector<ChatTurn> turns = {};
@@ -38,14 +36,14 @@ std::string role_of(const std::string& name) {
 
 // Returns the string under `key`; null if there is none. JSON is not copied, because copies of deeply nested JSON are
 // recursive.
-const std::string* string_under(const Json& json, const char* key) {
+const std::string* string_under(const ChatJson& json, const char* key) {
   if (!json.is_object()) return nullptr;
   const auto found = json.find(key);
   return found == json.end() ? nullptr : found->get_ptr<const std::string*>();
 }
 
 // Reads a string under `key` into `text`. Returns the problem; empty if there is none.
-std::string read_text(const Json& object, const char* key, std::string& text) {
+std::string read_text(const ChatJson& object, const char* key, std::string& text) {
   const auto found = object.find(key);
   if (found == object.end()) return cat("has no key \"", key, "\"");
   if (found->is_string()) {
@@ -53,7 +51,7 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
     return {};
   }
   if (!found->is_array()) return cat("\"", key, "\" is ", found->type_name(), ", expected a string");
-  for (const Json& part : *found) {  // a list of parts, the format of programs that also support images
+  for (const ChatJson& part : *found) {  // a list of parts, the format of programs that also support images
     const std::string* type = string_under(part, "type");
     const std::string* piece = string_under(part, "text");
     if (type == nullptr || *type != "text" || piece == nullptr)
@@ -64,12 +62,12 @@ std::string read_text(const Json& object, const char* key, std::string& text) {
 }
 
 // Reads an optional string of a tool's turn.
-std::string read_tool_key(const Json& message, const char* key, std::string& text) {
+std::string read_tool_key(const ChatJson& message, const char* key, std::string& text) {
   const auto found = message.find(key);
   return found == message.end() || found->is_null() ? "" : read_text(message, key, text);
 }
 
-std::string read_turn(const Json& message, const char* role_key, const char* text_key, ChatTurn& turn) {
+std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
   if (!message.is_object()) return cat("is ", message.type_name(), ", expected an object");
   const auto role = message.find(role_key);
   if (role == message.end() || !role->is_string()) return cat("has no string under \"", role_key, "\"");
@@ -87,7 +85,7 @@ std::string read_turn(const Json& message, const char* role_key, const char* tex
 }
 
 // Adds the system text that some objects have next to the turns.
-void add_system(const Json& object, Turns& found) {
+void add_system(const ChatJson& object, Turns& found) {
   const auto system = object.find("system");
   if (system == object.end() || system->is_null()) return;
   std::string text;
@@ -97,9 +95,9 @@ void add_system(const Json& object, Turns& found) {
   found.systems = 1;
 }
 
-Turns listed_turns(const Json& object, const char* key, const char* role_key, const char* text_key) {
+Turns listed_turns(const ChatJson& object, const char* key, const char* role_key, const char* text_key) {
   Turns found;
-  const Json& list = object[key];
+  const ChatJson& list = object[key];
   if (!list.is_array()) return {.problem = cat("\"", key, "\" is ", list.type_name(), ", expected a list of turns")};
   add_system(object, found);
   if (!found.problem.empty()) return found;
@@ -112,7 +110,7 @@ Turns listed_turns(const Json& object, const char* key, const char* role_key, co
   return found;
 }
 
-Turns instruction_turns(const Json& object) {
+Turns instruction_turns(const ChatJson& object) {
   Turns found;
   std::string instruction, input, output;
   add_system(object, found);
@@ -126,7 +124,7 @@ Turns instruction_turns(const Json& object) {
   return found;
 }
 
-Turns completion_turns(const Json& object) {
+Turns completion_turns(const ChatJson& object) {
   Turns found;
   std::string prompt, completion;
   add_system(object, found);
@@ -137,7 +135,7 @@ Turns completion_turns(const Json& object) {
   return found;
 }
 
-Turns turns_of(const Json& object) {
+Turns turns_of(const ChatJson& object) {
   if (object.contains("messages")) return listed_turns(object, "messages", "role", "content");
   if (object.contains("conversations")) return listed_turns(object, "conversations", "from", "value");
   if (object.contains("instruction")) return instruction_turns(object);
@@ -149,7 +147,7 @@ Turns turns_of(const Json& object) {
 
 }  // namespace
 
-std::string write_conversation(const Json& object, const ConversationForm& form, Document& out) {
+std::string write_conversation(const ChatJson& object, const ConversationForm& form, Document& out) {
   auto [turns, problem, systems] = turns_of(object);
   if (!problem.empty()) return problem;
   for (size_t i = 0; i < turns.size(); ++i) turns[i].number = i + 1 - systems;
