@@ -1,7 +1,9 @@
 # hexad_library(comm SOURCES a.cpp DEPENDS tensor PRIVATE fmt::fmt) makes the static library hexad_comm, with the alias
-# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries.
+# hexad::comm. DEPENDS lists hexad libraries, without the prefix. PUBLIC and PRIVATE list other libraries. If HEXAD_UNITY
+# is set, the compiler reads several sources at once (a unity build), except with SEPARATE, for libraries whose sources
+# have equal names in their unnamed namespaces.
 function(hexad_library name)
-  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(A "SEPARATE" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE" ${ARGN})
   add_library(hexad_${name} STATIC ${A_SOURCES})
   add_library(hexad::${name} ALIAS hexad_${name})
   set_target_properties(hexad_${name} PROPERTIES EXPORT_NAME ${name})
@@ -9,6 +11,11 @@ function(hexad_library name)
   target_include_directories(hexad_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hexad>)
   hexad_precompiled(${name} ${A_DEPENDS})
+  if(HEXAD_UNITY AND NOT A_SEPARATE)
+    # A class may have a member whose type is in an unnamed namespace: also in a unity build only one source uses it.
+    set_target_properties(hexad_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    target_compile_options(hexad_${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
   list(TRANSFORM A_DEPENDS PREPEND hexad::)
   target_link_libraries(hexad_${name} PUBLIC ${A_DEPENDS} ${A_PUBLIC} PRIVATE ${A_PRIVATE} $<BUILD_INTERFACE:hexad_warnings>)
   set_property(GLOBAL APPEND PROPERTY HEXAD_LIBRARIES hexad_${name})

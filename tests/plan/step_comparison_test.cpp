@@ -80,7 +80,7 @@ TEST(MeasuredStep, HasTheMediansOfTheTimedStepsAndOneTracedStep) {
   EXPECT_EQ(measured.ranks, ranks);
   EXPECT_EQ(measured.summary.first_timed_step, 2);
   EXPECT_DOUBLE_EQ(measured.summary.step_seconds.median, 3);
-  EXPECT_DOUBLE_EQ(measured.sent[base::ordinal(TrafficClass::ep)], 400);
+  EXPECT_DOUBLE_EQ(measured.sent[base::ordinal(TrafficClass::ep)], 350);
   EXPECT_EQ(measured.traced_step, 4);
   EXPECT_EQ(measured.without_trace, "");
   std::vector<std::string> events;
@@ -140,7 +140,7 @@ TEST(StepComparison, HasARowForEachPartOfAStep) {
   expect_row("waiting", 2, 0.75);
   expect_row("  in ep", 1.5, 0.75);
   expect_row("  idle", 0.5, {});
-  expect_row("sent in ep", 200, 400);
+  expect_row("sent in ep", 200, 350);
   expect_row("memory peak", 2010, 1005);
   EXPECT_EQ(rows.size(), 7U) << "classes without traffic have no row";
   EXPECT_EQ(row(rows, "  idle").cells()[3], "–");
