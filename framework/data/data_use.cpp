@@ -40,9 +40,9 @@ std::vector<std::string> lines_of(const std::vector<DatasetUse>& uses) {
 }
 
 std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t step) {
-  using Json = nlohmann::ordered_json;
+  using OrderedJson = nlohmann::ordered_json;
   const int64_t context = data.train->context();
-  Json datasets = Json::array();
+  OrderedJson datasets = OrderedJson::array();
   for (const DatasetUse& use : dataset_uses(data, sequences))
     datasets.push_back({{"dataset", use.dataset.path},
                         {"fingerprint", use.dataset.fingerprint.to_string()},
@@ -52,8 +52,8 @@ std::string data_manifest(const TrainingData& data, int64_t sequences, int64_t s
                         {"sequences", use.sequences},
                         {"seen_tokens", use.sequences * context},
                         {"epochs", use.epochs}});
-  const Json json{{"step", step}, {"sequences", sequences}, {"context", context}, {"datasets", datasets}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const OrderedJson json{{"step", step}, {"sequences", sequences}, {"context", context}, {"datasets", datasets}};
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace hexad::data

@@ -15,7 +15,7 @@ namespace hexad::data {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Part = InspectedDataset::Part;
 
 constexpr int64_t sample_tokens = 64;
@@ -73,7 +73,9 @@ std::string text_of(const InspectedDataset& dataset, const Sample& sample) {
 }
 
 // Returns `text` as one line in quotes, as in JSON. Bytes that are not UTF-8 are replaced.
-std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string quoted(const std::string& text) {
+  return OrderedJson(text).dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
 
 std::string ids_of(const Sample& sample) {
   std::string text;
@@ -82,16 +84,16 @@ std::string ids_of(const Sample& sample) {
   return text;
 }
 
-Json summary_of(const InspectedDataset& dataset) {
-  Json json = Json::parse(dataset.summary, nullptr, false);
-  return json.is_object() ? json : Json::object();
+OrderedJson summary_of(const InspectedDataset& dataset) {
+  OrderedJson json = OrderedJson::parse(dataset.summary, nullptr, false);
+  return json.is_object() ? json : OrderedJson::object();
 }
 
 std::string source_line(const InspectedDataset& dataset) {
-  const Json summary = summary_of(dataset);
+  const OrderedJson summary = summary_of(dataset);
   if (!summary.contains("inputs") || !summary["inputs"].is_array()) return "";
   std::string inputs, settings;
-  for (const Json& input : summary["inputs"])
+  for (const OrderedJson& input : summary["inputs"])
     if (input.is_string()) inputs += (inputs.empty() ? "" : ", ") + input.get<std::string>();
   if (summary.contains("settings") && summary["settings"].is_object())
     for (const auto& [key, value] : summary["settings"].items()) settings += fmt::format(" {} {}", key, value.dump());
@@ -100,12 +102,12 @@ std::string source_line(const InspectedDataset& dataset) {
 
 // Returns the problem of summary.json; empty if it describes the parts.
 std::string summary_problem(const InspectedDataset& dataset) {
-  const Json summary = Json::parse(dataset.summary, nullptr, false);
+  const OrderedJson summary = OrderedJson::parse(dataset.summary, nullptr, false);
   if (!summary.is_object()) return "damaged: not a JSON object, so the inputs and settings are not known";
   for (const Part& part : dataset.parts) {
     const auto found = summary.find(part.name);
     if (found == summary.end() || !found->is_object()) continue;
-    const Json recorded = found->value("fingerprint", Json());
+    const OrderedJson recorded = found->value("fingerprint", OrderedJson());
     const std::string digest = part.tokens->fingerprint().to_string();
     if (recorded.is_string() && recorded != digest)
       return base::cat("describes another ", fs::path(part.tokens->path()).filename().string(), ", with digest ",
@@ -189,40 +191,41 @@ std::string describe(const InspectedDataset& dataset) {
 }
 
 std::string describe_json(const InspectedDataset& dataset) {
-  Json parts = Json::array();
+  OrderedJson parts = OrderedJson::array();
   for (const Part& part : dataset.parts) {
     const TokenDataset& t = *part.tokens;
-    Json samples = Json::array();
+    OrderedJson samples = OrderedJson::array();
     for (const Sample& sample : samples_of(part))
       samples.push_back({{"document", sample.document},
                          {"tokens", sample.tokens},
                          {"ids", sample.ids},
-                         {"text", dataset.tokenizer ? Json(text_of(dataset, sample)) : Json(nullptr)}});
-    parts.push_back({{"part", part.name},
-                     {"file", t.path()},
-                     {"documents", t.documents()},
-                     {"tokens", t.tokens()},
-                     {"text_bytes", t.text_bytes()},
-                     {"bytes_per_token", bytes_per_token(part)},
-                     {"vocab_size", t.has_tokenizer() ? Json(t.vocab_size()) : Json(nullptr)},
-                     {"dtype", dtype_of(part)},
-                     {"loss_mask", t.has_loss_mask()},
-                     {"digest", t.fingerprint().to_string()},
-                     {"tokenizer_digest", t.has_tokenizer() ? Json(t.tokenizer().to_string()) : Json(nullptr)},
-                     {"samples", std::move(samples)}});
+                         {"text", dataset.tokenizer ? OrderedJson(text_of(dataset, sample)) : OrderedJson(nullptr)}});
+    parts.push_back(
+        {{"part", part.name},
+         {"file", t.path()},
+         {"documents", t.documents()},
+         {"tokens", t.tokens()},
+         {"text_bytes", t.text_bytes()},
+         {"bytes_per_token", bytes_per_token(part)},
+         {"vocab_size", t.has_tokenizer() ? OrderedJson(t.vocab_size()) : OrderedJson(nullptr)},
+         {"dtype", dtype_of(part)},
+         {"loss_mask", t.has_loss_mask()},
+         {"digest", t.fingerprint().to_string()},
+         {"tokenizer_digest", t.has_tokenizer() ? OrderedJson(t.tokenizer().to_string()) : OrderedJson(nullptr)},
+         {"samples", std::move(samples)}});
   }
-  Json tokenizer = nullptr;
+  OrderedJson tokenizer = nullptr;
   if (dataset.tokenizer)
     tokenizer = {{"kind", dataset.tokenizer->contents().kind},
                  {"vocab_size", dataset.tokenizer->vocab_size()},
                  {"digest", dataset.tokenizer->fingerprint().to_string()}};
-  const Json summary = summary_of(dataset);
-  const Json json{{"dataset", dataset.path},
-                  {"tokenizer", std::move(tokenizer)},
-                  {"inputs", summary.value("inputs", Json::array())},
-                  {"settings", summary.value("settings", Json::object())},
-                  {"parts", std::move(parts)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+  const OrderedJson summary = summary_of(dataset);
+  const OrderedJson json{{"dataset", dataset.path},
+                         {"tokenizer", std::move(tokenizer)},
+                         {"inputs", summary.value("inputs", OrderedJson::array())},
+                         {"settings", summary.value("settings", OrderedJson::object())},
+                         {"parts", std::move(parts)}};
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace hexad::data
