@@ -13,8 +13,11 @@ endif()
 
 add_library(hexad_warnings INTERFACE)
 target_compile_options(hexad_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual
                             $<$<BOOL:${HEXAD_WERROR}>:-Werror>>)
+# In a unity build, local names may be equal to names in the unnamed namespace of another source.
+target_compile_options(hexad_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wshadow=local,-Wshadow>>)
 
 # Debug builds use -O1, because the numerical tests would take hours at -O0.
 set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/kernels/meta/meta_routing.h"
+#include "layers/moe/kernel_table.h"
 #include "layers/moe/router/capacity.h"
 #include "layers/moe/router/routing_log.h"
 #include "parallel/tp/regions.h"
@@ -88,8 +89,6 @@ PassSettings pass_settings(const MoeLayer::Spec& s, const Builder& b) {
 }
 
 int64_t shared_width(const MoeConfig& c) { return c.shared_experts * c.shared_hidden.value_or(c.expert_hidden); }
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 // Throws an error that names the router if the shapes or ids of its choice are wrong. Does not read ids in device
 // memory; there, the routing plan detects ids out of range, unless it is a plan of ep::make_local_plan().

@@ -7,7 +7,6 @@
 namespace hexad::data {
 namespace {
 
-constexpr int most_nested = 8;
 constexpr int64_t longest_strip = 64;
 
 void read_strip(const JsonField& json, DecoderRules& rules) {
@@ -35,7 +34,7 @@ std::string DecoderRules::bytes_of(const std::string& name) const {
 
 void read_decoder(const JsonField& json, DecoderRules& rules, int depth) {
   const std::string type = json["type"].text();
-  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
+  json.require_depth(depth);
   if (type == "Sequence") {
     const JsonField list = json["decoders"];
     for (size_t i = 0; i < list.size(); ++i) read_decoder(list.at(i), rules, depth + 1);

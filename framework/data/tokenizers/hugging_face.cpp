@@ -13,14 +13,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int most_nested = 8;
-
 // Reads the tokens that a post-processor puts before and after a text.
 class TemplateReader {
  public:
   void read(const JsonField& json, int depth) {
     const std::string type = json["type"].text();
-    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
+    json.require_depth(depth);
     if (type == "Sequence") {
       const JsonField list = json["processors"];
       for (size_t i = 0; i < list.size(); ++i) read(list.at(i), depth + 1);

@@ -55,6 +55,12 @@ class JsonField {
     return json_->size();
   }
 
+  /// Throws Error(data) if `depth` exceeds the largest supported number of steps that contain this one.
+  void require_depth(int depth) const {
+    constexpr int most_nested = 8;
+    if (depth > most_nested) fail(" is nested more than ", most_nested, " times, which is not supported");
+  }
+
   const std::string& text() const {
     require_kind(json_->is_string(), "a string");
     return json_->get_ref<const std::string&>();

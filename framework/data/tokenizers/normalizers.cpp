@@ -16,8 +16,6 @@ namespace hexad::data {
 using namespace base;
 namespace {
 
-constexpr int most_nested = 8;  // maximum nesting depth of sequences
-
 void append_character(std::string& text, uint32_t c) {
   if (c < 0x80) {
     text += static_cast<char>(c);
@@ -131,7 +129,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 std::vector<Normalizer> read_normalizers(const JsonField& json, int depth) {
   const std::string type = json["type"].text();
-  if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
+  json.require_depth(depth);
   std::vector<Normalizer> all;
   if (type == "Sequence") {
     const JsonField list = json["normalizers"];

@@ -8,11 +8,10 @@
 namespace hexad::data {
 namespace {
 
-constexpr int most_nested = 8;  // maximum nesting depth of sequences
 constexpr std::string_view gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-struct Part {
+struct TextPart {
   size_t begin, end;
   bool match;
 };
@@ -23,7 +22,7 @@ class Parts {
  public:
   Parts(SplitBehavior behavior, const Piece& piece, PieceList& out) : behavior_(behavior), piece_(piece), out_(out) {}
 
-  void add(Part part) {
+  void add(TextPart part) {
     using enum SplitBehavior;
     if (part.begin == part.end) return;
     const bool joins = has_last_ && ((behavior_ == merged_with_previous && part.match && !last_.match) ||
@@ -50,7 +49,7 @@ class Parts {
   SplitBehavior behavior_;
   const Piece& piece_;
   PieceList& out_;
-  Part last_{};
+  TextPart last_{};
   bool has_last_ = false;
 };
 
@@ -108,11 +107,11 @@ SplitBehavior behavior_of(const JsonField& json, std::string_view otherwise) {
 }
 
 // Collects the steps of a pre-tokenizer. A pre-tokenizer of type Sequence has several.
-class Reader {
+class StepReader {
  public:
   void read(const JsonField& json, int depth) {
     const std::string type = json["type"].text();
-    if (depth > most_nested) json.fail(" is nested more than ", most_nested, " times, which is not supported");
+    json.require_depth(depth);
     if (result_.byte_level && type != "Sequence") json.fail(" comes after ByteLevel, expected ByteLevel to be last");
     if (type == "Sequence") {
       const JsonField list = json["pretokenizers"];
@@ -182,7 +181,7 @@ PieceList PreTokenizers::split(std::string_view text, bool first) const {
 }
 
 PreTokenizers read_pre_tokenizers(const JsonField& json) {
-  Reader reader;
+  StepReader reader;
   reader.read(json, 0);
   return reader.result();
 }

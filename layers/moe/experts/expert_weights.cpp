@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "framework/kernels/gate_and_up.h"
+#include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
 
 using namespace kernels;
 namespace {
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 Tensor rows_of(const Tensor& like, int64_t width) {
   return Tensor::empty({like.dim(0), width}, like.dtype(), like.device());

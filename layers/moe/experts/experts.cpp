@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/base/block_sizes.h"
+#include "layers/moe/kernel_table.h"
 
 namespace hexad::moe {
 
@@ -61,12 +62,6 @@ Experts::Projection Experts::make_down(const Config& c, const Builder& b) const 
                            bias_options({.view = MeshView::expert, .shards = {experts}, .partial = {Axis::etp}}, {}));
   return p;
 }
-
-namespace {
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
-
-}  // namespace
 
 ExpertWeights Experts::hold(Stream& s, kernels::Direction direction) const {
   ExpertWeights all;

@@ -1,11 +1,11 @@
 #include "layers/moe/pass/row_format.h"
 
+#include "layers/moe/kernel_table.h"
+
 namespace hexad::moe {
 
 using namespace base;
 namespace {
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
 
 Tensor gathered(Stream& s, const Tensor& from, const Tensor& index, const Tensor& inverse = {}) {
   if (!from.defined() || !index.defined()) return from;

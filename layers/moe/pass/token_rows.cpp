@@ -1,13 +1,10 @@
 #include "layers/moe/pass/token_rows.h"
 
+#include "layers/moe/kernel_table.h"
+
 namespace hexad::moe {
 
 using namespace base;
-namespace {
-
-const kernels::KernelTable& table(const Tensor& t) { return kernels::kernels(t.device()); }
-
-}  // namespace
 
 void copy_to_groups(Stream& s, const Rows& arrived, const ep::ChunkIndices& chunk, const Rows& grouped) {
   const auto copy = [&](const Tensor& out, const Tensor& rows, const Tensor& index) {

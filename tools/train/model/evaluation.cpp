@@ -14,7 +14,7 @@ using namespace base;
 namespace {
 
 // Returns the index, in the source, of the i-th of `count` evaluated sequences.
-int64_t place_of(int64_t i, int64_t count, const data::Source& source) {
+int64_t sequence_at(int64_t i, int64_t count, const data::Source& source) {
   if (source.size() == data::Source::endless) return i;
   return i * (source.size() / count) + i * (source.size() % count) / count;
 }
@@ -43,7 +43,7 @@ Evaluation evaluate(ModelInstance& instance, const Recipe& recipe, const data::S
       const int64_t valid = std::clamp<int64_t>(total - begin, 0, micro);
       data::Batch batch(micro, source.context());
       for (int64_t s = 0; s < micro; ++s) {
-        source.fill(s < valid ? place_of(begin + s, total, source) : 0, batch.row(s));
+        source.fill(s < valid ? sequence_at(begin + s, total, source) : 0, batch.row(s));
         for (int64_t t = s * source.context(); t < (s + 1) * source.context(); ++t)
           batch.positions[t] = static_cast<int32_t>(t % source.context()) - batch.first[t];
       }
