@@ -20,7 +20,6 @@ using Part = InspectedDataset::Part;
 
 constexpr int64_t sample_tokens = 64;
 constexpr size_t sample_bytes = 160;
-constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 bool begins_as_dataset(const fs::path& path) {
   std::array<char, dataset_magic.size()> begin{};

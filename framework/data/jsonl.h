@@ -46,14 +46,15 @@ std::string place_of(TextForm form, const std::string& path, int64_t number);
 
 using TakeRecord = std::function<void(Document&& document, int64_t number)>;
 using TakeProblem = std::function<void(const std::string& problem)>;
+using TakeRecordText = std::function<void(std::string&& text, int64_t number)>;
 
-/// Reads a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
+/// Divides a file of JSON objects that arrives in blocks. It keeps one line in memory. If the form is `json`, it keeps
 /// the whole file.
-class RecordReader {
+class RecordSplitter {
  public:
-  /// Calls `take` with the document of each object and with its number for place_of(). Blank lines are skipped. If an
-  /// entry is not a JSON object or not a valid document, calls `bad` with its location and problem, and continues.
-  RecordReader(TextForm form, std::string path, RecordRules rules, TakeRecord take, TakeProblem bad);
+  /// Calls `take` with each line that is not blank, and with its number, counted from 1. If the form is `json`, calls
+  /// `take` once, with the whole file.
+  RecordSplitter(TextForm form, std::string path, TakeRecordText take);
 
   /// Throws Error(data) if a line, or a file of form `json`, is longer than largest_document.
   void add(std::string_view block);
@@ -62,15 +63,19 @@ class RecordReader {
  private:
   // Throws Error(data) if pending_ with `bytes` more bytes is longer than largest_document.
   void require_room(size_t bytes) const;
-  void take_line(std::string_view line);
+  void take_line(std::string&& line);
 
   TextForm form_;
   std::string path_;
-  RecordRules rules_;
-  TakeRecord take_;
-  TakeProblem bad_;
+  TakeRecordText take_;
   std::string pending_;  // beginning of a line, or of the file
   int64_t number_ = 0;
 };
+
+/// Calls `take` with the document of each object in `text`, which is a line or a whole file, as RecordSplitter passes
+/// it. Also passes the number of the line or object for place_of(). If an entry is not a JSON object or not a valid
+/// document, calls `bad` with its location and problem, and continues. Thread-safe.
+void read_records(TextForm form, const std::string& path, const RecordRules& rules, std::string_view text,
+                  int64_t number, const TakeRecord& take, const TakeProblem& bad);
 
 }  // namespace hexad::data

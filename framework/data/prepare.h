@@ -37,7 +37,7 @@ struct PrepareOptions {
   bool force = false;             // true: a different dataset in `output` is replaced
   std::vector<std::string> include = {}, exclude = {};  // see InputRules
   bool follow_links = false;
-  int workers = 1;                          // threads that encode; the result does not depend on their number
+  int workers = 1;  // threads that parse, train and encode; the result does not depend on their number
   int64_t shard_bytes = int64_t{64} << 20;  // bytes of text per shard; a resumed run skips complete shards
 };
 
@@ -74,8 +74,9 @@ struct PrepareProgress {
 };
 
 /// Prepares a dataset. Existing files in `output` do not change until all new files are on disk; then the new files
-/// replace them together. Files are read in blocks; memory must suffice for some documents for each worker. After an
-/// interruption, documents that are already encoded are taken from `output`/unfinished, and the result is the same.
+/// replace them together. Files are read in blocks; memory must suffice for some documents for each worker, and for
+/// 256 MiB of JSON that is being parsed. After an interruption, documents that are already encoded are taken from
+/// `output`/unfinished, and the result is the same.
 /// Throws Error(usage): wrong options, missing inputs, another process that prepares a dataset in `output`, old files
 /// in `output` that an interrupted replacement has moved (see StagedFiles), or, unless options.force is true, a dataset
 /// in `output` that was made from different text or with different options.

@@ -24,7 +24,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* template_setting = "the chat template";
-constexpr int64_t largest_summary = int64_t{1} << 30;  // bytes; enough to list millions of files
 
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
@@ -36,7 +35,7 @@ bool is_there(const std::string& path) {
   return std::filesystem::exists(std::filesystem::symlink_status(path, error));
 }
 
-std::string text_of(const Json& json, int indent = -1) {
+std::string dumped(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', true, Json::error_handler_t::replace);  // replaces invalid UTF-8 in names of files
 }
 
@@ -118,15 +117,15 @@ std::string differences(const Json& before, const PrepareOptions& options) {
   for (const auto& [key, value] : now.items()) {
     // The setting had no effect, or an older version of this program wrote the summary.
     if (!before["settings"].contains(key)) {
-      if (key == "--chat-form") found.push_back(cat(key, " ", text_of(value), " is new"));
+      if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
       continue;
     }
     const Json old = before["settings"][key];
-    if (old != value) found.push_back(cat(key, " ", text_of(old), " -> ", text_of(value)));
+    if (old != value) found.push_back(cat(key, " ", dumped(old), " -> ", dumped(value)));
   }
   for (const char* key : {"--chat-form", "--end-of-document", "--tokenizer-pattern"})
     if (before["settings"].contains(key) && !now.contains(key))
-      found.push_back(cat(key, " ", text_of(before["settings"][key]), " is missing"));
+      found.push_back(cat(key, " ", dumped(before["settings"][key]), " is missing"));
   return found.empty() ? "the text" : fmt::format("{}", fmt::join(found, ", "));
 }
 
@@ -161,7 +160,7 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
                   {"heldout", o.heldout}};
   if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
   if (o.chat_form == model_form_name) request["chat_template"] = read_chat_template(o.tokenizer).digest().to_string();
-  return digest_of(text_of(request));
+  return digest_of(dumped(request));
 }
 
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary) {
@@ -177,7 +176,7 @@ std::string summary_json(const PrepareOptions& options, Digest request, const Pr
                      {"tokenizer", summary.tokenizer},
                      {"train", to_json(summary.train)},
                      {"heldout", to_json(summary.heldout)}};
-  return text_of(json, 2) + "\n";
+  return dumped(json, 2) + "\n";
 }
 
 std::optional<PrepareSummary> earlier_run(const PrepareOptions& options, Digest request) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,9 @@
 #include "framework/data/prepare.h"
 
 namespace hexad::data {
+
+/// Largest size of summary.json in bytes. It suffices to list millions of files.
+inline constexpr int64_t largest_summary = int64_t{1} << 30;
 
 /// Names of all files of a prepared folder. Readers open the first file first.
 inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_name, tokenizer_file_name,

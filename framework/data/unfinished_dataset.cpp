@@ -15,6 +15,7 @@
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/error.h"
+#include "framework/base/lock_problem.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/file.h"
 
@@ -60,10 +61,10 @@ void remove_leftover_shards(const std::string& output, Digest request) {
   try {
     if (read_journal(folder).at("request") != request.to_string()) return;
     remove_own_files(folder);
-    std::error_code ignored;
-    fs::remove(fs::path(folder) / lock_name, ignored);
-    fs::remove(folder, ignored);  // fails if it has other files
-  } catch (const Error&) {        // there are no shards
+    std::error_code ignored_error;
+    fs::remove(fs::path(folder) / lock_name, ignored_error);
+    fs::remove(folder, ignored_error);  // fails if it has other files
+  } catch (const Error&) {              // there are no shards
   } catch (const Json::exception&) {
   }
 }
@@ -87,12 +88,12 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
 UnfinishedDataset::~UnfinishedDataset() {
   const bool unused = finished_ || shards_.empty();
   if (unused) remove_own_files(folder_);
-  std::error_code ignored;
-  fs::remove(in(lock_name), ignored);
+  std::error_code ignored_error;
+  fs::remove(in(lock_name), ignored_error);
   ::close(lock_);  // first, because on NFS a removed file remains in its folder until it is closed
   if (!unused) return;
-  fs::remove(folder_, ignored);                    // fails if it has other files
-  if (made_output_) fs::remove(output_, ignored);  // fails if the folder is not empty
+  fs::remove(folder_, ignored_error);                    // fails if it has other files
+  if (made_output_) fs::remove(output_, ignored_error);  // fails if the folder is not empty
 }
 
 // True if the locked file still has its name. A process that ends removes the file, possibly between open() and flock()
@@ -111,9 +112,12 @@ void UnfinishedDataset::lock() {
   if (lock_ < 0 && errno == ENOENT) return;  // a process that ended has removed the folder
   if (lock_ < 0) fail(ExitCode::resource, in(lock_name), ": cannot be opened: ", std::strerror(errno));
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return;
-  const int problem = errno;
-  if (problem != EWOULDBLOCK) return;  // a file system without locks
+  const int error = errno;
+  const LockProblem problem = lock_problem(error);
+  if (problem == LockProblem::no_locks) return;
   ::close(lock_);
+  if (problem == LockProblem::other)
+    fail(ExitCode::resource, in(lock_name), ": cannot be locked: ", std::strerror(error), lock_hint(error));
   fail(ExitCode::usage, folder_,
        ": another `hexad prepare` writes to this --output; wait for it, or choose another --output");
 }

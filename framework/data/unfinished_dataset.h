@@ -24,7 +24,8 @@ class UnfinishedDataset {
   /// Creates `output` if it does not exist. Uses the shards in `output`/unfinished if they belong to the same
   /// `request`; otherwise removes them. Verifies the shards. A damaged shard and all later shards will be made again.
   /// Throws Error(usage) if another process is preparing a dataset in `output`, or if the name of the folder is
-  /// invalid. Throws Error(resource) if the folder cannot be created for another reason.
+  /// invalid. Throws Error(resource) if the folder cannot be created for another reason, or if the file system has
+  /// locks but cannot lock its file. A file system without locks excludes no other process.
   UnfinishedDataset(const std::string& output, Digest request);
   /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
   /// preparation, and the folder unless it contains other files. Then also removes `output` if this object has created

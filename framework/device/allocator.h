@@ -27,7 +27,7 @@ class Allocator {
   virtual bool on_host() const { return true; }
 
   /// Changes the category of a live block. For example, a temporary that the tape saves becomes an activation.
-  void recategorise(int64_t bytes, Category from, Category to);
+  virtual void recategorise(int64_t bytes, Category from, Category to);
   /// Adds to the statistics `bytes` bytes of device memory that a library allocated directly. A negative number
   /// subtracts memory that the library freed. A memory limit applies to the sum of this memory and the memory of the
   /// allocator.

@@ -63,8 +63,11 @@ class Checkpoint {
   /// Reads the whole tensor.
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
-  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again. Throws Error(data)
-  /// that names the damaged file and, if the bytes of a tensor are wrong, the tensor.
+  /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again that other calls have
+  /// read. If there are more shares than shards, several shares divide the pieces of each shard. Each of them reads all
+  /// pages. Bytes of a shard's header on which no reader depends are then not checked, because only the digest of the
+  /// whole file covers them. Throws Error(data) that names the damaged file and, if the bytes of a tensor are wrong,
+  /// the tensor.
   void verify(Share share = {});
 
  private:
@@ -72,9 +75,12 @@ class Checkpoint {
   const TensorRecord* find(std::string_view name, Kind kind) const;
   std::string shard_path(size_t shard) const { return folder_ + "/" + manifest_.shards[shard].file; }
   const std::vector<TensorRecord>& page(size_t index) const;
+  std::vector<TensorRecord> read_page(size_t index) const;
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);
+  // Checks the header of a shard, and a share of its pieces with about equal bytes.
+  void verify_pieces(size_t shard, Share share);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
 

@@ -4,11 +4,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 #include "framework/base/atomic_file.h"
 #include "framework/base/escaped.h"
+#include "framework/base/parsed_number.h"
 #include "framework/base/utf8.h"
 #include "framework/data/file.h"
 #include "framework/io/remove_folder.h"
@@ -24,10 +24,8 @@ namespace {
 constexpr std::string_view prefix = "step-";
 
 std::optional<int64_t> number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = parsed_number<int64_t>(text);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 std::string folder_name(int64_t step) { return fmt::format("{}{:08}", prefix, step); }

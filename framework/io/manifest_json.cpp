@@ -29,7 +29,7 @@ size_t choice(const JsonNode& node, std::span<const std::string_view> names) {
   return static_cast<size_t>(found - names.begin());
 }
 
-Dtype read_dtype(const JsonNode& node) {
+Dtype read_tensor_dtype(const JsonNode& node) {
   constexpr std::array<std::string_view, 6> names{"f32", "bf16", "f64", "i32", "i64", "u8"};
   return dtype_from_name(names[choice(node, names)]);
 }
@@ -88,7 +88,7 @@ Json to_json(const ManifestPage& page) {
 TensorRecord tensor_from(const JsonNode& node, size_t shards) {
   TensorRecord tensor{node["name"].text(),
                       static_cast<Kind>(choice(node["kind"], kind_names)),
-                      read_dtype(node["dtype"]),
+                      read_tensor_dtype(node["dtype"]),
                       node["shape"].shape(),
                       {}};
   node["shape"].check(checked_bytes(tensor.shape, tensor.dtype).has_value(),

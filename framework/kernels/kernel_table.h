@@ -30,6 +30,7 @@ struct KernelTable {
   DeltaGateKernels delta_gate;
   DeltaRuleKernels delta_rule;
   SwigluKernels swiglu;
+  GroupedSwigluKernels grouped_swiglu;
   ClampedSwigluKernels clamped_swiglu;
   GeluKernels gelu;
   RowGateKernels row_gate;
@@ -62,6 +63,7 @@ struct KernelTable {
                       Named{"delta_gate", &KernelTable::delta_gate},
                       Named{"delta_rule", &KernelTable::delta_rule},
                       Named{"swiglu", &KernelTable::swiglu},
+                      Named{"grouped_swiglu", &KernelTable::grouped_swiglu},
                       Named{"clamped_swiglu", &KernelTable::clamped_swiglu},
                       Named{"gelu", &KernelTable::gelu},
                       Named{"row_gate", &KernelTable::row_gate},

@@ -11,7 +11,7 @@ namespace hexad::telemetry {
 
 namespace {
 
-constexpr size_t rows = 8;
+constexpr size_t most_rows = 8;
 
 /// Times of one rank in those steps that list it among the slowest ranks.
 struct Record {
@@ -37,7 +37,7 @@ std::vector<Record> records(const MetricsHistory& history) {
   std::vector<Record> list;
   for (auto& [rank, record] : by_rank) list.push_back(std::move(record));
   std::ranges::stable_sort(list, std::greater{}, &Record::slowest);
-  if (list.size() > rows) list.resize(rows);
+  if (list.size() > most_rows) list.resize(most_rows);
   return list;
 }
 

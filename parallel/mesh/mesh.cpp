@@ -51,7 +51,7 @@ std::optional<UnfitGroup> first_unfit(const ProcessGroup& world, const GroupOf& 
 
 }  // namespace
 
-Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared)
+Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& shared, Posting posting)
     : world_(world), layout_(sizes, world.size()) {
   for (int a = 0; a < axis_count; ++a) {
     const Axis axis = static_cast<Axis>(a);
@@ -59,6 +59,12 @@ Mesh::Mesh(const ProcessGroup& world, const Sizes& sizes, const SharedPieces& sh
   }
   tokens_ = group_of(layout_.token_sharers(world.rank()), TrafficClass::cp, "tp x cp", Axis::cp);
   experts_ = group_of(layout_.expert_sharers(world.rank()), TrafficClass::ep, "ep x etp", Axis::ep);
+  if (posting == Posting::lanes) {
+    LaneGroups& lanes = lane_groups_.emplace();
+    lanes.ep = (*this)[Axis::ep].twin("ep of lanes");
+    lanes.experts = experts_->twin("ep x etp of lanes");
+    lanes.tp = (*this)[Axis::tp].twin("tp of lanes");
+  }
   ep_nodes_ = comm::split_by_node((*this)[Axis::ep]);
   if (size(Axis::etp) > 1) experts_nodes_ = comm::split_by_node(*experts_);
   ep_windows_ = std::make_unique<comm::Windows>((*this)[Axis::ep]);

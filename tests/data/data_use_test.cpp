@@ -8,7 +8,7 @@
 namespace hexad::data {
 namespace {
 
-struct Mixed : Corpus {
+struct Mixed : TextCorpus {
   DataConfig config;
 
   Mixed() {

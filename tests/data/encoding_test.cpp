@@ -1,10 +1,8 @@
-// Conversion of documents to token ids, also on several threads.
+// Conversion of documents to token ids.
 #include "framework/data/encoding.h"
 
 #include <gtest/gtest.h>
-#include <pthread.h>
 
-#include <chrono>
 #include <string>
 
 #include "framework/base/error.h"
@@ -87,86 +85,6 @@ TEST(EncodeDocument, ConversationGetsTheBeginningOfDocuments) {
   const EncodedDocument encoded = encode_document(tokenizer, chat, true);
   EXPECT_EQ(encoded.ids, (std::vector<int32_t>{258, 'a', 'b', 259}));
   EXPECT_EQ(encoded.loss_mask, (std::vector<uint8_t>{0, 0, 1, 1}));
-}
-
-// Converts the text of a document, which is a number, to one id. Takes longer if the number is a multiple of seven.
-EncodedDocument slow_copy(const Document& document) {
-  EncodedDocument out;
-  out.ids = {static_cast<int32_t>(std::stoi(document.text))};
-  if (out.ids[0] % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
-  return out;
-}
-
-TEST(EncodingPool, KeepsTheOrderOfDocumentsForSeveralNumbersOfWorkers) {
-  for (const int workers : {1, 2, 5})
-    for (const int64_t batch_bytes : {int64_t{1}, int64_t{10}, int64_t{100000}}) {
-      std::vector<int32_t> found, wanted;
-      EncodingPool pool(workers, batch_bytes, slow_copy,
-                        [&](EncodedDocument&& document) { found.push_back(document.ids[0]); });
-      for (int32_t i = 0; i < 300; ++i) {
-        wanted.push_back(i);
-        pool.add({.text = std::to_string(i)});
-      }
-      pool.finish();
-      EXPECT_EQ(found, wanted);
-    }
-}
-
-TEST(EncodingPool, PassesErrorsOfWorkersOn) {
-  const auto fails = [](const Document& document) -> EncodedDocument {
-    if (document.text == "50") base::fail(base::ExitCode::data, "document 50");
-    return {};
-  };
-  int taken = 0;
-  EncodingPool pool(3, 1, fails, [&](EncodedDocument&&) { ++taken; });
-  const auto run = [&] {
-    for (int i = 0; i < 100; ++i) pool.add({.text = std::to_string(i)});
-    pool.finish();
-  };
-  EXPECT_THROW(run(), base::Error);
-  EXPECT_EQ(taken, 50) << "all documents before the failing one arrive";
-}
-
-// Sets the default stack size of new threads. The destructor restores it.
-class StackSize {
- public:
-  explicit StackSize(size_t bytes) {
-    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t attributes;
-    EXPECT_EQ(::pthread_getattr_default_np(&attributes), 0);
-    EXPECT_EQ(::pthread_attr_setstacksize(&attributes, bytes), 0);
-    EXPECT_EQ(::pthread_setattr_default_np(&attributes), 0);
-    ::pthread_attr_destroy(&attributes);
-  }
-  ~StackSize() {
-    ::pthread_setattr_default_np(&before_);
-    ::pthread_attr_destroy(&before_);
-  }
-  StackSize(const StackSize&) = delete;
-  StackSize& operator=(const StackSize&) = delete;
-
- private:
-  pthread_attr_t before_;
-};
-
-TEST(EncodingPool, ThreadsThatCannotBeStartedAreAnError) {
-  const StackSize beyond_the_address_space(size_t{1} << 47);
-  try {
-    EncodingPool pool(3, 1, slow_copy, [](EncodedDocument&&) {});
-    ADD_FAILURE() << "no Error was thrown";
-  } catch (const base::Error& error) {
-    EXPECT_EQ(error.code(), base::ExitCode::resource);
-    EXPECT_NE(std::string(error.what()).find("only 0 of 3 threads could be started"), std::string::npos);
-  }
-}
-
-TEST(EncodingPool, DestructorDropsResultsThatWereNotTaken) {
-  int taken = 0;
-  {
-    EncodingPool pool(2, 1, slow_copy, [&](EncodedDocument&&) { ++taken; });
-    for (int i = 0; i < 4; ++i) pool.add({.text = std::to_string(i)});
-  }
-  EXPECT_EQ(taken, 0);
 }
 
 }  // namespace

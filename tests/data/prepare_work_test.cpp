@@ -16,7 +16,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
-  Corpus f;
+  TextCorpus f;
   f.options.split.longest_bytes = 100;
   f.options.shard_bytes = 10000;
   std::map<std::string, std::string> first;
@@ -32,9 +32,70 @@ TEST(Prepare, NumberOfWorkersDoesNotChangeTheFiles) {
   }
 }
 
+// Returns an object that has a text, which may be empty, and a conversation.
+std::string json_object(int i) {
+  return cat("{\"text\": \"", i % 10 == 0 ? "" : cat("text ", i, " of ", i * 7 % 13), "\", \"prompt\": \"What is ", i,
+             "?\", \"completion\": \"It is ", i, ".\"}");
+}
+
+std::string json_lines(int begin, int end) {
+  std::string lines;
+  for (int i = begin; i < end; ++i) lines += json_object(i) + (i % 20 == 0 ? "\n\n" : "\n");
+  return lines;
+}
+
+std::string json_list(int begin, int end) {
+  std::string list = cat("[", json_object(begin));
+  for (int i = begin + 1; i < end; ++i) list += cat(",\n", json_object(i));
+  return list + "]";
+}
+
+TEST(Prepare, NumberOfWorkersDoesNotChangeTheDocumentsOfJson) {
+  TextCorpus f;
+  f.folder.write("json/a.jsonl", json_lines(0, 400));
+  f.folder.write("json/b.json", json_list(400, 500));
+  f.folder.write("json/c.jsonl", json_lines(500, 900));
+  f.options.inputs = {f.folder / "json"};
+  f.options.shard_bytes = 2000;
+  for (const char* form : {"", "plain"}) {
+    f.options.chat_form = form;
+    std::map<std::string, std::string> first;
+    for (const int workers : {1, 2, 7}) {
+      f.options.workers = workers;
+      f.options.output = f.folder / cat("out-", form, "-", workers);
+      const PrepareSummary summary = prepare(f.options);
+      EXPECT_EQ(summary.train.documents + summary.heldout.documents, *form == '\0' ? 810 : 900);
+      EXPECT_EQ(summary.empty_documents, *form == '\0' ? 90 : 0);
+      auto contents = contents_of(f.options.output);
+      contents.erase("summary.json");
+      if (first.empty()) first = contents;
+      EXPECT_TRUE(contents == first) << form << " " << workers;
+    }
+  }
+}
+
+TEST(Prepare, NumberOfWorkersDoesNotChangeTheProblems) {
+  TextCorpus f;
+  std::string lines = json_lines(0, 300);
+  for (int i = 0; i < 30; ++i) lines += cat("{\"id\": ", i, "}\n") + json_lines(0, 9);
+  f.options.inputs = {f.folder.write("json/a.jsonl", lines), f.folder.write("json/b.txt", "caf\xe9"),
+                      f.folder.write("json/c.jsonl", "[]\n" + json_lines(0, 3))};
+  f.options.shard_bytes = 500;
+  std::string first;
+  for (const int workers : {1, 2, 7}) {
+    f.options.workers = workers;
+    const std::string problems = message_of(ExitCode::data, [&] { prepare(f.options); });
+    expect_contains(problems, "13 problems of the input:");
+    expect_contains(problems, "a.jsonl: 20 more objects have problems\n");
+    expect_contains(problems, "c.jsonl:1: is not a JSON object");
+    if (first.empty()) first = problems;
+    EXPECT_EQ(problems, first);
+  }
+}
+
 // Interrupts a preparation when nearly half of its text is encoded and some shards are complete.
 struct Interrupted {
-  Corpus corpus;
+  TextCorpus corpus;
 
   Interrupted() {
     corpus.options.split.longest_bytes = 700;
@@ -137,7 +198,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
 }
 
 TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"text": "one", "prompt": "A", "completion": "B"})")};
   f.options.tokenizer = "bytes";
   f.options.heldout = 0;
@@ -149,7 +210,7 @@ TEST(Prepare, PreparationWithoutTheChatFormOfTheDatasetIsRefused) {
 }
 
 TEST(Prepare, ConversationsGetALossMask) {
-  Corpus f;
+  TextCorpus f;
   f.options.inputs = {f.folder.write("chat.jsonl", R"({"messages": [{"role": "user", "content": "Hi"},)"
                                                    R"( {"role": "assistant", "content": "Yo"}]})"
                                                    "\n"
@@ -183,7 +244,7 @@ TEST(Prepare, ConversationsGetALossMask) {
 
 // The lock is on a file, because NFS grants no exclusive lock on a folder.
 TEST(Prepare, RefusesAFolderToWhichAnotherProcessWrites) {
-  Corpus f;
+  TextCorpus f;
   const std::string folder = f.folder / "out/unfinished";
   std::filesystem::create_directories(folder);
   const int other = ::open((folder + "/lock").c_str(), O_RDWR | O_CREAT, 0666);

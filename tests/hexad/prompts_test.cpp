@@ -24,7 +24,7 @@ namespace {
 // Returns the ids that `hexad prepare` writes for a whole conversation.
 std::vector<int32_t> prepared(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                               const Prompt& prompt, const std::string& answer) {
-  nlohmann::json turns = nlohmann::json::array();
+  data::ChatJson turns = data::ChatJson::array();
   if (!prompt.system.empty()) turns.push_back({{"role", "system"}, {"content", prompt.system}});
   turns.push_back({{"role", "user"}, {"content", prompt.text}});
   turns.push_back({{"role", "assistant"}, {"content", answer}});

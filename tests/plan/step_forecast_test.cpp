@@ -95,5 +95,28 @@ TEST(ExtrapolatedStepInPairs, IsWithin2PercentOfAllMicroBatches) {
   }
 }
 
+TEST(StepForecast, PairsHideTheExchangesOfRestoredChunks) {
+  for (const char* device : {"cuda", "cpu"}) {
+    SCOPED_TRACE(device);
+    const auto forecast = [&](const std::string& overlap) {
+      const Recipe r = recipe_of(base::cat("model: {layers: 4, hidden: 1024, heads: 8, context: 2048, vocab: 1024,\n"
+                                           "        moe: {experts: 4, top_k: 2, expert_hidden: 1024}}\n"
+                                           "batch: {global: 16, micro: 1}\n"
+                                           "train: {steps: 10, precision: bf16}\n"
+                                           "data: {synthetic: true}\n"
+                                           "schedule: {moe: {memory_reuse: s4, chunk_by: tokens, chunks: 2}}\n"
+                                           "device: ",
+                                           device, "\n"),
+                                 {"parallel.ep=2", "schedule.pipeline.overlap=" + overlap}, 2);
+      return forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 2), StepPrices(Prices(two_nodes()), {0, 1}));
+    };
+    const StepForecast alone = forecast("none"), pairs = forecast("micro_batches");
+    const auto ep = static_cast<size_t>(comm::TrafficClass::ep);
+    EXPECT_GT(alone.stages.front().exposed[ep], 0);
+    EXPECT_LT(pairs.stages.front().exposed[ep], alone.stages.front().exposed[ep]);
+    EXPECT_LT(pairs.seconds, alone.seconds);
+  }
+}
+
 }  // namespace
 }  // namespace hexad::tests

@@ -65,7 +65,6 @@ void LayerContestant::step() {
   for (const auto& p : parameters_) p->clear_gradient();
   statistics_.reset(stream());
   const auto policy = keep_policy();
-  context_.allocator()->reset_peaks();
   const bool training = passes_ == 2;
   Tape tape(stream(), *policy, training ? Tape::Mode::record : Tape::Mode::forget);
   const Value in = training ? tape.leaf(x_) : Value{x_};
@@ -124,6 +123,14 @@ double LayerContestant::step_seconds() const {
   return seconds;
 }
 
+std::array<int64_t, device::category_count> LayerContestant::peaks() {
+  const std::array<int64_t, device::category_count> mine = context_.allocator()->stats().peak;
+  const std::vector<int64_t> all = mesh_.world().all_gather_values(mine, context_);
+  std::array<int64_t, device::category_count> most{};
+  for (size_t i = 0; i < all.size(); ++i) most[i % most.size()] = std::max(most[i % most.size()], all[i]);
+  return most;
+}
+
 Value LayerContestant::forward(Tape& tape, const Value& x, const layers::ForwardContext& pass) const {
   return block_ ? (*block_)(tape, x, pass, layers::Recompute::none).x : (*alone_)(tape, x, pass).y;
 }
@@ -162,6 +169,7 @@ Measurement LayerContestant::timed(size_t pass, const std::function<void()>& wor
   std::this_thread::sleep_for(std::chrono::duration<double>(options_.rest));
   world.barrier(stream()).wait();
   for (auto traffic : {comm::TrafficClass::ep, comm::TrafficClass::tp}) world.take(traffic);
+  context_.allocator()->reset_peaks();
   const double begin = now();
   work();
   stream().synchronize();

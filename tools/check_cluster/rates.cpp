@@ -15,7 +15,7 @@ using base::Dtype;
 using base::now;
 using tensor::Tensor;
 
-constexpr int64_t width = 512, rows = 256;
+constexpr int64_t width = 512, product_rows = 256;
 constexpr int64_t copied_floats = 4 << 20;  // 16 MiB, more than a core's share of the caches
 constexpr int batches = 3;
 
@@ -51,13 +51,13 @@ void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::
   device::Stream& stream = device.context().compute();
   const double batch_seconds = seconds / (2 * batches);
   {
-    const Tensor x = zeros({rows, width}), y = zeros({rows, width}), weight = zeros({1, width, width});
-    const std::array<int64_t, 2> offsets{0, rows};
+    const Tensor x = zeros({product_rows, width}), y = zeros({product_rows, width}), weight = zeros({1, width, width});
+    const std::array<int64_t, 2> offsets{0, product_rows};
     const double runs = runs_per_second(world, device, batch_seconds, [&] {
       k.grouped_matmul.forward(stream, y, x, weight, kernels::GroupOffsets::on_host(offsets), kernels::Write::replace);
       stream.synchronize();
     });
-    report.product_rate = runs * 2 * static_cast<double>(rows * width * width);
+    report.product_rate = runs * 2 * static_cast<double>(product_rows * width * width);
   }
   const Tensor from = zeros({copied_floats}), to = zeros({copied_floats});
   const double runs =

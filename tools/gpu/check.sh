@@ -201,7 +201,8 @@ sanitize() {
 
 bench() {
   [ "$device" = cuda ] || skip bench 'needs a GPU' || return
-  with cuda_kernels --json bench.jsonl >bench.log 2>&1
+  with cuda_kernels --json bench.jsonl >bench.log 2>&1 || return
+  with timeout 120 hexad bench fused --device cuda --rows 65536 --hidden 2048 --width 1024 --experts 32 >bench.fused.log 2>&1
 }
 
 step() {

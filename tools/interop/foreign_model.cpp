@@ -18,7 +18,6 @@ using namespace base;
 
 namespace {
 
-constexpr int64_t window_bytes = 8 << 20;
 constexpr std::string_view blocks_suffix = "_blocks", scales_suffix = "_scales";
 
 /// True if `name` matches `pattern`, in which * matches any text.
@@ -48,9 +47,9 @@ std::string mxfp4_scales_name(const std::string& blocks) {
 }
 
 bool equal(const SourceTensor& a, const SourceTensor& b) {
-  std::vector<std::byte> left(window_bytes), right(window_bytes);
-  for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += window_bytes) {
-    const int64_t count = std::min(window_bytes, bytes - at);
+  std::vector<std::byte> left(buffer_bytes), right(buffer_bytes);
+  for (int64_t at = 0, bytes = a.end - a.begin; at < bytes; at += buffer_bytes) {
+    const int64_t count = std::min(buffer_bytes, bytes - at);
     a.read(at, left.data(), count), b.read(at, right.data(), count);
     if (!std::equal(left.begin(), left.begin() + count, right.begin())) return false;
   }

@@ -1,6 +1,7 @@
 // A model in a folder of the Hugging Face library. Its config and its tensors have been checked against each other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "tools/interop/tensor_map.h"
 
 namespace hexad::interop {
+
+/// Bytes of a buffer through which tensors are read and compared.
+inline constexpr int64_t buffer_bytes = 8 << 20;
 
 class ForeignModel {
  public:

@@ -76,7 +76,7 @@ struct Pool {
 
 // Returns the bytes that a sequence with `tokens` tokens has in the cache of block `layer`.
 double cached_bytes(const Recipe& r, int64_t layer, int64_t tokens) {
-  const base::Dtype dtype = dtype_of(r.train.precision);
+  const base::Dtype dtype = train::dtype_of(r.train.precision);
   if (r.model.is_delta(layer))
     return static_cast<double>(r.model.cached_states(r.parallel.tp) * size_of(accumulator_dtype(dtype)));
   return static_cast<double>(r.model.cached_elements(r.parallel.tp) * tokens * size_of(dtype));

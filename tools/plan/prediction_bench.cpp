@@ -10,11 +10,11 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
 #include "framework/data/digest.h"
-#include "framework/data/training_data.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "optim/lr_schedule.h"
 #include "tools/plan/memory_check.h"
 #include "tools/plan/schedule_prices.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/process/version.h"
 #include "tools/train/recipe/schedule_check.h"
 #include "tools/train/train_step.h"
@@ -128,9 +128,7 @@ Candidates predicted(const Recipe& recipe, const train::Extensions& extensions, 
 void measure(Candidates& candidates, const Recipe& recipe, const train::Extensions& extensions,
              const comm::World& world, int rounds) {
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
-  const data::TrainingData data = data::open_training_data(
-      recipe.data, {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed},
-      extensions.sources);
+  const data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   ModelInstance instance(recipe, extensions, world.group());
   optim::Optimizer optimizer(recipe.optim, instance.parameters, recipe.offload.optimizer, extensions.optimizers,
                              &instance.mesh);

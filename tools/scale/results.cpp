@@ -10,20 +10,15 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
+#include "framework/telemetry/csv.h"
 
 namespace hexad::scale {
 namespace {
 
+using telemetry::csv_cell;
 using Json = nlohmann::ordered_json;
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : std::string(); }
-std::string cell(const std::optional<double>& value) { return value ? cell(*value) : std::string(); }
+std::string csv_cell(const std::optional<double>& value) { return value ? csv_cell(*value) : std::string(); }
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
@@ -36,24 +31,16 @@ double at_or_zero(const std::map<std::string, double>& values, const std::string
 // Cells of a measured row, in the order of measured_columns().
 std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<std::string>& classes) {
   const PointMeasurement& m = *row.measured;
-  std::vector<std::string> out{std::to_string(m.runs),
-                               std::to_string(m.steps),
-                               cell(m.step_seconds),
-                               cell(m.least),
-                               cell(m.most),
-                               cell(m.p10),
-                               cell(m.p90),
-                               cell(m.tokens_per_second),
-                               cell(m.work),
-                               cell(row.speedup),
-                               cell(row.efficiency),
-                               cell(m.peak_memory_bytes),
-                               cell(m.loss),
-                               std::to_string(row.beside),
-                               cell(m.parts.work),
-                               cell(m.parts.imbalance)};
-  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name)));
-  for (const std::string& name : classes) out.push_back(cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
+  std::vector<std::string> out{std::to_string(m.runs),   std::to_string(m.steps),
+                               csv_cell(m.step_seconds), csv_cell(m.least),
+                               csv_cell(m.most),         csv_cell(m.p10),
+                               csv_cell(m.p90),          csv_cell(m.tokens_per_second),
+                               csv_cell(m.work),         csv_cell(row.speedup),
+                               csv_cell(row.efficiency), csv_cell(m.peak_memory_bytes),
+                               csv_cell(m.loss),         std::to_string(row.beside),
+                               csv_cell(m.parts.work),   csv_cell(m.parts.imbalance)};
+  for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name)));
+  for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
   return out;
 }
 
@@ -176,12 +163,12 @@ std::string csv_of(const Results& results) {
   std::string out = fmt::format("{}\n", fmt::join(header, ","));
   for (const ResultRow& row : results.rows) {
     const PointForecast& f = row.forecast;
-    std::vector<std::string> cells{cell(row.point), std::to_string(row.ranks)};
-    for (const std::string& value : row.values) cells.push_back(cell(value));
-    cells.push_back(cell(f.step_seconds));
-    cells.push_back(f.step_seconds ? cell(f.least) : std::string());
-    cells.push_back(f.step_seconds ? cell(f.most) : std::string());
-    cells.push_back(f.memory_bytes > 0 ? cell(f.memory_bytes) : std::string());
+    std::vector<std::string> cells{csv_cell(row.point), std::to_string(row.ranks)};
+    for (const std::string& value : row.values) cells.push_back(csv_cell(value));
+    cells.push_back(csv_cell(f.step_seconds));
+    cells.push_back(f.step_seconds ? csv_cell(f.least) : std::string());
+    cells.push_back(f.step_seconds ? csv_cell(f.most) : std::string());
+    cells.push_back(f.memory_bytes > 0 ? csv_cell(f.memory_bytes) : std::string());
     std::vector<std::string> measured(columns.size());
     if (row.measured) measured = measured_cells(row, classes);
     cells.insert(cells.end(), measured.begin(), measured.end());

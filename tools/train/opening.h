@@ -25,7 +25,7 @@ io::StoreOptions store_options(const Recipe& recipe, const comm::World& world, c
 void note_layout(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Opens the training data, ordered by data.shuffle. Warns about missing held-out data. Throws like
-/// data::open_training_data(). Collective.
+/// open_data_on_ranks(). Collective.
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
                              const TrainingDirectory& directory);
 

@@ -8,12 +8,14 @@
 
 namespace hexad::data::jinja {
 
-/// Returns the member of a message, a namespace or a loop; undefined if there is none. Throws Error(data) if `object`
-/// is undefined, or for a member of a loop that is not supported.
+/// Returns object.name: the member of a message, data, a namespace or a loop; undefined if there is none. Throws
+/// Error(data) if `object` is undefined, for a member of a loop that is not supported, or if `name` is a method that a
+/// dictionary of Python has.
 Value member(const Value& object, const std::string& name, const Site& site);
-/// Returns object[key]: the member of an object, or the item of a list. Undefined if there is none.
+/// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is
+/// none.
 Value element(const Value& object, const Value& key, const Site& site);
-/// Returns object[begin:end:step] of a list. A missing bound is none.
+/// Returns object[begin:end:step] of a list, or of the characters of a text. A missing bound is none.
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);

@@ -85,11 +85,13 @@ class Renderer {
     const Value all = evaluate(statement.expressions.front());
     if (all.get<Undefined>() != nullptr) return {};
     const List* list = all.list();
-    if (list == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
-    here.spend(std::ssize(list->items));
-    if (statement.expressions.size() == 1) return list->items;
+    const Object* mapping = all.mapping();
+    if (list == nullptr && mapping == nullptr) here.refuse("loops over ", kind_of(all), ", expected a list");
+    const std::vector<Value> items = mapping != nullptr ? keys_of(*mapping, here) : list->items;
+    here.spend(std::ssize(items));
+    if (statement.expressions.size() == 1) return items;
     std::vector<Value> chosen;
-    for (const Value& item : list->items) {
+    for (const Value& item : items) {
       scopes_.open();
       assign(statement, item, here);
       if (truth(evaluate(statement.expressions[1]))) chosen.push_back(item);

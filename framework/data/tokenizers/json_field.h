@@ -12,6 +12,8 @@
 
 namespace hexad::data {
 
+inline constexpr int64_t largest_config = int64_t{16} << 20;  // bytes of a JSON file next to a tokenizer
+
 class JsonField {
  public:
   /// Refers to `json`, which must outlive this object. `key` is the path of the value in `file`; empty: the whole file.

@@ -19,7 +19,7 @@ std::string text_of(const T& value) {
   if constexpr (std::is_enum_v<T>) {
     return std::string(base::enum_name(value));
   } else if constexpr (requires { *value; }) {
-    return text_of(*value);
+    return value ? text_of(*value) : "auto";
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
     return cat(value.bytes);
   } else {
@@ -100,7 +100,9 @@ bool read_text(std::string_view text, T& value) {
   } else if constexpr (std::is_same_v<T, config::ByteSize>) {
     return read_text(text, value.bytes);
   } else if constexpr (requires { value.has_value(); }) {
-    return read_text(text, value.emplace());
+    if (text != "auto") return read_text(text, value.emplace());
+    value.reset();
+    return true;
   } else {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size();

@@ -203,6 +203,10 @@ TEST(BadTekken, FieldsAreChecked) {
                     j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 1}, {"token_str", "</s>"}}};
                   }),
                   "'special_tokens[1]' has the rank of another token, 1, expected distinct ranks");
+  expect_contains(damage([](Json& j) {
+                    j["special_tokens"] = {{{"rank", 1}, {"token_str", "<s>"}}, {{"rank", 2}, {"token_str", ""}}};
+                  }),
+                  "'special_tokens[1].token_str' is empty, expected the text of the token");
   expect_contains(damage([](Json& j) { j["vocab"][256]["token_bytes"] = "YQ=="; }),
                   "ranks 97 and 256 are the same token");
 }

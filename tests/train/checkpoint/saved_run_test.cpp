@@ -31,6 +31,7 @@ TEST(SavedRun, IsReadBackUnchanged) {
   Recipe recipe = small_recipe({"data.shuffle=sequences"});
   Progress progress = some_progress();
   progress.schedule = "chunk_by tokens, chunks 4", progress.schedule_choice = "seen 3";
+  progress.fused = "cuda fused";
   const io::Checkpoint checkpoint = checkpoint_of(folder, saved_run(progress, recipe, 1));
   const Progress back = saved_progress(checkpoint);
   EXPECT_EQ(back.step, 7);
@@ -40,6 +41,7 @@ TEST(SavedRun, IsReadBackUnchanged) {
   EXPECT_EQ(back.fingerprints, progress.fingerprints);
   EXPECT_EQ(back.schedule, "chunk_by tokens, chunks 4");
   EXPECT_EQ(back.schedule_choice, "seen 3");
+  EXPECT_EQ(back.fused, "cuda fused");
   EXPECT_EQ(checkpoint.manifest().run.seed, recipe.train.seed);
   EXPECT_EQ(config::write(saved_recipe(checkpoint)), config::write(recipe));
   EXPECT_EQ(saved_shuffle(checkpoint), "sequences");
@@ -64,6 +66,7 @@ TEST(SavedRun, DefaultsToNoScheduleAndShuffledDocuments) {
   const io::Checkpoint checkpoint = checkpoint_of(folder, run);
   EXPECT_EQ(saved_progress(checkpoint).schedule, "");
   EXPECT_EQ(saved_progress(checkpoint).schedule_choice, "");
+  EXPECT_EQ(saved_progress(checkpoint).fused, "");
   EXPECT_EQ(saved_shuffle(checkpoint), "documents");
 }
 

@@ -7,6 +7,7 @@
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 #include "framework/kernels/gemm_rate.h"
+#include "tools/hexad/commands/bench_fused.h"
 #include "tools/hexad/commands/bench_prefill.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -104,6 +105,7 @@ void add_bench(const Program& program) {
   gemm.add_option("--seconds", &options->seconds, "seconds for which each library is measured").legal(number_above(0));
   gemm.add_flag("--json", options->json, "print one JSON object");
   gemm.run(on_one_rank(gemm, [options] { return bench_gemm(*options); }));
+  add_bench_fused(command);
   add_predict(command, program);
   add_bench_prefill(command, program);
 }

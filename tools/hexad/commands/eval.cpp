@@ -14,6 +14,7 @@
 #include "tools/hexad/usage.h"
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/checkpointing.h"
+#include "tools/train/data_on_ranks.h"
 #include "tools/train/model/evaluation.h"
 
 namespace hexad::app {
@@ -63,12 +64,7 @@ ExitCode eval_heldout(const Options& options, const Extensions& extensions, comm
   std::optional<base::FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
   TrainedRun run = opened(options, extensions, world);
   const Recipe& recipe = run.recipe;
-  const auto data = data::open_training_data(recipe.data,
-                                             {.context = recipe.model.context,
-                                              .vocab_size = recipe.model.vocab,
-                                              .seed = recipe.train.seed,
-                                              .work = world.file_work()},
-                                             extensions.sources);
+  const data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
   if (!data.heldout)
     fail(ExitCode::usage,
          "the recipe's data have no held-out part; prepare the dataset with --heldout, or set data.dataset");

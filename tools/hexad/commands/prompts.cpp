@@ -86,14 +86,14 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt) {
-  std::vector<data::ChatTurn> turns;
+  data::Conversation question;
   if (!prompt.system.empty()) {
     require_system(form, prompt);
-    turns.push_back({"system", prompt.system, 0});
+    question.turns.push_back({"system", prompt.system, 0});
   }
-  turns.push_back({"user", prompt.text, 1});
+  question.turns.push_back({"user", prompt.text, 1});
   data::Document chat;
-  if (const std::string problem = form.write_question(turns, chat); !problem.empty()) {
+  if (const std::string problem = form.write_question(question, chat); !problem.empty()) {
     if (prompt.place.empty()) fail(ExitCode::usage, "the prompt cannot be written as a chat: ", problem);
     fail(ExitCode::data, prompt.place, ": ", problem);
   }

@@ -1,3 +1,4 @@
+#include "tools/hexad/commands/bench_fused.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
@@ -32,7 +33,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
     plan::require_profile(recipe);  // checked before training, although perhaps only a later stage reads the profile
     const std::string dense_rows = plan::take_dense_rows(recipe);
     if (world.rank() == 0 && !dense_rows.empty()) say(dense_rows);
-    Trainer trainer(recipe, extensions, world, plan::RunSchedule::make);
+    Trainer trainer(recipe, extensions, world, plan::RunSchedule::make, prove_fused_in_child);
     if (world.rank() == 0 && mpirun_patience()) {
       const auto phase = world.file_work().announce("measuring the write speed of " + recipe.run.dir);
       trainer.expect_save(plan::estimate_write(recipe.run.dir, plan::checkpoint_bytes(recipe, extensions)).ample);

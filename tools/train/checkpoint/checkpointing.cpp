@@ -12,6 +12,7 @@
 #include "parallel/dp/owned.h"
 #include "tools/train/checkpoint/parameter_reader.h"
 #include "tools/train/checkpoint/saved_run.h"
+#include "tools/train/process/first_failure.h"
 #include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/recipe/training_stages.h"
 
@@ -51,17 +52,9 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
   return items;
 }
 
-[[noreturn]] void refuse(const io::Checkpoint& checkpoint, const std::string& changes) {
+[[noreturn]] void refuse_changes(const io::Checkpoint& checkpoint, const std::string& changes) {
   fail(ExitCode::usage, "cannot continue from ", checkpoint.folder(), ", because the recipe has changed:", changes,
        "\nuse another run.dir, or set train.init_from to start a new run from these weights");
-}
-
-// Throws the error of the lowest failed rank on all ranks. All ranks must throw the same error, because the first rank
-// that exits determines the job's exit code. Collective.
-void throw_first(const Failure& mine, const comm::ProcessGroup& world) {
-  device::DeviceContext host;
-  if (const auto first = first_text(mine.text, static_cast<int>(mine.code), world, host))
-    fail(static_cast<ExitCode>(first->code), first->text);
 }
 
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
@@ -95,7 +88,7 @@ void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe) 
   const int64_t context = with_stage(recipe, stage_at(recipe, step)).model.context;
   if (saved.stages.empty() && !recipe.stages.empty() && context != saved.model.context)
     text += cat("\n  model.context of step ", step, ": ", saved.model.context, " -> ", context);
-  if (!text.empty()) refuse(checkpoint, text);
+  if (!text.empty()) refuse_changes(checkpoint, text);
 }
 
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
@@ -108,7 +101,7 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
     data::DataConfig before = recipe.data;
     before.shuffle = order;
     if (recipe.data.shuffle.value_or(*order) != *order)
-      refuse(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
+      refuse_changes(checkpoint, "\n  data." + config::differences(before, recipe.data).front());
     return *order;
   }
   fail(ExitCode::data, checkpoint.folder(), ": the data are shuffled by '", saved,

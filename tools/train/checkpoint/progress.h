@@ -18,6 +18,8 @@ struct Progress {
   std::vector<data::Digest> fingerprints{};  // one for each training dataset
   // Name of the MoE layers' schedule if the program chose the schedule, and ScheduleChoice::state() of that choice.
   std::string schedule{}, schedule_choice{};
+  // Decision of schedule.moe.fused: auto, with its device: "cuda fused" or "cuda plain"; empty: none (ExpertDuel).
+  std::string fused{};
 };
 
 }  // namespace hexad::train

@@ -48,10 +48,12 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
                            {"fingerprints", fingerprints},
                            {"shuffle", base::enum_name(recipe.data.order())}}
                           .dump();
-  run.random_state =
-      Json{
-          {"skipped", progress.skipped}, {"schedule", progress.schedule}, {"schedule_choice", progress.schedule_choice}}
-          .dump();
+  run.random_state = Json{
+      {"skipped", progress.skipped},
+      {"schedule", progress.schedule},
+      {"schedule_choice", progress.schedule_choice},
+      {"fused",
+       progress.fused}}.dump();
   run.layout = Json(describe(recipe.parallel, world)).dump();
   return run;
 }
@@ -78,7 +80,8 @@ Progress saved_progress(const io::Checkpoint& checkpoint) {
           .next_sequence = data_position(checkpoint)["next_sequence"].integer(),
           .fingerprints = saved_fingerprints(checkpoint),
           .schedule = rename_schedules(state.text("schedule", "")),
-          .schedule_choice = rename_schedules(state.text("schedule_choice", ""))};
+          .schedule_choice = rename_schedules(state.text("schedule_choice", "")),
+          .fused = state.text("fused", "")};
 }
 
 std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {

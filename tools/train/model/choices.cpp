@@ -82,7 +82,7 @@ std::vector<int32_t> with_beginning(const data::Tokenizer& tokenizer, std::strin
 
 int64_t largest(const std::vector<double>& values) { return std::ranges::max_element(values) - values.begin(); }
 
-std::string place_of(const std::string& path, const ChoiceItem& item) { return cat(path, ":", item.line); }
+std::string position_of(const std::string& path, const ChoiceItem& item) { return cat(path, ":", item.line); }
 
 }  // namespace
 
@@ -146,7 +146,7 @@ ChoiceScores score_choices(ModelInstance& instance, const Recipe& recipe, const 
   std::vector<LikelihoodRequest> requests;
   for (const ChoiceItem& item : items)
     for (size_t c = 0; c < item.choices.size(); ++c) {
-      requests.push_back(choice_request(tokenizer, item, c, recipe.model.context, place_of(path, item)));
+      requests.push_back(choice_request(tokenizer, item, c, recipe.model.context, position_of(path, item)));
       scores.tokens += std::ssize(requests.back().ids) - 1;
     }
   const std::vector<double> sums = log_likelihoods(instance, recipe, requests);

@@ -12,7 +12,7 @@ namespace {
 
 using base::cat;
 
-constexpr size_t word_bits = 64, words = CPU_SETSIZE / word_bits;
+constexpr size_t word_bits = 64, words_of_set = CPU_SETSIZE / word_bits;
 
 CoreMask own_mask() {
   cpu_set_t set;
@@ -27,12 +27,13 @@ CoreMask own_mask() {
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
-  for (size_t w = 0; w < words; ++w) sent.push_back(static_cast<int64_t>(((mine >> w * word_bits) & low).to_ullong()));
+  for (size_t w = 0; w < words_of_set; ++w)
+    sent.push_back(static_cast<int64_t>(((mine >> w * word_bits) & low).to_ullong()));
   device::DeviceContext host;
   const auto got = group.all_gather_values(sent, host);
-  std::vector<CoreMask> masks(got.size() / words);
+  std::vector<CoreMask> masks(got.size() / words_of_set);
   for (size_t i = 0; i < got.size(); ++i)
-    masks[i / words] |= CoreMask(static_cast<uint64_t>(got[i])) << i % words * word_bits;
+    masks[i / words_of_set] |= CoreMask(static_cast<uint64_t>(got[i])) << i % words_of_set * word_bits;
   return masks;
 }
 

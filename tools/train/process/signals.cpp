@@ -20,7 +20,7 @@ static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<pid_t>::i
 
 constexpr int64_t second = 1000;
 
-int64_t now() {
+int64_t monotonic_time() {
   timespec time{};
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * second + time.tv_nsec / 1'000'000;
@@ -44,7 +44,7 @@ void request(int) { requested = 1; }
 void request_or_end(int signal, siginfo_t* info, void*) {
   requested = 1;
   int64_t first = 0;
-  if (first_at.compare_exchange_strong(first, now()) || now() - first < second) return;
+  if (first_at.compare_exchange_strong(first, monotonic_time()) || monotonic_time() - first < second) return;
   if (info->si_code <= 0 && info->si_pid == mpirun) return;  // mpirun itself sent the signal
   set_action(signal, SIG_DFL);
   raise(signal);  // delivered once this handler returns

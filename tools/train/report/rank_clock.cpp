@@ -73,12 +73,12 @@ RankClock::Account RankClock::account_since(double began) const {
     // Limits the seconds to those of the step, because a device may report operations of an earlier step, and sums up
     // operations that overlap.
     t.seconds = std::min(t.seconds, account.seconds);
-    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits of a lane for a free core
+    t.exposed_seconds = std::min(t.exposed_seconds, t.seconds);  // includes waits for a free core
     waited += t.exposed_seconds;
   }
   account.waited_seconds = std::min(waited, account.seconds);
-  // Several threads may have waited at the same time. Scales the times, so that together they are not more than the
-  // step.
+  // Several threads may have waited for different classes at the same time. Scales the times, so that together they are
+  // not more than the step.
   if (waited > account.seconds)
     for (comm::TrafficStats& t : account.traffic) t.exposed_seconds *= account.seconds / waited;
   return account;
@@ -86,11 +86,13 @@ RankClock::Account RankClock::account_since(double began) const {
 
 void RankClock::begin() {
   keep_late_bytes();
+  rank_thread_.emplace(*world_.group().meter());
   began_ = now();
 }
 
 void RankClock::end() {
   step_ = account_since(began_);
+  rank_thread_.reset();
   for (size_t c = 0; c < late_bytes_.size(); ++c) step_.traffic[c].bytes += std::exchange(late_bytes_[c], 0);
 }
 
@@ -107,6 +109,7 @@ std::vector<std::vector<int64_t>> RankClock::gathered(const Account& account, de
 RankClock::Phase RankClock::measure(device::DeviceContext& context, const std::function<void()>& work) {
   context.compute().synchronize();
   keep_late_bytes();
+  const comm::RankThread rank_thread(*world_.group().meter());
   const double began = now();
   try {
     work();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ class RankClock {
   RankClock(const comm::World& world, const mesh::Mesh& mesh);
 
   /// Begins a step. Traffic between begin() and end() counts, and so do bytes that are recorded after the previous
-  /// end() (see late_bytes_). Control traffic between steps does not count.
+  /// end() (see late_bytes_). Control traffic between steps does not count. Call both functions on the rank's own
+  /// thread: communication counts as exposed while this thread is blocked.
   void begin();
   void end();
   double seconds() const { return step_.seconds; }
@@ -55,6 +57,7 @@ class RankClock {
   const comm::World& world_;
   telemetry::SlowRanks slow_ranks_;
   double began_ = 0;
+  std::optional<comm::RankThread> rank_thread_{};  // has a value during a step
   Account step_;
   /// Bytes recorded between steps, because device operations ended only after their step. The next step counts them.
   std::array<int64_t, comm::traffic_class_count> late_bytes_{};

@@ -1,0 +1,19 @@
+// Opening of the training data on all ranks.
+#pragma once
+
+#include "framework/base/file_work.h"
+#include "framework/data/training_data.h"
+#include "parallel/comm/process_group.h"
+#include "tools/train/recipe/extensions.h"
+#include "tools/train/recipe/recipe.h"
+
+namespace hexad::train {
+
+/// Opens the data of the recipe on all ranks. Under `data.check: everything`, only the lowest rank of each node reads
+/// the whole files, and reports its progress to `work`; the other ranks check their structure. Throws like
+/// data::open_training_data() on all ranks if a rank fails. Throws Error(data) on all ranks if the datasets of two
+/// ranks differ, or their numbers of held-out sequences, as on nodes with own copies. Collective.
+data::TrainingData open_data_on_ranks(const Recipe& recipe, const Extensions& extensions,
+                                      const comm::ProcessGroup& world, const base::FileWork& work);
+
+}  // namespace hexad::train
