@@ -170,8 +170,8 @@ void Replay::finish(std::span<Parameter* const> parameters) {
     if (--remaining_[p] == 0 && gradient_ready_) gradient_ready_(*p);
 }
 
-// Calls the functions of Tape::at_backward() between the next op and the ops after it. They begin outside of the spans
-// of ops.
+// Calls the functions that Tape::at_backward() received between the recording of the next op to run and that of the op
+// after it. Ends the open span first.
 void Replay::reach_points() {
   while (!tape_.points_.empty() && tape_.points_.back().nodes == next_) {
     const std::function<void(Replay&)> reached = std::move(tape_.points_.back().reached);

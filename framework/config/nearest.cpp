@@ -23,7 +23,7 @@ constexpr std::string_view suggestion_mark = "; nearest";
 
 bool part_of_a_key(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.'; }
 
-// Returns the longest parts of `text` that consist of characters of keys or digits.
+// Returns the maximal runs of characters in `text` that may be part of a key or a number.
 std::vector<std::string> words_in(std::string_view text) {
   std::vector<std::string> words;
   for (size_t begin = 0; begin < text.size();) {
@@ -40,7 +40,7 @@ class Search {
   Search(const Document& document, const Problems& problems, const std::function<Problems(const Document&)>& check)
       : document_(document), problems_(problems), check_(check), broken_(rules_of(problems)) {}
 
-  /// True if the problem is not a missing key, and is about an integer key or mentions one. Its values can be tried.
+  /// True if the problem is not a missing key, and is about an integer key or mentions one.
   bool can_try(const Problems::Problem& p) const { return !p.missing && !keys_of(p, text_of(p)).empty(); }
   /// Returns a text like "56, 64" or "parallel.tp 2, 3"; empty if no value that was tried can be suggested.
   std::string values_for(const Problems::Problem& p) {

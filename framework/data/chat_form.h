@@ -16,10 +16,10 @@ struct ChatRole {
   std::string_view after;   // written after `end`; never a training target
 };
 
-/// Marks of tools and of their calls. Both are written as JSON, a tool or a call in one line.
+/// Marks of tools and of their calls. Each tool and each call is written as JSON on one line.
 struct ToolMarks {
-  std::string_view before_tools, after_tools;  // around the lines of all tools, which end the system turn that is first
-  std::string_view before_call, after_call;    // around the line of each call, which end the answer
+  std::string_view before_tools, after_tools;  // around the lines of all tools, at the end of the first (system) turn
+  std::string_view before_call, after_call;    // around the line of each call, at the end of the answer
   std::string_view arguments;                  // key of the arguments of a call; its name is under "name"
 };
 
@@ -35,7 +35,7 @@ struct ChatForm {
   std::string role_names() const;
 };
 
-/// Returns the names of the forms that can express tools, such as "plain, chatml, model".
+/// Returns the names of the forms that can express tools, such as "plain, chatml, llama3, model".
 std::string forms_with_tools();
 /// Returns all forms. docs/data.md describes them.
 std::span<const ChatForm> chat_forms();

@@ -13,14 +13,15 @@ struct ChatTemplate {
   std::string source;
   std::string path;  // file for messages, and the key if the file is tokenizer_config.json
   std::vector<std::pair<std::string, std::string>> tokens = {};  // special tokens: "bos_token" and its text, and others
-  // The template of conversations that list tools, and its file; empty if `source` writes these, too.
+  // The template of conversations that list tools, and its location for messages. If `tool_source` is empty, `source`
+  // writes these conversations, too.
   std::string tool_source = {}, tool_path = {};
 
   /// Returns a digest of everything that decides the text of a conversation.
   Digest digest() const;
 };
 
-/// Returns the paths of the files that read_chat_template() would read and that exist.
+/// Returns the paths of the existing files that may contain templates for read_chat_template().
 std::vector<std::string> chat_template_files(const std::string& folder);
 
 /// Reads the chat template of the model in `folder`, which may also be a tokenizer file in it: chat_template.jinja, and

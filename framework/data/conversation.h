@@ -49,7 +49,7 @@ class ConversationForm {
 inline constexpr std::string_view model_form_name = "model";
 
 /// Returns the form with this name. The form `model` reads the chat template in `folder` (see read_chat_template()).
-/// Throws Error(usage) if the name is unknown.
+/// Throws Error(usage) if the name is unknown, and Error(data) if the chat template cannot be read or is not supported.
 std::shared_ptr<const ConversationForm> conversation_form(std::string_view name, const std::string& folder);
 
 }  // namespace hexad::data

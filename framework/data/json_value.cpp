@@ -62,7 +62,8 @@ class Reader {
       problem_ = cat("has the number ", number, ", expected at most ", std::numeric_limits<int64_t>::max());
     return jinja::number(static_cast<int64_t>(number));
   }
-  // A whole number of this size would have lost digits, and can no longer be told from a decimal number.
+  // Refuses numbers of at least 2^63, because the parser also reads whole numbers above 64 bits as decimal numbers.
+  // Their last digits are then lost.
   Value decimal(double number) {
     constexpr double limit = 9223372036854775808.0;
     if (std::abs(number) >= limit) problem_ = cat("has the number ", number, ", expected numbers below 2^63");

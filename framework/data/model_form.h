@@ -21,9 +21,10 @@ class ModelForm final : public ConversationForm {
   /// conversations with tools is refused only when it is needed.
   explicit ModelForm(const ChatTemplate& source);
 
-  /// Finds an answer as the text that the template adds to the turns before it and the beginning of an answer
-  /// (add_generation_prompt). Calls of tools belong to the answer. Returns a problem if the template does not only add
-  /// text. Then the tokens of the answer cannot be told from the others.
+  /// Finds an answer by rendering two texts: the turns before it with the beginning of an answer
+  /// (add_generation_prompt), and the turns up to its end. The answer, with its calls of tools, is the text that the
+  /// second adds to the first. Returns a problem if a later text does not begin with the earlier one, because the
+  /// tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
@@ -42,7 +43,8 @@ class ModelForm final : public ConversationForm {
   std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
   std::string tool_problem_;                      // problem of the template that tool_template_ would be
   jinja::Variables tokens_;                       // special tokens
-  std::string end_, tool_end_;                    // marks of both after an answer without calls; empty: not known
+  std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:
+                                                  // not known
 };
 
 }  // namespace hexad::data

@@ -44,7 +44,8 @@ class UnfinishedDataset {
   /// Records in the journal that shard number shards() is complete. All its files must exist under their names. `parts`
   /// contains the fingerprint of each file.
   void complete_shard(int64_t documents, std::vector<std::string> parts);
-  /// Makes the destructor remove the folder. Call it when the dataset is finished.
+  /// Makes the destructor remove the shards and the folder. Call it when the dataset is finished, or if the shards may
+  /// not match the input files.
   void discard() { finished_ = true; }
 
  private:

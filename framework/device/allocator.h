@@ -33,8 +33,8 @@ class Allocator {
   /// allocator.
   void account(int64_t bytes, Category category);
   MemoryStats stats() const;
-  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category: "  12
-  /// x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
+  /// Describes the blocks in use that occupy the most memory, in at most eight lines, one per size and category.
+  /// Example of a line: "  12 x 1.50 MiB activation". Empty on a meta device, whose memory always suffices.
   std::string largest_blocks() const;
   /// Resets the peaks to the current use. Call it once per step.
   void reset_peaks();

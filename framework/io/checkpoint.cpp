@@ -242,7 +242,7 @@ void Checkpoint::verify(Share share) {
 }
 
 void Checkpoint::verify_pieces(size_t shard, Share share) {
-  // The sizes of a manifest that is not sound may exceed 64 bits.
+  // The sums are doubles, because the sizes in an inconsistent manifest may add up to more than 64 bits.
   double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
   for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
   const auto shares = static_cast<double>(share.of);
@@ -256,7 +256,7 @@ void Checkpoint::verify_pieces(size_t shard, Share share) {
       }
   };
   if (pages_.empty() || !manifest_.tensors.empty()) return verify_page(manifest_.tensors);
-  // All pages may have many tensors, and this rank does not need most of them later.
+  // Does not keep the pages that it reads, because this rank does not need most of their many tensors later.
   for (size_t i = 0; i < pages_.size(); ++i) verify_page(pages_[i] ? *pages_[i] : read_page(i));
 }
 

@@ -30,7 +30,8 @@ struct Share {
 class Checkpoint {
  public:
   /// Opens a checkpoint. Throws Error(data) if the folder is not a checkpoint, is being deleted, does not pass `check`,
-  /// or refers to files outside of it. Progress of this and later reads is reported to `work`.
+  /// or refers to files outside of it. Throws Error(resource) if the lock against removal cannot be taken. Progress of
+  /// this and later reads is reported to `work`.
   static Checkpoint open(const std::string& folder, Check check, FileWork work = {});
 
   /// Opens a checkpoint whose manifest.json contains `text`, which another rank may have read. A shard or page is
@@ -51,13 +52,14 @@ class Checkpoint {
   const Manifest& manifest() const;
 
   bool contains(std::string_view name, Kind kind) const { return find(name, kind) != nullptr; }
-  /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it.
+  /// Returns the record of a tensor. Throws Error(data) if the checkpoint does not contain it, or if the page with the
+  /// record is missing or damaged.
   const TensorRecord& record(std::string_view name, Kind kind) const;
 
   /// Reads `region` of the global tensor from the pieces that overlap it, after checking their digests. `device` must
   /// be the host. Throws Error(data) that names the tensor, and the file or folder, if the checkpoint does not contain
-  /// the tensor, if the region is not inside it, or if a piece is damaged. Throws Error(data) that names the file if a
-  /// shard or page is missing or has the wrong length.
+  /// the tensor, if the region is not inside it, if a piece is damaged, or if the pieces do not cover the region.
+  /// Throws Error(data) that names the file if a shard or page is missing or has the wrong length.
   Tensor read(std::string_view name, Kind kind, const Region& region, Device device,
               Category category = Category::parameter);
   /// Reads the whole tensor.

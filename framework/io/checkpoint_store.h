@@ -46,15 +46,16 @@ class CheckpointStore {
 
   /// Returns the checkpoint from which to continue; nullopt for `none`, and for `auto` if there are no checkpoints.
   /// `auto` selects the newest good checkpoint. It warns about every bad checkpoint that it finds, about the selection
-  /// if a newer checkpoint is bad, and about a `latest` that is missing, unreadable, or does not name an existing
-  /// checkpoint. Throws Error(data) if the requested checkpoint is missing or bad. With `auto`, throws Error(data) if
-  /// all checkpoints are bad, because only the user may decide to start over.
+  /// if a newer checkpoint is bad, and about a `latest` that is unreadable, does not name an existing checkpoint, or is
+  /// missing although there are checkpoints. Throws Error(data) if the requested checkpoint is missing or bad. With
+  /// `auto`, throws Error(data) if all checkpoints are bad, because only the user may decide to start over.
   std::optional<Checkpoint> find(const Resume& resume, Check check) const;
   /// Like find(resume, Check::quick), but a checkpoint is good only if `verify` also does not throw Error(data) for it.
   std::optional<Checkpoint> find(const Resume& resume, const std::function<void(Checkpoint&)>& verify) const;
   /// Opens the checkpoint of step `step`. Throws Error(data) if it is missing or bad.
   Checkpoint open(int64_t step, Check check) const;
-  /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete.
+  /// Returns the steps that have a folder, in ascending order. Their checkpoints may be incomplete. Throws Error(data)
+  /// if the folder of the store cannot be listed.
   std::vector<int64_t> steps() const;
 
   /// Removes the remains of interrupted saves and removals. If a save was killed while it replaced a checkpoint,
@@ -68,8 +69,8 @@ class CheckpointStore {
   /// Renames the checkpoint of each step N after `step` to step-N.abandoned. The run has returned to `step` (0: started
   /// over) and will train these steps again. Readers ignore the renamed folders. A later call that abandons step N
   /// again removes the older step-N.abandoned. If a folder was renamed, writes the name of the folder of `step` to
-  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a file
-  /// cannot be renamed or written.
+  /// `latest`, or removes `latest` if `step` has no folder. Returns the new paths. Throws Error(resource) if a folder
+  /// cannot be renamed or removed, or `latest` cannot be written or removed.
   std::vector<std::string> abandon_after(int64_t step) const;
   /// Returns 1 + the highest sequence number of all good checkpoints; 1 if there are none.
   int64_t next_sequence() const;

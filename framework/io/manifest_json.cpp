@@ -92,7 +92,7 @@ TensorRecord tensor_from(const JsonNode& node, size_t shards) {
                       node["shape"].shape(),
                       {}};
   node["shape"].check(checked_bytes(tensor.shape, tensor.dtype).has_value(),
-                      "sizes whose product fits in 63 bits; a size of 0 counts as 1");
+                      "sizes of a tensor of less than 2^63 bytes; a size of 0 counts as 1");
   node["pieces"].each([&](const JsonNode& piece) {
     Piece p{static_cast<size_t>(piece["shard"].integer(0, static_cast<int64_t>(shards) - 1)),
             piece["stored"].text(),

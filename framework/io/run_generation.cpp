@@ -26,10 +26,10 @@ constexpr std::chrono::milliseconds between_tries{20};
 int64_t read_number(const std::string& path) {
   std::ifstream in(path);
   std::string text;
-  if (!std::getline(in, text) && !in.eof()) {  // eof(): the file is empty
+  if (!std::getline(in, text) && !in.eof()) {  // an empty file, for which eof() is true, is refused below
     std::error_code error;
     if (!std::filesystem::exists(path, error) && !error) return 0;
-    fail(ExitCode::resource, path, ": is empty or cannot be read", error ? cat(": ", error.message()) : "");
+    fail(ExitCode::resource, path, ": cannot be read", error ? cat(": ", error.message()) : "");
   }
   const auto number = parsed_number<int64_t>(text);
   if (!number || *number < 1)

@@ -61,6 +61,7 @@ struct BiasKernels {
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy)> backward;
   /// Adds bias[e, :] of bias[E, N] to each row of x[R, N] that belongs to expert e.
   Kernel<void(Stream&, Out<Tensor> x, const Tensor& bias, const GroupOffsets&)> grouped_forward;
+  /// Adds the column sums of the rows of each expert e to dbias[e, :] of dbias[E, N] (acc).
   Kernel<void(Stream&, Out<Tensor> dbias, const Tensor& dy, const GroupOffsets&)> grouped_backward;
 
   static constexpr auto entries() {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int times = 3;                    // measured computations of each way
 constexpr int64_t piece = 128;              // elements of a row that are compared together, if they divide the row
-constexpr int64_t fewest = 32;              // fewer elements may cancel; then a whole row is compared
+constexpr int64_t fewest = 32;              // minimum elements of a piece; shorter pieces may have tiny norms
 constexpr int64_t block = 4 * 1024 * 1024;  // elements that are compared at a time, to bound the memory
 
 // Returns the seconds of one computation.
@@ -62,7 +62,8 @@ double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong) {
   return largest;
 }
 
-// Compares rows of two tensors [R, ...] in pieces of rows, a number of rows at a time.
+// Returns the largest relative difference of a piece of the given rows of two tensors [R, ...]. If no suitable piece
+// divides a row, whole rows are compared. A number of rows is compared at a time.
 double largest_difference(Stream& s, const Tensor& right, const Tensor& wrong, ContestRows rows) {
   base::require(right.shape() == wrong.shape() && right.dtype() == wrong.dtype(), "[duel] results are ", right.dtype(),
                 " ", right.shape(), " and ", wrong.dtype(), " ", wrong.shape(), "; expected the same shape and dtype");

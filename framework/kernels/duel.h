@@ -1,5 +1,5 @@
 // Duel between two ways to compute the same tensors: a plain way, which is always right, and a candidate, which may be
-// faster. A card that was never used with a candidate may show that it is wrong or slow.
+// faster. On a card on which the candidate was never tested, it may be wrong or slow.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,9 @@ struct ContestRows {
 /// Results of contests.
 struct DuelScore {
   int64_t contests = 0;
-  double plain_seconds = 0, candidate_seconds = 0;  // sums over the contests, of one computation each
-  /// Largest difference between both results, as a multiple of the tolerance (base::tolerance). It is the relative
-  /// error of a piece of a row, in the Euclidean norm.
+  double plain_seconds = 0, candidate_seconds = 0;  // mean seconds of a computation, summed over the contests
+  /// Largest difference between both results, as a multiple of the tolerance (base::tolerance). A difference is the
+  /// relative error of a piece of a row, in the Euclidean norm.
   double error = 0;
   std::string failure{};  // message of an exception during a contest, such as a lack of memory; empty: there was none
 
@@ -40,9 +40,9 @@ class Duel {
   enum class Winner : uint8_t { plain, candidate };
 
   /// Computes the results of the plain way, and returns them. Exceptions of this computation propagate. Then runs a
-  /// contest: both ways run several more times, and an exception ends the contest. Afterwards the stream is idle.
-  /// `terms` is the length of the longest sum in an element, for the tolerance. There is no contest without rows, after
-  /// `most` contests, and once a contest has ended by an exception.
+  /// contest: both ways run several more times, and an exception ends the contest. The stream is idle after a contest
+  /// without an exception. `terms` is the largest number of terms that are summed for an element; it determines the
+  /// tolerance. There is no contest without rows, after `most` contests, and once a contest has ended by an exception.
   std::vector<Tensor> contest(Stream& s, const Way& plain, const Way& candidate, ContestRows rows, int64_t terms);
 
   static constexpr int64_t most = 64;  // contests

@@ -28,7 +28,7 @@ void expect_product(const Tensor& out, int64_t inputs) {
     const double expected = x_value * w_value * static_cast<double>(inputs);
     for (const T value : out.to_vector<T>())
       require(static_cast<double>(value) == expected, "[gemm_rate] an element is ", static_cast<double>(value),
-              ", expected ", expected);
+              "; expected ", expected);
   });
 }
 

@@ -85,8 +85,8 @@ struct KernelTable {
 };
 
 extern const KernelTable reference_table;  // naive loops in double, which define each kernel
-/// Fast multithreaded kernels. Results do not depend on the number of threads. The results in a row of a dense
-/// kernel (dense_kernels.h) do not depend on other rows.
+/// Fast multithreaded kernels. Results do not depend on the number of threads. In dense kernels (dense_kernels.h), the
+/// results of a row do not depend on other rows, except gradients of weights, which are sums over rows.
 extern const KernelTable cpu_table;
 extern const KernelTable emulated_table;  // the CPU's kernels, queued on the emulated device
 /// Returns the table of the CUDA backend. Throws Error(usage) in a program that was built without CUDA.

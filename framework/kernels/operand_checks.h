@@ -17,7 +17,7 @@ inline void check_rule(const RouterRule& rule, int64_t experts) {
                 rule.groups, " groups; expected equal groups, and enough experts in the chosen groups");
 }
 
-/// Sizes of the operands of the scores that experts have chosen.
+/// Sizes of the operands of ExpertChoiceKernels::forward and backward.
 struct ChoiceSizes {
   int64_t tokens, experts, slots;
 };
@@ -32,14 +32,14 @@ inline ChoiceSizes choice_sizes(std::string_view scores_name, const Tensor& scor
   return n;
 }
 
-/// Checks the results [T, H, D] of attention, the logarithms [T, H] of its sums, and the sinks [H].
+/// Checks the shapes of the results [T, H, C] of attention, the log-sum-exps [T, H] and the sinks [H].
 inline void check_sinks(const Tensor& out, const Tensor& log_sum_exp, const Tensor& sinks) {
   base::require(out.rank() == 3, "[sink] out has shape ", out.shape(), "; expected [tokens, heads, size]");
   require_flat("sink", "log_sum_exp", log_sum_exp, out.dim(0) * out.dim(1));
   require_flat("sink", "sinks", sinks, out.dim(1));
 }
 
-/// Checks the first or the last key of each query, which may be undefined.
+/// Checks that `t`, which is `first` or `last` of an attention call, is undefined or contiguous i32 [B, S].
 inline void check_bounds(std::string_view name, const Tensor& t, const AttentionShape& shape) {
   if (!t.defined()) return;
   base::require(t.dtype() == base::Dtype::i32 && t.numel() == shape.sequences * shape.queries && t.contiguous(),

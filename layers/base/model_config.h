@@ -306,7 +306,9 @@ struct ModelConfig {
     v("bias", bias,
       "dense MLPs, shared experts and LayerNorm have biases; also the value of qkv_bias, o_bias and moe.expert_bias if "
       "they are auto");
-    v("qkv_bias", qkv_bias, "the projections to queries, keys and values have biases; auto: model.bias", automatic);
+    v("qkv_bias", qkv_bias,
+      "the projections to queries, keys, values and the gate of attention_gate have biases; auto: model.bias",
+      automatic);
     v("o_bias", o_bias, "the output projection of attention has a bias; auto: model.bias", automatic);
     v("qk_norm", qk_norm,
       "RMSNorm of queries and keys; head: of each head; all_heads: over all heads together; unit: of each head, "

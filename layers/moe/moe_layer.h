@@ -38,7 +38,7 @@ class MoeLayer {
   /// Computes the output for x [rows, D]. x has all rows of the micro-batch on this rank or, with sequence parallelism,
   /// this tp rank's share of them. The schedule decides whether each tp rank routes all rows or only its share. The
   /// result is the same. `addends` have the shape and dtype of x. They are added to the output in the sum of each
-  /// token's results, and so is the result of `dense` for x, unless it is null. `dense` is the dense MLP of
+  /// token's results, and so is the result of `dense` for x, unless `dense` is null. `dense` is the dense MLP of
   /// model.moe.dense_residual, and computes with the shared experts (schedule.moe.shared). Collective over the ep, etp,
   /// tp and cp groups.
   Output operator()(Tape& t, const Value& x, const ForwardContext& pass, std::vector<Value> addends = {},

@@ -167,7 +167,7 @@ void ImaginedGroup::connect_for(const Operation& op, Device device) const {
   if (!op.is_point_to_point() || routes_.empty()) return;
   const Route route = op.kind == Kind::send ? Route{rank_, op.peer} : Route{op.peer, rank_};
   require(routes_.contains(route), "[", name(), "] connect_routes() did not name the route from rank ", route.from,
-          " to rank ", route.to);
+          " to rank ", route.to, "; expected a call with this route before the message");
 }
 
 Event ImaginedGroup::record(const Operation& op, const Stream& stream) const {

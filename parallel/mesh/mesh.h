@@ -74,7 +74,8 @@ class Mesh {
   /// Like unfit_ep_group(), for the groups of ep x etp ranks.
   const std::optional<UnfitGroup>& unfit_experts_group() const;
   /// Returns the group of the ranks over which the gradient of a parameter with this placement is summed, in ascending
-  /// order. Placements with the same ranks share a group.
+  /// order. Placements with the same ranks share a group. Throws std::logic_error if the mesh has no group of these
+  /// ranks, for example because it was made without the SharedPieces.
   const ProcessGroup& reducers(const Placement& placement) const;
   int size(Axis axis) const { return layout_.size(axis); }
   int coordinate(Axis axis) const { return layout_.coordinate(axis, world_.rank()); }

@@ -21,11 +21,11 @@ namespace hexad::pp {
 /// again in each repetition, so weights are gathered and gradients are reduced where the whole step does this.
 ///
 /// The log of a step with repeated passes equals that of the whole step if the passes of all micro-batches except the
-/// first make the same other calls to the log. This is not checked. It is not so if:
-/// - passes of different micro-batches have different sizes, because the recipe chooses their experts,
-/// - two passes run as fibers,
-/// - gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
-///   before it has completed those of another one: some contributions are then added to others before a reduction. The
+/// first make the same other calls to the log. These calls differ in three cases, of which only the last is checked:
+/// - Passes of different micro-batches have different sizes, because the recipe chooses their experts.
+/// - Two passes run as fibers.
+/// - Gradients are reduced for each micro-batch (ZeRO-2, ZeRO-3), and a rank begins the gradients of a micro-batch
+///   before it has completed those of another one. Some contributions are then added to others before a reduction. The
 ///   repetition of such a pass throws std::logic_error (ParameterCalls::other_gradient()).
 ///
 /// All passes run in three cases:
@@ -60,7 +60,7 @@ class RepeatedPasses {
   /// Begin and end the recording of a pass.
   void start(Kind kind, int chunk);
   void end(Kind kind, int chunk);
-  /// Sets and returns the parameters that the recorded forward of a chunk uses. They must be set between the recordings
+  /// Set and return the parameters that the recorded forward of a chunk uses. They must be set between the recordings
   /// of the forward and of the next pass of the chunk.
   void set_used(int chunk, std::vector<Parameter*> parameters) { used_[chunk] = std::move(parameters); }
   std::span<Parameter* const> used(int chunk) { return used_[chunk]; }

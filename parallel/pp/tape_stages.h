@@ -40,8 +40,8 @@ class TapeStages final : public StageWork {
   /// Returns the parameters that a micro-batch in flight uses in a chunk, each once.
   std::vector<Parameter*> used_parameters(int chunk, int micro) const;
 
-  /// Counts a forward that is not run, and its use of `parameters`. The micro-batch must have no backward in this chunk
-  /// either. leave_out_contribution() must be called once for each of the parameters.
+  /// Counts a forward that is not run, and its use of `parameters`. The backward of the micro-batch in this chunk must
+  /// not be run either. leave_out_contribution() must be called once for each of the parameters.
   void leave_out_forward(std::span<Parameter* const> parameters);
   /// Reports a contribution to the gradient of `p` by a backward that is not run.
   void leave_out_contribution(Parameter& p) { contributed(p); }

@@ -17,7 +17,6 @@ using namespace base;
 using namespace kernels;
 namespace {
 
-// Initial weights do not depend on the layout.
 TEST(Parameter, InitialValuesOfAShardAreTheSliceOfTheWhole) {
   Lab lab;
   const auto whole = made(lab, "w");

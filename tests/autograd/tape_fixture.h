@@ -1,4 +1,4 @@
-// A tape on a lab, and a small network whose parameters are used several times.
+// A tape on a lab, and a small network.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 
 job=(train tiny.yaml optim.schedule=constant distributed.watchdog_seconds=1)
 
-# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after some steps of a run with these overrides. Expects
-# the other ranks to blame rank 2.
+# `expect_rank_2_is_blamed STEPS OVERRIDE...`: stops rank 2 of four after STEPS steps of a run with these overrides.
+# Expects the other ranks to blame rank 2.
 expect_rank_2_is_blamed() {
   local pid rank
   rm -rf run

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# schedule.moe.fused: auto is decided by all ranks together: after a trial in a child process of each rank, in the first step.
+# All ranks decide `schedule.moe.fused: auto` together in the first step, after a trial in a child process of each rank.
 . "$(dirname "$0")/cli.sh"
 
 # `decision RANK`: prints on or off, as in the log of the rank.

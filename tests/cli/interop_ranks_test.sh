@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hugging Face models are imported, trained on under several layouts, and exported again.
+# Hugging Face models are imported, trained further under several layouts, and exported again.
 source "$(dirname "$0")/cli.sh"
 
 model=$(cd "$CLI_TESTS/../golden/hf/mixtral" && pwd)
@@ -33,7 +33,7 @@ test_an_import_of_an_export_has_the_same_bytes() {
   expect_equal "$(cat imported/shard-*.safetensors | cksum)" "$(cat again/shard-*.safetensors | cksum)"
 }
 
-test_layouts_train_on_an_imported_model_alike() {
+test_layouts_train_an_imported_model_alike() {
   import_model
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=one
   for layout in tp ep pp; do

@@ -84,7 +84,7 @@ test_last_save_must_succeed() {
   expect_text out "step 6/6"
 }
 
-# Sets a real limit instead of a planted fault. No file may grow past 40 KB; log and metrics remain smaller.
+# Sets a real limit instead of a planted fault. No file may grow past 40 KiB; log and metrics remain smaller.
 test_file_size_limit_is_reported_with_the_systems_message() {
   expect 4 bash -c 'ulimit -f 40; exec "$@"' - "$HEXAD" train tiny.yaml model.hidden=64
   expect_text err "shard-00000-of-00001.safetensors" "File too large"

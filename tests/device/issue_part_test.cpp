@@ -103,7 +103,8 @@ TEST(IssuePart, RepetitionWaitsForTheRepetitionOfAnEarlierPart) {
   EXPECT_TRUE(runs.log.issues() == repeats.log.issues());
 }
 
-// A call of the program that issues an exchange at its first call, and a kernel at every later one.
+// Calls of the program. Every call but the first issues a kernel. Every odd call then issues an exchange. Each call
+// returns the event of the last exchange.
 class Buckets {
  public:
   explicit Buckets(Rank& rank) : rank_(rank) {}

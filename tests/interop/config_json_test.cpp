@@ -276,7 +276,7 @@ TEST(ReadConfig, PatternsOfLlama4ThatHexadLacksAreRefusedByKey) {
     config[key] = value;
     expect_contains(refusal(config), part);
   };
-  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers does not single out every n-th block");
+  refused_with("no_rope_layers", {1, 0, 0, 1}, "no_rope_layers marks blocks that are not every n-th block");
   refused_with("no_rope_layers", {0, 0, 0, 0}, "no_rope_layers is 0 for all blocks");
   refused_with("no_rope_layers", {1, 2, 1, 0}, "no_rope_layers has 2, expected 0 (no rotary positions) or 1");
   refused_with("layer_types", {"chunked_attention"}, "expected an array of 4 entries");
@@ -328,7 +328,7 @@ TEST(ReadConfig, WeightsOfDbrxAreDividedByTheirSumOrNotAtAll) {
   config["ffn_config"]["moe_normalize_expert_weights"] = nullptr;
   EXPECT_FALSE(keys_of_config(config).flag("model.moe.normalize"));
   config["ffn_config"]["moe_normalize_expert_weights"] = 2;
-  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 or null");
+  expect_contains(refusal(config), "ffn_config.moe_normalize_expert_weights is 2, expected 1 (weights");
 }
 
 TEST(ReadConfig, BadSectionsAreRefusedByName) {

@@ -243,7 +243,7 @@ TEST_F(CheckpointFaults, InconsistentManifestIsRefusedDespiteAValidDigest) {
   refused("a region inside", [](Manifest& m) { m.tensors[0].pieces[0].region.begin[0] = 1; });
   refused("tensors[0].pieces[0].shard is 1, expected an integer from 0 to 0",
           [](Manifest& m) { m.tensors[0].pieces[0].shard = 1; });
-  refused("product fits in 63 bits", [](Manifest& m) { m.tensors[0].shape = {INT64_MAX, 8}; });
+  refused("less than 2^63 bytes", [](Manifest& m) { m.tensors[0].shape = {INT64_MAX, 8}; });
   refused("pieces that add up to the 88 elements", [](Manifest& m) { m.tensors[0].pieces.clear(); });
   refused("a digest of 32 hexadecimal digits", [](Manifest& m) { m.shards[0].digest = "0"; });
 }

@@ -51,7 +51,7 @@ TEST(FusedExperts, EqualThePlainOnesUnderSeveralLayouts) {
   }
 }
 
-// Widths of 128 are those that one launch computes on a card.
+// A card computes experts of width 128 in one launch.
 TEST(FusedExperts, EqualThePlainOnesInBf16) {
   const Words wide{"model.moe.expert_hidden=128", "train.precision=bf16"};
   comm::with_ranks(1, [&](const comm::ProcessGroup& world) {

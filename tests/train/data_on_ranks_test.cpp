@@ -1,4 +1,4 @@
-// Opening of the training data on all ranks: who reads the files, and how errors reach all ranks.
+// Opening of the training data on all ranks: the ranks that read the files, and errors that reach all ranks.
 #include "tools/train/data_on_ranks.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using namespace train;
 using base::cat;
 namespace {
 
-// Datasets of the numbers up to `count`.
+// Datasets of the numbers from 0 to `count` - 1.
 class Datasets {
  public:
   std::string folder(int count) const {
@@ -49,9 +49,9 @@ class Datasets {
   Scratch folder_;
 };
 
-// Opens the data on four ranks on two nodes.
 constexpr int ranks = 4;
 
+// Runs `body` on the ranks, which are on two nodes.
 void on_two_nodes(const std::function<void(const comm::ProcessGroup& world)>& body) {
   comm::with_ranks(ranks, body, {.node_of_rank = {0, 1, 0, 1}});
 }

@@ -110,7 +110,8 @@ void LayerContestant::list(size_t pass, std::string_view head, std::ostream& out
 }
 
 void LayerContestant::run(const std::string& name, const schedule::TaskGraph& graph, device::DeviceContext& context) {
-  if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);  // S1's gather, not measured
+  // The all-gather of the gradient of shares (Parm's S1) is not measured.
+  if (!name.ends_with(pass_names[pass_])) return schedule::execute(graph, context);
   std::vector<schedule::TaskTime> times;
   schedule::execute(graph, context, &times);
   graphs_[pass_] = schedule::without_work(graph);

@@ -26,7 +26,7 @@
 //   for each class of traffic (control, tp, ep, pp, cp, dp), means over the ranks:
 //     bytes sent
 //     seconds in which any operation is in flight
-//     seconds in which a thread is blocked on it, even if the thread has no other work
+//     seconds in which a thread of the rank is blocked on it while the rank's own thread is blocked, too
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -79,7 +79,7 @@ Json to_recipe(const Json& value, Conversion conversion, const ModelKeys& keys, 
     case Conversion::norm_order:
       if (!value.is_null() && value != 1)
         fail(ExitCode::data, where, " is ", value.dump(),
-             ", expected 1 or null: weights are divided by their sum or not");
+             ", expected 1 (weights are divided by their sum) or null (they are not)");
       return !value.is_null();
     case Conversion::head_norm:
       if (!value.is_boolean()) fail(ExitCode::data, where, " is ", value.dump(), ", expected true or false");

@@ -15,7 +15,7 @@ struct ExportOptions {
   std::string like{};
   std::string family{};                    // model_type of a new config.json; empty: that of the origin's config.json
   std::string dtype = "source";            // source, f32, bf16 or f16
-  int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard
+  int64_t shard_bytes = int64_t{5} << 30;  // largest size of the tensors in a shard; a larger tensor gets its own shard
 };
 
 struct ExportReport {

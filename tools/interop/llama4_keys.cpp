@@ -22,7 +22,7 @@ int64_t period_of_marks(const std::vector<bool>& marks, const char* key, const s
   const auto every = period_of(marks);
   if (!every)
     fail(ExitCode::data, where, ": ", key,
-         " does not single out every n-th block and no others, for any n; expected such an n");
+         " marks blocks that are not every n-th block for any n, expected every n-th block");
   return *every;
 }
 

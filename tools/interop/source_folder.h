@@ -42,7 +42,7 @@ class SourceFolder {
   /// - a file is missing, damaged or outside the folder
   /// - two shards have a tensor of the same name
   /// - the index and the shards disagree
-  /// - the folder has only pickle files
+  /// - the folder has neither of these two files, for example only pickle files
   static SourceFolder open(const std::string& folder, FileWork work = {});
 
   const std::string& folder() const { return folder_; }
@@ -58,8 +58,8 @@ class SourceFolder {
   std::map<std::string, SourceTensor, std::less<>> tensors_;
 };
 
-/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. Imports copy these
-/// files without reading them. The list contains no program code.
+/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. Imports and exports
+/// copy these files without interpreting them. The list contains no program code.
 std::vector<std::string> companion_files(const std::string& folder);
 
 inline constexpr int64_t max_config_bytes = int64_t{16} << 20;

@@ -62,7 +62,7 @@ ContextExpansion expansion_of(const mesh::Layout& layout) {
   using base::Axis;
   const int64_t tp = layout.size(Axis::tp), cp = layout.size(Axis::cp), pp = layout.size(Axis::pp);
   const int64_t experts = int64_t{layout.size(Axis::ep)} * layout.size(Axis::etp);
-  const int64_t ep = (experts + tp - 1) / tp;  // number of tensor coordinates over which an EP group extends
+  const int64_t ep = (experts + tp - 1) / tp;  // number of tp groups over which an EP group extends
   std::set<int> sequences;
   for (const int rank : layout.expert_sharers(0)) sequences.insert(layout.coordinate(Axis::dp, rank));
 

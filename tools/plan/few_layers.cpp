@@ -107,8 +107,8 @@ double blocks_of_shared_loss(const Recipe& r) {
   return (2 * logits + gradient) / (logits + gradient);
 }
 
-// Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. A smaller job than a node has all
-// its stages on it.
+// Returns the number of the job's ranks on a node. `prices` has the ranks of one stage. If the job has fewer ranks than
+// a node, all its stages are on one node.
 int64_t ranks_of_node(const Recipe& r, const StepPrices& prices) {
   return std::min(r.parallel.pp * std::ssize(prices.node_of_rank()), prices.prices().ranks_per_node());
 }

@@ -28,7 +28,7 @@ struct FewLayersTimes {
 };
 
 /// Returns prices for the ranks of the first pipeline stage of a job of `world` ranks in `stages` stages, in ascending
-/// order. They depend on the sizes and the order of the recipe's axes. Takes time linear in `world`.
+/// order. The prices depend on the sizes and the order of the recipe's axes. Takes time linear in `world`.
 std::shared_ptr<const StepPrices> prices_of_stage(const train::Recipe& recipe, const Prices& prices, int64_t world,
                                                   int64_t stages);
 
@@ -48,7 +48,7 @@ class FewLayers {
             std::shared_ptr<SharedByRuns> shared = nullptr);
 
   /// Return the costs of a step with `sequences` sequences of `context` tokens in each micro-batch. Times are
-  /// simulated, which takes longer than to extrapolate memory.
+  /// simulated, which takes longer than the extrapolation of memory.
   FewLayersMemory memory(int64_t sequences, int64_t context) const;
   FewLayersTimes times(int64_t sequences, int64_t context);
 

@@ -29,8 +29,9 @@ class JobMatches {
   };
 
   static void require_alike(const device::IssuedGroup& group, const Member& a, const Member& b);
-  // Sets the ends of receives from a rank that is not simulated. Message k ends with the k-th message that this rank
-  // sends in the mirrored direction. It ends immediately if this rank waits for it before it sends that message.
+  // Sets the ends of receives from a rank that is not simulated. Receive k ends with the k-th message that this rank
+  // sends in the mirrored direction. The receive takes no time if there are not as many such messages as receives, or
+  // if this rank waits for the receive before it sends that message.
   void receive_alone(const Member& received, const std::optional<Member>& sent);
 
   void join(const std::vector<Member>& members);

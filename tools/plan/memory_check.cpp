@@ -49,8 +49,8 @@ bool is_in_memory(const std::string& folder) {
   return statfs(folder.c_str(), &status) == 0 && (status.f_type == tmpfs || status.f_type == ramfs);
 }
 
-// Returns the memory that a rank needs in `place`. Offloaded tensors are in a file if the device is a CPU, and in host
-// memory if it is a GPU.
+// Returns the memory that a rank needs in `place`. On a CPU, offloaded tensors are in a file, which counts only if its
+// folder is in memory. On other devices, they are in host memory.
 Need need_of(const MemoryEstimate& m, const Recipe& r, Place place) {
   const bool on_cpu = r.device == device::DeviceKind::cpu;
   const double offloaded = !on_cpu || is_in_memory(r.offload.folder) ? m.offloaded : 0;
@@ -221,13 +221,15 @@ class Judge {
             : savings_text(
                   recipe_, world_, static_cast<double>(pool.available), need.blocks,
                   [&](const Recipe& changed) { return needed(pool, changed, stages_of(changed)).blocks; }, patience);
-    return fmt::format("{} ({}){}; otherwise use {}. To start the run anyway, set memory.limit_bytes: none",
+    return fmt::format("{} ({}){}; other options: {}. To start the run anyway, set memory.limit_bytes: none",
                        figures(pool, need), parts(pool), help, other_keys(pool));
   }
 
   std::string warning(const Pool& pool, const Need& need) const {
-    return fmt::format("memory may not be sufficient: {}; the difference is smaller than the estimate's error",
-                       figures(pool, need));
+    return fmt::format(
+        "memory may not be sufficient: {}; the estimate has an error of a few percent, and does not count the rounding "
+        "of blocks or the program itself",
+        figures(pool, need));
   }
 
   const Recipe& recipe_;
@@ -266,8 +268,8 @@ MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
 }
 
-// Prints the text of the verdict on rank 0. `stage` is the stage_prefix() with which the message begins. Returns false
-// if the job does not fit.
+// Prints the text of the verdict on rank 0, preceded by `stage`, which is a stage_prefix() or empty. Returns false if
+// the job does not fit.
 bool accepted(const MemoryFit& fit, const comm::World& world, const std::string& stage = "") {
   const bool starts = fit.verdict != Verdict::too_much;
   if (world.rank() == 0 && !fit.text.empty())

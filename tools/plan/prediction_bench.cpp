@@ -63,7 +63,7 @@ void print_predictions(const Candidates& candidates) {
 /// Errors of predictions. An error is the ratio of predicted to measured time, minus one.
 struct Findings {
   std::vector<double> errors;  // error of each candidate, in the order of the candidates
-  double median_error = 0, percentile_95_error = 0;
+  double median_error = 0, percentile_95_error = 0;  // of the absolute values of `errors`
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;
   double excess = 0;  // ratio of the measured time of predicted_fastest to that of fastest, minus one
@@ -172,8 +172,8 @@ ExitCode bench_predictions(const Recipe& recipe, const train::Extensions& extens
     if (recipe.schedule.profile.empty())
       fmt::print(
           out,
-          "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes "
-          "such a file\n");
+          "the predictions assume a default machine, because schedule.profile is not set; `hexad profile` writes a "
+          "file for this key\n");
     std::fflush(out);
   }
   const bool measures = bench.rounds > 0 && fits_in_memory(recipe, extensions, world);

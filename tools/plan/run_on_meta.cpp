@@ -83,7 +83,7 @@ void RunOnMeta::repeat_passes() {
   device::SpanLog& spans = instance_.context.spans();
   instance_.repeated_passes = &passes_.emplace(*run_->issues(), parameter_recorder());
   spans.start();
-  // The passes of the last micro-batch are recorded. If layers are repeated, two micro-batches before it record them.
+  // The last micro-batch records passes. If it repeats most layers, the two micro-batches before it record layers.
   step(layers_ && layers_->repeat_most() ? 3 : pp::RepeatedPasses::recorded_micro_batches);
   spans.stop();
   passes_->end_recording();

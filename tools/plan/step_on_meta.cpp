@@ -192,8 +192,8 @@ StepOnMeta run_step(const Recipe& recipe, const Extensions& extensions, const me
     const StepOnMeta step = run_steps(run, 2, recipe, layout, rank, load, wanted);
     if (!run.failed()) return step;
   }
-  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, it records the
-  // order in which the same number of micro-batches uses the weights.
+  // The first step creates buffers. If all passes are equal, one micro-batch creates them. Under ZeRO-3, the first step
+  // also records the order in which the same number of micro-batches uses the weights.
   const int64_t first = recipe.parallel.zero == 3        ? few_micro_batches(recipe, layout, rank, load).few
                         : has_equal_passes(recipe, load) ? 1
                                                          : repeated_unit(recipe);

@@ -20,7 +20,7 @@ bool needs_equal_step_before(const train::Recipe& r) {
   return r.parallel.zero == 3 || (r.parallel.zero > 0 && r.device != device::DeviceKind::cpu);
 }
 
-// True if fewer micro-batches are run if passes are repeated: those of the recording step, and the first of each step.
+// True if fewer micro-batches run with repeated passes: those of the recording step, and the first of each later step.
 bool repeating_is_faster(const train::Recipe& r, std::span<const int64_t> micro_batches) {
   const bool twice = needs_equal_step_before(r);
   int64_t all = twice ? 0 : repeated_micro_batches(r), run = pp::RepeatedPasses::recorded_micro_batches;

@@ -35,7 +35,8 @@ class Children {
   /// descriptor `kept` (-1: none), so if this process is killed, a lock on this descriptor lasts as long as the child.
   /// Throws Error(resource) if the program cannot be started.
   int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept = -1);
-  /// Waits until a child ends. Returns its number and its end. Requires a running child.
+  /// Waits until a child ends. Returns its number and its end. Requires a running child. Throws Error(resource) if this
+  /// process ignores SIGCHLD, because the exit status of a child is then lost.
   std::pair<int64_t, ChildEnd> wait();
 
  private:
@@ -56,7 +57,7 @@ class Children {
   sigset_t ending_{}, before_{};
 };
 
-/// Divides a command line at spaces.
+/// Divides a command line at white space. Quotes have no meaning.
 std::vector<std::string> words_of(const std::string& command);
 
 }  // namespace hexad::scale

@@ -34,8 +34,8 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 
 /// Executes all runs that are not finished, in shuffled order. With a room, starts runs as long as there are places and
 /// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
-/// of one point never execute at the same time. A run that was killed or that failed starts again from its first step.
-/// Skips runs that another process is executing.
+/// of one point never execute at the same time. A run that was killed, was preempted or failed starts again from its
+/// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const RunRequest& request);
 

@@ -21,15 +21,15 @@ struct Point {
   std::string cluster{};                    // path of the cluster file; empty: none
   std::vector<std::string> cluster_set{};   // overrides of the cluster file
   std::string launcher{};                   // launcher given by the experiment; empty: the default
-  std::map<std::string, std::string> at{};  // position of each override in the experiment file, by the key that it sets
+  std::map<std::string, std::string> at{};  // experiment key of each override, such as "set.0", by recipe key
 };
 
 /// Returns the points; ranks vary slowest. Does not read recipes. Replaces the variables $ranks and $NAME of each axis.
 /// Adds a problem to the experiment for points with the same name.
 std::vector<Point> points_of(Experiment& experiment);
 
-/// Replaces each $NAME in `text` by its value. If several names match, uses the longest one. Leaves other text
-/// unchanged.
+/// Returns `text` with each $NAME replaced by its value. If several names match, uses the longest one. Other text does
+/// not change.
 std::string with_variables(const std::string& text, const std::map<std::string, std::string>& values);
 
 /// Returns the overrides of a point's run: those of the point, the number of steps, and the run directory.

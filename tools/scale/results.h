@@ -30,7 +30,7 @@ struct ResultRow {
   PointForecast forecast{};
   int64_t beside = 0;  // largest number of other runs that executed at the same time as a run of this point
   std::optional<PointMeasurement> measured{};  // none: no run is finished
-  // Relative to the row with the same values and the fewest ranks; none if that row is not measured.
+  // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};
   std::optional<Losses> losses{};
 };

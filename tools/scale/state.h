@@ -45,13 +45,14 @@ class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
   /// has other contents: other files, an incomplete file, another experiment, runs that the experiment did not start,
-  /// or finished runs without metrics. `points` must outlive the object.
+  /// or finished runs without metrics. `experiment` and `points` must outlive the object.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }
   std::string output_of(const Execution& run) const { return base_of(run) + ".txt"; }
   std::string lock_of(const Execution& run) const { return base_of(run) + ".lock"; }
 
+  /// Returns the record of a run; a run without a record is waiting. Throws Error(usage) if the file is no record.
   RunRecord record(const Execution& run) const;
   /// Records that a run starts. Removes the run directory of an earlier start that did not finish.
   void start(const Execution& run) const;

@@ -11,8 +11,8 @@ namespace hexad::train {
 
 /// Opens the data of the recipe on all ranks. Under `data.check: everything`, only the lowest rank of each node reads
 /// the whole files, and reports its progress to `work`; the other ranks check their structure. Throws like
-/// data::open_training_data() on all ranks if a rank fails. Throws Error(data) on all ranks if the datasets of two
-/// ranks differ, or their numbers of held-out sequences, as on nodes with own copies. Collective.
+/// data::open_training_data() on all ranks if a rank fails. Throws Error(data) on all ranks if two ranks have different
+/// datasets or numbers of held-out sequences, because their nodes have different copies. Collective.
 data::TrainingData open_data_on_ranks(const Recipe& recipe, const Extensions& extensions,
                                       const comm::ProcessGroup& world, const base::FileWork& work);
 

@@ -18,9 +18,9 @@ class ExpertDuel {
   static bool wanted(const Recipe& recipe);
 
   /// Takes the decision `saved` of a checkpoint (Progress::fused), if it is for this device. Otherwise runs `prove` on
-  /// every rank. If it gives a reason on any rank, the plain way wins. Call it before the rank opens its device and
-  /// before NCCL connects ranks: a hang in another process must not hold a card for which other ranks wait, and its
-  /// memory must not be in use. Requires wanted(). Collective.
+  /// every rank. If `prove` is empty, or returns a reason on any rank, the plain way wins. Call it before the rank
+  /// opens its device and before NCCL connects ranks: a hang in another process must not hold a card for which other
+  /// ranks wait, and the card's memory must not be in use. Requires wanted(). Collective.
   ExpertDuel(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory,
              const ProveFused& prove, const std::string& saved);
   ExpertDuel(const ExpertDuel&) = delete;
@@ -29,8 +29,9 @@ class ExpertDuel {
   /// Has the model's MoE layers compute as this object decides. It must outlive their passes. Stores a decision in the
   /// progress.
   void enter(TrainingState& state);
-  /// Call it after each step. After the first one, decides, stores the decision in the progress, and logs it: the
-  /// candidate wins if it was right on all ranks, and faster on the slowest rank. Collective.
+  /// Call it after each step. After the first one, decides, stores the decision in the progress, and logs it. The
+  /// candidate wins if it was right on all ranks, and at least 1% faster than the plain way, each on its slowest rank.
+  /// Does nothing if the decision is already taken. Collective.
   void end_step(TrainingState& state);
 
  private:

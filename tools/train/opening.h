@@ -13,8 +13,9 @@
 
 namespace hexad::train {
 
-/// Sets the number of this process's threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful settings
-/// and about too many threads. Throws Error(usage) if offload.folder cannot be used. Collective.
+/// Sets the number of this process's kernel threads, and plants the file fault of HEXAD_FAULT. Warns about doubtful
+/// settings and about too many threads. Throws Error(usage) if offload.folder or HEXAD_FAULT cannot be used.
+/// Collective.
 void prepare_rank(const Recipe& recipe, const comm::World& world, const TrainingDirectory& directory);
 
 /// Returns the options of the run's checkpoint store.

@@ -79,9 +79,9 @@ class StageTrainer {
   telemetry::ReportInputs advice() const;
   /// Keeps the timelines for the report, which the last stage writes.
   void keep_timelines();
-  /// On rank 0, records how the run ended, and writes report.html unless this start ended early without a trained step.
-  /// A failure is only a warning. `trouble` is a sentence with the reason why the run ended early; empty if the run
-  /// trained to its last step.
+  /// On rank 0, records how the run ended, and writes report.html unless the run ended early in the first stage and
+  /// this start has trained no step. A failure is only a warning. `trouble` is a sentence with the reason why the run
+  /// ended early; empty if the run trained to its last step.
   void write_report(const std::string& trouble, Samples samples = {});
   bool trained() const { return progress().step > start_.run.first_step; }
   bool leader() const { return world_.rank() == 0; }

@@ -1,5 +1,5 @@
-// Filters, tests, functions and methods that chat templates may use. Each refuses unknown names with the supported
-// ones.
+// Filters, tests, functions and methods that chat templates may use. For an unknown name, each function below throws
+// Error(data) that lists the supported names.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named = {};
 };
 
-/// Returns `value` after a filter: trim, length, count, tojson, first, last, default, list, string, selectattr,
+/// Applies a filter to `value`: trim, length, count, tojson, first, last, default, list, string, selectattr,
 /// rejectattr, items or join.
 Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments, const Site& site);
 /// True if `value` passes a test: defined, undefined, none, string, mapping, iterable, sequence, number, boolean, true

@@ -47,7 +47,8 @@ struct Site {
     if (bytes > largest_text) refuse("makes a text of ", bytes, " bytes, expected at most ", largest_text);
     spend(1 + static_cast<int64_t>(bytes / 256));
   }
-  /// Counts a search for `wanted` bytes in a text. The worst case of a search compares all of them at each position.
+  /// Counts a search for `wanted` bytes in a text of `bytes` bytes. In the worst case, the search compares all wanted
+  /// bytes at each position.
   void spend_search(size_t bytes, size_t wanted) const {
     spend(static_cast<int64_t>((1 + bytes / 256) * (1 + wanted / 64)));
   }

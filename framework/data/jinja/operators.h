@@ -9,8 +9,8 @@
 namespace hexad::data::jinja {
 
 /// Returns object.name: the member of a message, data, a namespace or a loop; undefined if there is none. Throws
-/// Error(data) if `object` is undefined, for a member of a loop that is not supported, or if `name` is a method that a
-/// dictionary of Python has.
+/// Error(data) if `object` is undefined, for a member of a loop that is not supported, or if `object` is a message or
+/// data and `name` is a method of Python's dictionaries.
 Value member(const Value& object, const std::string& name, const Site& site);
 /// Returns object[key]: the member of an object, the item of a list, or the character of a text. Undefined if there is
 /// none.
@@ -19,8 +19,8 @@ Value element(const Value& object, const Value& key, const Site& site);
 Value slice(const Value& object, const Value& begin, const Value& end, const Value& step, const Site& site);
 /// Compares by "==", "!=", "<", "<=", ">", ">=", "in" or "not in".
 bool compare(std::string_view name, const Value& left, const Value& right, const Site& site);
-/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists, and "~"
-/// what printed() returns for two values.
+/// Returns the result of "+", "-", "*", "//" or "%" of whole numbers. "+" also joins two texts or two lists. "~" joins
+/// the results of printed() for two values.
 Value apply_operator(std::string_view name, const Value& left, const Value& right, const Site& site);
 
 }  // namespace hexad::data::jinja

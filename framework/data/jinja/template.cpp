@@ -232,7 +232,7 @@ class Renderer {
     return call_method(object, callee.name, arguments(e), here);
   }
 
-  // Returns the text that a macro writes. A macro sees its parameters and the variables outside of loops.
+  // Returns the text that a macro writes. A macro sees its parameters and the variables of the outermost scope.
   Value call_macro(const Statement& macro, const Arguments& given, const Site& here) {
     require_parameters(macro, given, here);
     if (++calls_ > most_nested_calls)
@@ -273,7 +273,7 @@ class Renderer {
   const std::string& path_;
   int64_t steps_left_ = most_steps;
   std::map<std::string, const Statement*> macros_;
-  int calls_ = 0;  // macros that are being written
+  int calls_ = 0;  // number of macro calls in progress
   Scopes scopes_;
   Text out_;
 };

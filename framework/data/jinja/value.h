@@ -27,7 +27,7 @@ using TextPointer = std::shared_ptr<const Text>;
 using ListPointer = std::shared_ptr<const List>;
 using ObjectPointer = std::shared_ptr<Object>;
 
-/// A value. std::monostate is none of Jinja.
+/// A value. std::monostate is Jinja's `none`.
 struct Value {
   using Data = std::variant<Undefined, std::monostate, bool, int64_t, double, TextPointer, ListPointer, ObjectPointer>;
   Data data = Undefined{};

@@ -57,7 +57,7 @@ class JsonField {
     return json_->size();
   }
 
-  /// Throws Error(data) if `depth` exceeds the largest supported number of steps that contain this one.
+  /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
     if (depth > most_nested) fail(" is nested more than ", most_nested, " times, which is not supported");

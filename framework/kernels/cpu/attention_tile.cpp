@@ -284,7 +284,7 @@ struct Attention {
         backward_block(b, i, min(attention_queries, p.queries - i), head);
     for (int64_t j = 0; j < p.keys; ++j) {
       const bool packed = b.origin <= j && j < b.all.end;
-      const int64_t from = packed ? (j - b.origin) * padded : 0;  // 0 if no query sees these keys
+      const int64_t from = packed ? (j - b.origin) * padded : 0;  // not packed: no query sees key j; factor 0 below
       store_scaled<In>(row(p.dk, key_token(j), task.key_head), b.dk + from, T(packed), size);
       store_scaled<In>(row(p.dv, key_token(j), task.key_head), b.dv + from, T(packed), size);
     }

@@ -48,7 +48,7 @@ Rule<A> rule_for(const RouterRule& rule, int64_t experts) {
           .floor = static_cast<A>(rule.normalize_floor)};
 }
 
-/// Order of an expert that has already been chosen. It is lower than all other orders.
+/// Order of an expert or group that can no longer be chosen. It is lower than all other orders.
 constexpr uint32_t taken = 0;
 
 /// Returns the number that `order` represents; -infinity for NaN.

@@ -195,8 +195,8 @@ void attention_backward(Stream& stream, const AttentionGradients& gradients, con
 
 namespace {
 
-// Counts the three products of the recurrence in each token and value head: k S, k^T (strength e) and q S. Counts
-// `times` times as many operations as in forward.
+// Counts the three products of the recurrence in each token and value head: k S, k^T (strength (v - k S)) and q S.
+// Counts `times` times as many operations as in forward.
 template <auto Entry>
 void log_rule(const Tensor& result, Stream& stream, GemmPass pass, const DeltaRuleOperands& o, int64_t times) {
   const int64_t heads = o.v.dim(0) * o.v.dim(1);

@@ -41,7 +41,7 @@ void multiply_back(Stream& s, const Tensor& dx, const Tensor& dy, const Tensor& 
   });
 }
 
-// Returns the rows that belong to a group. Reads them from the device if the host does not know them.
+// Returns the range of the rows of all groups. Reads the offsets from the device if the host does not know them.
 ContestRows rows_of_groups(Stream& s, const GroupOffsets& rows) {
   if (!rows.host.empty()) return {rows.host.front(), rows.host.back()};
   const tensor::HostRead read = tensor::read_to_host("duel: rows", rows.device, s);

@@ -38,8 +38,8 @@ std::string choices_text(const MoeSchedule& s, const Always& always) {
   return out;
 }
 
-// Returns a choice's text in the reference: "tokens that ...: baseline (DeepSpeed-MoE), ...; auto: chosen in the first
-// steps".
+// Returns a choice's text in the reference: "treatment of the tokens ...: baseline (DeepSpeed-MoE), ...; auto: chosen
+// in the first steps".
 template <class T>
 std::string meaning_of(const ChoiceFacts& facts) {
   std::string text(facts.meaning);

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Measures MPMoE's Fig. 15: what the strategies S1 to S4 cost beside n = 4 micro-batches that keep their activations, and
-# which strategy the program chooses (memory_reuse: auto). Trains recipes/steps/mpmoe.yaml, a block of GPT-S, on two
-# emulated nodes of one rank and one core each (tools/testbed/two_nodes.sh), by rate between the nodes and by tokens. In
-# the paper, communication becomes the bottleneck with more GPUs, here with a lower rate. The choice prices all four
-# strategies with a profile of the same testbed and then tries them in training steps. Prints the extra time of the
-# choice, of the simulator's choice without trials, and of each strategy, compared with the fastest of S1 to S4.
+# Measures MPMoE's Fig. 15: the costs of the strategies S1 to S4, compared with n = 4 micro-batches that keep their
+# activations, and the strategy that the program chooses (memory_reuse: auto). Trains recipes/steps/mpmoe.yaml, a block
+# of GPT-S, on two emulated nodes of one rank and one core each (tools/testbed/two_nodes.sh), by rate between the nodes
+# and by tokens. In the paper, communication becomes the bottleneck with more GPUs, here with a lower rate. The program
+# predicts the times of all four strategies from a profile of the same testbed and then tries them in training steps.
+# Prints the extra time of the choice, of the simulator's choice without trials, and of each strategy, compared with the
+# fastest of S1 to S4.
 #
 #   tools/bench/papers/mpmoe_choice.sh [--rates '800mbit 100mbit'] [--tokens '512 1024'] [--rounds 3] [--trials 20]
 #                                      [--profile-seconds 30] [--output FOLDER]
 #
 # --tokens: tokens of a rank. --trials: number of steps that try the strategies; with fewer than 8, not all are tried.
 # --output: keeps profiles and rows there. A later call with the same settings, for example after the first one was
-# killed, measures only what is missing. Should take about five minutes; --rates 200mbit --tokens 256 --rounds 1
-# --trials 8 --profile-seconds 10 half a minute. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
+# killed, measures only what is missing. Should take about five minutes, or half a minute with --rates 200mbit --tokens
+# 256 --rounds 1 --trials 8 --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77).
 # Environment: HEXAD, BENCH (build/release/bench/train_schedules).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -5,8 +5,8 @@ function model(c,    m) {
   m = field(c, "M")
   return m == 768 ? "GPT-S" : m == 1024 ? "BERT-L" : m == 2048 ? "GPT-XL" : m " x " field(c, "H")
 }
-# Equation 1: parameters, gradients and the two moments of Adam. Equation 2: activations of a layer in sequence. Equation 3:
-# temporary buffers of its backward.
+# Equation 1: parameters, gradients and the two moments of Adam. Equation 2: activations of a layer in sequence.
+# Equation 3: temporary buffers of its backward.
 function states(c) { return 4 * 4 * (field(c, "E") * field(c, "M") + 2 * field(c, "H") * field(c, "M")) }
 function activations(c,    B, M, H, k) {
   B = field(c, "B"); M = field(c, "M"); H = field(c, "H"); k = field(c, "k")

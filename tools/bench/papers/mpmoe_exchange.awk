@@ -8,7 +8,8 @@ function over_fastermoe(c, s,    r, list) {
   for (r = 1; r <= rounds; r++) list[r] = communication[c, "forward", "fastermoe", r] / communication[c, "forward", s, r]
   return median(list, rounds)
 }
-# Returns the ratio of FasterMoE's predicted seconds of the task graph, most of which are communication, to those of `s`.
+# Returns the ratio of FasterMoE's predicted seconds of the task graph, most of which are communication, to those of
+# `s`.
 function predicted_over_fastermoe(c, s) {
   return predicted_graph[c, "forward", s] ? predicted_graph[c, "forward", "fastermoe"] / predicted_graph[c, "forward", s] : ""
 }

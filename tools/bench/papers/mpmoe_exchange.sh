@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the communication of MPMoE and FasterMoE alone (MPMoE, Fig. 13): the time in which a forward sends rows to
-# the experts and results back. MPMoE divides the tokens into n micro-batches, FasterMoE divides the all-to-all by nodes
+# the experts and results back. MPMoE divides the tokens into n micro-batches. FasterMoE divides the all-to-all by nodes
 # into as many parts as there are nodes. Parts do not overlap anything (overlap: none), and experts are narrow, so that
 # communication is the same as alone. Runs on emulated nodes of one rank each (tools/testbed/two_nodes.sh), with one
 # expert per rank and k = 1, by volume. Predicts each layer from a profile of the same testbed before measuring it.
@@ -10,8 +10,8 @@
 #
 # --bytes: bytes of all rows of a rank, with 4 KiB a row. --chunks: numbers n of micro-batches. --output: keeps the
 # profile and the rows there. A later call with the same settings, for example after the first one was killed, measures
-# only the layers that are missing. Should take about two minutes; --bytes 1048576 --rounds 2 --profile-seconds 10 half
-# a minute. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
+# only the layers that are missing. Should take about two minutes, or half a minute with --bytes 1048576 --rounds 2
+# --profile-seconds 10. Needs root, iproute2 and openmpi-bin (otherwise exits with 77). Environment: HEXAD, BENCH
 # (build/release/bench/moe_layer).
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

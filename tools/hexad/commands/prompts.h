@@ -28,7 +28,8 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
                                  const Prompt& prompt);
 
-/// Returns the ids of the mark that ends an answer, up to its first special token; empty if the form has no such mark.
+/// Returns the ids of the mark that ends an answer, up to and including its first special token. Returns all ids if
+/// none is a special token, and none if the form has no such mark.
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form);
 
 /// Returns the ids of each prompt, formatted with `form` unless it is null. Questions and prompts from a file must not

@@ -31,7 +31,8 @@ class Checkpointer {
   int64_t save(const Progress& progress, ModelInstance& instance, const optim::Optimizer& optimizer) const;
 
   /// Returns the checkpoint that checkpoint.resume selects; none for a new run. Rank 0 searches for it and issues the
-  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint. Collective.
+  /// warnings. Every rank verifies its share of the files. All ranks open the same checkpoint. All ranks throw the same
+  /// Error like CheckpointStore::find(). Collective.
   std::optional<io::Checkpoint> find() const;
   /// Returns the folder of the checkpoint of `step`.
   std::string folder(int64_t step) const { return store_.path(step); }
@@ -45,10 +46,11 @@ class Checkpointer {
 
   /// Loads weights, moments and states into this layout. The checkpoint may have been saved under another layout. The
   /// moments of parameters that the checkpoint's run froze (optim.freeze) remain zero. Throws Error(usage) like
-  /// require_same_model(). Throws Error(numeric) with the tensor's name if an element is not finite.
+  /// require_same_model(), and Error(numeric) with the tensor's name if an element is not finite. Collective.
   static Progress load(io::Checkpoint& checkpoint, const Recipe& recipe, ModelInstance& instance,
                        optim::Optimizer& optimizer);
   /// Loads only main weights, rounded to the model's dtype, and the model's states. Used for evaluation and generation.
+  /// Collective.
   static void load_weights(io::Checkpoint& checkpoint, ModelInstance& instance);
 
  private:

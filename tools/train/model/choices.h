@@ -18,7 +18,8 @@ struct ChoiceItem {
 };
 
 /// Reads a file with one JSON object per line: "context" or "query", "choices", "gold" and, optionally, "delimiter".
-/// Throws Error(data) with file and line if an object is invalid. Throws Error(data) if the file has no object.
+/// Throws Error(data) with file and line if an object is invalid. Throws Error(data) if the file has no object or
+/// cannot be read.
 std::vector<ChoiceItem> read_choice_items(const std::string& path);
 
 /// Returns a request for the log-likelihood of a choice after its context. Converts the text to ids as follows:
@@ -46,7 +47,8 @@ struct ChoiceScores {
   double acc = 0, acc_norm = 0;  // shares of right answers: by log-likelihood, and by log-likelihood per byte
   int64_t tokens = 0;            // ids in the forward passes, without padding
 };
-/// Answers all items, which were read from `path`. Collective: all ranks pass the same items and get the same scores.
+/// Answers all items, which were read from `path`. Throws like choice_request() and answer_of(). Collective: all ranks
+/// pass the same items and get the same scores.
 ChoiceScores score_choices(ModelInstance& instance, const Recipe& recipe, const data::Tokenizer& tokenizer,
                            const std::vector<ChoiceItem>& items, const std::string& path);
 
