@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 
 namespace hexad::telemetry {
 
@@ -15,17 +16,10 @@ Spread spread_of(std::span<const RankTime> ranks, Value&& value) {
   std::vector<double> values;
   for (const RankTime& r : ranks) values.push_back(value(r));
   const auto [least, most] = std::ranges::minmax(values);
-  return {least, lower_median(values), most};
+  return {least, base::lower_median(values), most};
 }
 
 }  // namespace
-
-double lower_median(std::vector<double> values) {
-  base::require(!values.empty(), "[rank times] there are no values, expected at least one");
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 RankTimes rank_times(std::span<const RankTime> ranks) {
   constexpr size_t listed = 8;
@@ -57,12 +51,12 @@ std::vector<SlowRanks::Slow> SlowRanks::add(std::span<const RankTime> ranks) {
 
 std::vector<SlowRanks::Slow> SlowRanks::look() {
   std::vector<double> usual;  // median over the window by rank, because one slow step does not make a rank slow
-  for (const auto& steps : own_) usual.push_back(lower_median(steps));
+  for (const auto& steps : own_) usual.push_back(base::lower_median(steps));
   std::map<int, std::vector<double>> of_kind;
   for (size_t r = 0; r < usual.size(); ++r) of_kind[kinds_[r]].push_back(usual[r]);
   std::vector<Slow> slow;
   for (size_t r = 0; r < usual.size(); ++r) {
-    const double median = lower_median(of_kind.at(kinds_[r]));
+    const double median = base::lower_median(of_kind.at(kinds_[r]));
     Named& named = named_[r];
     if (usual[r] <= limit * median || usual[r] < median + least_excess_seconds) {
       named = {};

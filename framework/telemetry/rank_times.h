@@ -32,10 +32,6 @@ struct RankTimes {
   bool operator==(const RankTimes&) const = default;
 };
 
-/// Returns the median. If the number of values is even, this is the smaller of the two middle values. One of two ranks
-/// can then be slow relative to the median.
-double lower_median(std::vector<double> values);
-
 /// Summarises the times of ranks 0, 1, ...
 RankTimes rank_times(std::span<const RankTime> ranks);
 

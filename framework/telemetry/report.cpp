@@ -11,6 +11,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 #include "framework/base/units.h"
 #include "framework/telemetry/page.h"
 #include "framework/telemetry/report_assets.h"

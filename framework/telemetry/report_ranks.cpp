@@ -6,6 +6,7 @@
 #include <map>
 
 #include "framework/base/counted.h"
+#include "framework/base/median.h"
 
 namespace hexad::telemetry {
 
@@ -58,7 +59,7 @@ int64_t steps_of(int rank, const MetricsHistory& history, const std::vector<Repo
 }
 
 std::string milliseconds(const std::vector<double>& seconds) {
-  return fmt::format("{:.2f} ms", 1e3 * lower_median(seconds));
+  return fmt::format("{:.2f} ms", 1e3 * base::lower_median(seconds));
 }
 
 }  // namespace
@@ -75,7 +76,7 @@ std::string ranks_block(const MetricsHistory& history, const std::vector<ReportI
   for (const Record& r : list)
     out += fmt::format("<tr><td>{}</td><td>{} of {}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", r.rank, r.slowest,
                        base::counted(steps_of(r.rank, history, parts), "step"), milliseconds(r.own),
-                       r.over_median.empty() ? "" : fmt::format("{:.2f}×", lower_median(r.over_median)),
+                       r.over_median.empty() ? "" : fmt::format("{:.2f}×", base::lower_median(r.over_median)),
                        milliseconds(r.waited));
   return out + "</tbody></table></section>\n";
 }

@@ -16,8 +16,6 @@ TEST(RankTimes, SummariseAThousandRanksAndListEight) {
   EXPECT_EQ(times.slowest.front(), (RankTimes::Rank{7, 0.75, 0.25}));
 }
 
-TEST(RankTimes, MedianOfTwoIsTheFaster) { EXPECT_EQ(lower_median({3, 1}), 1); }
-
 // Adds the steps of `windows` windows, in which the own work of the ranks takes `own` seconds. Returns the ranks that
 // are named as slow in each window.
 std::vector<std::vector<int>> named(SlowRanks& slow, const std::vector<double>& own, int windows) {

@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <random>
 
+#include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/cpu/products/products.h"
 
@@ -42,19 +43,6 @@ enum class GemmPass : uint8_t { forward, input_gradient, weight_gradient };
 constexpr std::pair<GemmPass, const char*> passes[] = {{GemmPass::forward, "forward"},
                                                        {GemmPass::input_gradient, "input gradient"},
                                                        {GemmPass::weight_gradient, "weight gradient"}};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-template <class Work>
-double timed(device::DeviceContext& context, const Work& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  context.compute().synchronize();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 class Products {
  public:
@@ -80,7 +68,7 @@ class Products {
         grouped.push_back(seconds[0]), dense.push_back(seconds[1]), gain.push_back(seconds[0] / seconds[1]);
       }
       fmt::print("{:<5} {:<16} {:<7} {:>6} {:>11.6f} {:>11.6f} {:>6.2f}\n", name_of(weight_.dtype()), name,
-                 even ? "even" : "uneven", rows, median(grouped), median(dense), median(gain));
+                 even ? "even" : "uneven", rows, base::median(grouped), base::median(dense), base::median(gain));
       std::fflush(stdout);
     }
   }

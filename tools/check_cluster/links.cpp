@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "framework/base/clock.h"
+#include "framework/base/median.h"
 #include "tools/check_cluster/meetings.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -43,7 +43,7 @@ class Pair {
       if (!goes_first()) send(small_sent_);
       if (i > 0) times.push_back((now() - began) / 2);  // the first exchange may open a connection
     }
-    return lower_median(std::move(times));
+    return base::lower_median(std::move(times));
   }
 
   /// Returns the time until this rank knows that the peer has received the large message. It is the median of `times`
@@ -71,7 +71,7 @@ class Pair {
     send(small_sent_);
     std::vector<double> measured;
     for (int i = 0; i < more; ++i) measured.push_back(timed_once());
-    return measured.empty() ? first : lower_median(std::move(measured));
+    return measured.empty() ? first : base::lower_median(std::move(measured));
   }
   double timed_once() const {
     const double began = now();

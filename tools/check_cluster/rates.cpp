@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "framework/base/clock.h"
+#include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/kernels/kernel_table.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -39,7 +39,7 @@ double runs_per_second(const comm::ProcessGroup& world, device::Device device, d
     const device::Event measured = world.barrier(stream);
     while (!measured.done()) work();
   }
-  return 1 / lower_median(std::move(durations));
+  return 1 / base::lower_median(std::move(durations));
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 
 #include "framework/base/counted.h"
+#include "framework/base/median.h"
 #include "framework/base/units.h"
-#include "tools/check_cluster/robust.h"
 
 namespace hexad::check_cluster {
 namespace {
@@ -22,7 +22,7 @@ using Format = std::function<std::string(double)>;
 std::string row(const std::string& name, const std::vector<double>& values, const Format& format) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(lower_median(values)), format(*most));
+  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(base::lower_median(values)), format(*most));
 }
 
 Format quantity(std::string_view unit) {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "framework/base/error.h"
+#include "framework/base/median.h"
 #include "framework/base/parsed_number.h"
 #include "framework/config/typed_recipe.h"
-#include "framework/telemetry/page.h"
 #include "tools/train/recipe/recipe_comparison.h"
 #include "tools/train/report/trained_steps.h"
 
@@ -83,7 +83,7 @@ double median_sent(const std::vector<telemetry::StepMetrics>& steps, int64_t fir
     const auto at = s.comm.find(traffic);
     bytes.push_back(at == s.comm.end() ? 0 : static_cast<double>(at->second.bytes));
   }
-  return telemetry::median(std::move(bytes));
+  return base::median(std::move(bytes));
 }
 
 // True if the key affects the work, and therefore the time, of a step.

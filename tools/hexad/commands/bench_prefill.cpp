@@ -7,8 +7,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
-#include "framework/telemetry/page.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/commands/recipe_options.h"
 #include "tools/hexad/usage.h"
@@ -107,7 +107,7 @@ std::vector<Measured> measure(ModelInstance& instance, const std::vector<NamedSc
 
 // Returns the tokens per second of all data-parallel ranks.
 double rate_of(const Measured& m, int64_t dp) {
-  return static_cast<double>(dp * m.batch.prompts * m.batch.length) / telemetry::median(m.seconds);
+  return static_cast<double>(dp * m.batch.prompts * m.batch.length) / median(m.seconds);
 }
 
 void print_json(const Recipe& recipe, const std::vector<NamedSchedule>& schedules, const std::vector<Measured>& all,
@@ -141,7 +141,7 @@ void print_table(const Recipe& recipe, const std::vector<NamedSchedule>& schedul
              "TTFT ms", "least ms", "tokens/s");
   for (const Measured& m : all)
     fmt::print("{:<{}} {:>8} {:>8} {:>7} {:>10.2f} {:>10.2f} {:>10.0f}\n", m.schedule, width, m.batch.prompts,
-               m.batch.length, m.batch.passes(), 1e3 * telemetry::median(m.seconds),
+               m.batch.length, m.batch.passes(), 1e3 * median(m.seconds),
                1e3 * *std::ranges::min_element(m.seconds), rate_of(m, dp));
 }
 

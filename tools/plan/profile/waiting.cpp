@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/base/median.h"
 #include "framework/kernels/kernel_table.h"
 #include "tools/plan/profile/parts.h"
 
@@ -75,9 +76,7 @@ void measure_waiting(Cluster& cluster, const Timer& timer, double seconds, const
     const double all = seconds_of(m.ranks_per_node, runs), some = seconds_of(computing, runs);
     waiting.push_back(waiting_cores(m, computing, all, some));
   }
-  const auto middle = waiting.begin() + repeats / 2;
-  std::nth_element(waiting.begin(), middle, waiting.end());
-  m.waiting = rounded(*middle);
+  m.waiting = rounded(base::median(std::move(waiting)));
   progress(fmt::format("ranks that wait: each uses {:.2f} of a core", m.waiting));
 }
 

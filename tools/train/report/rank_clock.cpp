@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/counted.h"
+#include "framework/base/median.h"
 
 namespace hexad::train {
 namespace {
@@ -159,7 +160,7 @@ std::string RankClock::summary() const {
   return fmt::format(
       "own work of a rank in a step, without waiting: median {:.2f} ms, highest {:.2f} ms ({}, the slowest rank in {} "
       "of {})",
-      telemetry::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest,
+      base::lower_median(own), own[slowest], name(static_cast<int>(slowest)), totals_[slowest].slowest,
       base::counted(steps_, "step"));
 }
 
