@@ -25,12 +25,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Options {
+struct FusedArguments {
   std::string device = "cpu", dtype = "bf16";
   int64_t place = 0, rows = 4096, hidden = 1024, width = 512, experts = 8, threads = 1;
 };
 
-ExitCode bench_fused(const Options& o) {
+ExitCode bench_fused(const FusedArguments& o) {
   const kernels::DuelScore score = train::try_fused({.device = *enum_named<device::DeviceKind>(o.device),
                                                      .place = static_cast<int>(o.place),
                                                      .dtype = dtype_from_name(o.dtype),
@@ -98,7 +98,7 @@ class OutputFile {
 void add_bench_fused(const Command& bench) {
   const Command command = bench.add_command(
       "fused", "Compare the first product of SwiGLU experts and their activation in one kernel call and in two");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FusedArguments>();
   command.add_option("--device", &options->device, "device of the kernels").legal(one_of({"cpu", "cuda", "emulated"}));
   command.add_option("--place", &options->place, "number of the GPU on this machine").legal(whole_number(0, 1024));
   command.add_option("--dtype", &options->dtype, "f32, bf16 or f64").legal(one_of({"f32", "bf16", "f64"}));

@@ -24,7 +24,7 @@ namespace {
 using base::ExitCode;
 using namespace check_cluster;
 
-struct Options {
+struct CheckArguments {
   double seconds = CheckOptions{}.seconds, patience = CheckOptions{}.patience, memory_gib = 0;
   int threads = 0;
   std::string folder, svg, device = "cpu";
@@ -34,7 +34,7 @@ struct Options {
 constexpr double least_seconds = 0.1, most_seconds = 3600;  // limits of --seconds and --patience
 constexpr double watchdog_seconds = 60;                     // a hang is reported after this time and --patience
 
-CheckOptions check_options(const Options& o, const comm::World& world) {
+CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   CheckOptions c;
   c.seconds = o.seconds;
   c.folder = o.folder;
@@ -47,7 +47,7 @@ CheckOptions check_options(const Options& o, const comm::World& world) {
   return c;
 }
 
-ExitCode check(const Options& o, const comm::World& world) {
+ExitCode check(const CheckArguments& o, const comm::World& world) {
   const bool first = world.rank() == 0;
   std::optional<base::AtomicFile> svg;  // opened now, so that a missing folder is reported before the measurement
   if (first && !o.svg.empty()) {
@@ -81,7 +81,7 @@ ExitCode check(const Options& o, const comm::World& world) {
 void add_check_cluster(const Program& program) {
   const Command command = program.root.add_command(
       "check-cluster", "Find slow ranks, links and disks, and faults that would end a run; under mpirun or srun");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckArguments>();
   command
       .add_option("--folder", &options->folder,
                   "folder that all nodes share, such as the folder of the runs; default: none")

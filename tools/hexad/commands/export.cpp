@@ -21,13 +21,13 @@
 namespace hexad::app {
 namespace {
 
-struct Options {
+struct ExportArguments {
   std::string run, target, step = "auto";
   interop::ExportOptions model;
   bool json = false;
 };
 
-base::ExitCode run_export(const Options& options) {
+base::ExitCode run_export(const ExportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
   io::Checkpoint checkpoint = train::open_saved_checkpoint(options.run, options.step);
   const interop::ExportReport report = interop::export_model(checkpoint, options.target, options.model);
@@ -57,7 +57,7 @@ base::ExitCode run_export(const Options& options) {
 
 void add_export(const Program& program) {
   const Command command = program.root.add_command("export", "Write a checkpoint as a Hugging Face model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportArguments>();
   command.add_option("run", &options->run, "run directory, or the folder of a checkpoint").required().path();
   command.add_option("output", &options->target, "new folder for config.json, safetensors and tokenizer files")
       .required()

@@ -33,14 +33,14 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::string run, prompt_file, system, chat_form, step = "auto";
   std::vector<std::string> prompts, overrides;
   SamplingOptions sampling;
   bool json = false;
 };
 
-std::vector<Prompt> prompts_of(const Options& options) {
+std::vector<Prompt> prompts_of(const GenerateArguments& options) {
   const bool chat = !options.chat_form.empty();
   if (options.prompts.empty() && options.prompt_file.empty())
     fail(ExitCode::usage, "--prompt is required: the text to continue; --prompt-file reads texts from a file");
@@ -68,7 +68,7 @@ std::string text_of(const data::Tokenizer& tokenizer, const Continuation& c) {
   return valid_utf8(tokenizer.decode(c.ids));
 }
 
-void print_json(const Options& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
+void print_json(const GenerateArguments& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
                 const std::vector<Prompt>& prompts, const std::vector<Continuation>& continued) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   for (size_t i = 0; i < prompts.size(); ++i)
@@ -82,7 +82,7 @@ void print_json(const Options& options, const TrainedRun& run, const data::Token
 }
 
 // Prints each continuation after its prompt, or each answer alone. An empty line separates the texts.
-void print_texts(const Options& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
+void print_texts(const GenerateArguments& options, const data::Tokenizer& tokenizer, const std::vector<Prompt>& prompts,
                  const std::vector<Continuation>& continued) {
   telemetry::TextOutput out(1);
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -94,7 +94,7 @@ void print_texts(const Options& options, const data::Tokenizer& tokenizer, const
 }
 
 // Continues one prompt and prints each token as soon as it is chosen.
-Continuation stream_text(ModelInstance& instance, const Options& options, const data::Tokenizer& tokenizer,
+Continuation stream_text(ModelInstance& instance, const GenerateArguments& options, const data::Tokenizer& tokenizer,
                          const std::string& prompt, const std::vector<std::vector<int32_t>>& ids) {
   const bool prints = instance.mesh.world().rank() == 0;
   telemetry::TextOutput out(1);
@@ -108,15 +108,15 @@ Continuation stream_text(ModelInstance& instance, const Options& options, const 
   return written.front();
 }
 
-void say_full(const Options& options, int64_t context, const Continuation& c, const std::string& name = "") {
+void say_full(const GenerateArguments& options, int64_t context, const Continuation& c, const std::string& name = "") {
   if (c.stop == Stop::context)
     say(cat(name, "the model's context (model.context: ", context, ") is full after ", std::ssize(c.ids), " of ",
             counted(options.sampling.max_tokens, "token")));
 }
 
 // Returns the form of chats that the user has named; null if there is none. Collective.
-std::shared_ptr<const data::ConversationForm> form_of(const Options& options, const io::Checkpoint& checkpoint,
-                                                      const comm::World& world) {
+std::shared_ptr<const data::ConversationForm> form_of(const GenerateArguments& options,
+                                                      const io::Checkpoint& checkpoint, const comm::World& world) {
   if (options.chat_form.empty()) return nullptr;
   if (options.chat_form != data::model_form_name) return data::conversation_form(options.chat_form, "");
   const std::string folder = interop::find_origin(checkpoint);
@@ -129,7 +129,7 @@ std::shared_ptr<const data::ConversationForm> form_of(const Options& options, co
   return data::conversation_form(options.chat_form, folder);
 }
 
-ExitCode run_generate(Options options, const Extensions& extensions, comm::World& world) {
+ExitCode run_generate(GenerateArguments options, const Extensions& extensions, comm::World& world) {
   const std::vector<Prompt> prompts = prompts_of(options);
   if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
   std::optional<FileWork::Phase> phase(std::in_place, world.file_work(), "reading " + options.run);
@@ -173,7 +173,7 @@ ExitCode run_generate(Options options, const Extensions& extensions, comm::World
 void add_generate(const Program& program) {
   const Command command =
       program.root.add_command("generate", "Continue texts, or answer questions, with a trained model");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GenerateArguments>();
   std::vector<std::string_view> forms;
   for (const data::ChatForm& form : data::chat_forms()) forms.push_back(form.name);
   forms.push_back(data::model_form_name);

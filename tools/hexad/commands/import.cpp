@@ -16,12 +16,12 @@
 namespace hexad::app {
 namespace {
 
-struct Options {
+struct ImportArguments {
   std::string source, target;
   bool json = false;
 };
 
-base::ExitCode run_import(const Options& options) {
+base::ExitCode run_import(const ImportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
   const interop::ImportReport report = interop::import_model(options.source, options.target);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -45,7 +45,7 @@ base::ExitCode run_import(const Options& options) {
 
 void add_import(const Program& program) {
   const Command command = program.root.add_command("import", "Convert a Hugging Face model to a checkpoint");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ImportArguments>();
   command.add_option("model", &options->source, "folder with config.json and safetensors files").required().path();
   command.add_option("output", &options->target, "new folder: a checkpoint for train.init_from, with a recipe")
       .required()

@@ -18,16 +18,14 @@ namespace hexad::app {
 using namespace base;
 namespace {
 
-using Json = nlohmann::json;
-
-std::string string_under(const Json& object, const char* key, const std::string& place) {
-  const Json& value = object.at(key);
+std::string string_under(const nlohmann::json& object, const char* key, const std::string& place) {
+  const nlohmann::json& value = object.at(key);
   if (!value.is_string()) fail(ExitCode::data, place, ": \"", key, "\" is ", value.type_name(), ", expected a string");
   return value.get<std::string>();
 }
 
 Prompt prompt_of_json(std::string_view line, const std::string& system, bool chat, const std::string& place) {
-  const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object() || !object.contains("prompt")) {
     const std::string found = object.is_discarded() ? std::string("is not JSON")
                               : object.is_object()  ? std::string("has no key \"prompt\"")

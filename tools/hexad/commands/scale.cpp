@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Options {
+struct ScaleArguments {
   std::string experiment, compare;
   std::vector<std::string> overrides;
   int64_t point = -1;
@@ -44,7 +44,7 @@ struct Ready {
   int64_t ranks_per_node = 0;
 };
 
-Ready ready(const Options& options, const train::Extensions& extensions) {
+Ready ready(const ScaleArguments& options, const train::Extensions& extensions) {
   Ready r{.experiment = load_experiment(options.experiment, options.overrides), .points = {}, .forecasts = {}};
   const ExperimentConfig& config = r.experiment.config;
   std::vector<Point> points = points_of(r.experiment);
@@ -78,7 +78,7 @@ StepSecondsByPoint read_other(const std::string& path) {
   return steps_in_csv(text.str(), path);
 }
 
-ExitCode submit(const Ready& r, const Options& options) {
+ExitCode submit(const Ready& r, const ScaleArguments& options) {
   const ExperimentConfig& config = r.experiment.config;
   double hours = 0;
   std::vector<int64_t> ranks;
@@ -130,7 +130,7 @@ void say_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-ExitCode run(const Options& options, const train::Extensions& extensions) {
+ExitCode run(const ScaleArguments& options, const train::Extensions& extensions) {
   if (static_cast<int>(options.dry_run) + static_cast<int>(options.submit) + static_cast<int>(options.report) +
           static_cast<int>(options.point >= 0) >
       1)
@@ -177,7 +177,7 @@ ExitCode run(const Options& options, const train::Extensions& extensions) {
 void add_scale(const Program& program) {
   const Command command = program.root.add_command(
       "scale", "Measure a recipe at many points (ranks, layouts, schedules, any key) and compare with predictions");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScaleArguments>();
   command.add_option("experiment", &options->experiment, "YAML experiment (docs/scaling-experiments.md)")
       .required()
       .path();

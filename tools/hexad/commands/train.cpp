@@ -19,13 +19,13 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct TrainArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
 };
 
-ExitCode run(const Options& options, const Extensions& extensions) {
+ExitCode run(const TrainArguments& options, const Extensions& extensions) {
   save_and_end_on_signals();
   const auto body = [&](comm::World& world) {
     Recipe recipe = load_for_ranks(world, options.recipe, options.overrides, extensions, options.include_root);
@@ -47,7 +47,7 @@ ExitCode run(const Options& options, const Extensions& extensions) {
 
 void add_train(const Program& program) {
   const Command command = program.root.add_command("train", "Train a model; alone or under mpirun");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);

@@ -42,7 +42,7 @@ using namespace train;
 
 namespace {
 
-struct Options {
+struct ValidateArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   std::string include_root;
@@ -79,7 +79,7 @@ void print_checkpoint(double bytes, const WriteTime& time) {
 
 // Returns the command that starts the run on this machine. With its options, the launcher accepts every number of ranks
 // that `validate` accepts.
-std::string start_line(const Options& options, int64_t ranks, double save_seconds) {
+std::string start_line(const ValidateArguments& options, int64_t ranks, double save_seconds) {
   const std::string text =
       fmt::format("{} {} train {}", launcher_to_train(ranks, save_seconds), program_name(), shell_word(options.recipe));
   return text + recipe_words(options);
@@ -137,8 +137,8 @@ std::string resume_text(const StartCheck& start, int64_t all) {
   return fmt::format("continues from {}, after step {}: {}", start.checkpoint, start.trained_steps, steps);
 }
 
-std::optional<StepOnCluster> step_on_cluster(const Options& options, const Recipe& recipe, const mesh::Layout& layout,
-                                             const train::Extensions& extensions) {
+std::optional<StepOnCluster> step_on_cluster(const ValidateArguments& options, const Recipe& recipe,
+                                             const mesh::Layout& layout, const train::Extensions& extensions) {
   if (options.cluster.empty()) return {};
   const Cluster cluster = load_cluster(options.cluster);
   const StepPrices prices(cluster, layout.world());
@@ -162,8 +162,8 @@ void print_step(const StepOnCluster& step, int ranks) {
   for (const std::string& assumed : step.assumed) fmt::print("  assumed: {}\n", assumed);
 }
 
-void print_stage(const Options& options, const Checked& c, const CheckedStage& stage, const std::string& memory,
-                 const train::Extensions& extensions) {
+void print_stage(const ValidateArguments& options, const Checked& c, const CheckedStage& stage,
+                 const std::string& memory, const train::Extensions& extensions) {
   const Recipe& recipe = stage.recipe;
   if (!stage.text.empty())
     fmt::print("{}\ncontext {}, {}\n\n", stage.text, recipe.model.context,
@@ -176,7 +176,7 @@ void print_stage(const Options& options, const Checked& c, const CheckedStage& s
   if (options.mesh) fmt::print("\n{}", mesh_table(stage.layout));
 }
 
-void print_text(const Options& options, const Checked& c, const train::Extensions& extensions) {
+void print_text(const ValidateArguments& options, const Checked& c, const train::Extensions& extensions) {
   std::vector<std::string> memory;  // made before printing, because this may throw
   for (const CheckedStage& stage : c.stages) memory.push_back(stage.memory.table());
   fmt::print("{}: valid for {}{}\n\n", options.recipe, base::counted(c.ranks(), "rank"),
@@ -192,7 +192,7 @@ void print_text(const Options& options, const Checked& c, const train::Extension
   }
 }
 
-void print_json(const Options& options, const Checked& c, const train::Extensions& extensions) {
+void print_json(const ValidateArguments& options, const Checked& c, const train::Extensions& extensions) {
   for (const std::string& warning : c.warnings) say("warning: " + warning);
   std::vector<Validation> stages;
   for (const CheckedStage& stage : c.stages)
@@ -217,7 +217,7 @@ void print_json(const Options& options, const Checked& c, const train::Extension
 }
 
 // Checks one stage of the recipe `run`. Appends the stage's warnings to `warnings`.
-CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t stage, int64_t ranks,
+CheckedStage checked_stage(const ValidateArguments& options, const Recipe& run, int64_t stage, int64_t ranks,
                            const train::Extensions& extensions, std::vector<std::string>& warnings) {
   const Recipe recipe = with_stage(run, stage);
   const auto warn = [&](const std::string& warning) {
@@ -237,7 +237,8 @@ CheckedStage checked_stage(const Options& options, const Recipe& run, int64_t st
           .step = step_on_cluster(options, recipe, layout, extensions)};
 }
 
-base::ExitCode print_nearest(const Options& options, config::Document document, const train::Extensions& extensions) {
+base::ExitCode print_nearest(const ValidateArguments& options, config::Document document,
+                             const train::Extensions& extensions) {
   for (const auto& [given, option] : {std::pair(options.json, "--json"), std::pair(options.mesh, "--mesh"),
                                       std::pair(!options.cluster.empty(), "--cluster")})
     if (given)
@@ -248,7 +249,7 @@ base::ExitCode print_nearest(const Options& options, config::Document document, 
   return print_nearest_layout(options.recipe, std::move(document), options.world, extensions);
 }
 
-base::ExitCode validate(const Options& options, const train::Extensions& extensions) {
+base::ExitCode validate(const ValidateArguments& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
   if (options.nearest) return print_nearest(options, document, extensions);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
@@ -284,7 +285,7 @@ base::ExitCode validate(const Options& options, const train::Extensions& extensi
 void add_validate(const Program& program) {
   const Command command =
       program.root.add_command("validate", "Check a recipe, and print parameters, FLOPs and memory");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ValidateArguments>();
   command.add_option("recipe", &options->recipe, "YAML recipe").required().path();
   command.add_option("overrides", &options->overrides, "key.path=value, applied to the recipe");
   add_include_root(command, options->include_root);
