@@ -81,6 +81,9 @@ UnfinishedDataset::UnfinishedDataset(const std::string& output, Digest request)
     if (error) fail(code_of_making(error), folder_, ": cannot be created: ", error.message());
     lock();
   }
+  if (!holds_lock())
+    fail(ExitCode::resource, in(lock_name), ": was removed ", most_tries,
+         " times before it could be locked; expected no other process to prepare ", output_);
   load();
   if (shards_.empty()) remove_own_files(folder_);
 }
