@@ -58,6 +58,7 @@ TEST(ComputeShare, AppliesToThisThreadDuringItsLifetime) {
 }
 
 TEST(ComputeShare, IsAShareOfTheLimitAroundIt) {
+  using namespace kernels::cpu;
   const int before = thread_count();
   set_thread_count(8);
   {

@@ -200,8 +200,9 @@ void StageTrainer::save(SaveFailure on_failure) {
     patience_.saved(phase.seconds);
     record_data();
   } catch (const Error& e) {
-    if (on_failure == SaveFailure::stop || e.code() == ExitCode::usage)
-      throw;  // usage: another job has taken the directory
+    // After an error of another kind than a failed write, the run cannot go on: another job has taken the directory
+    // (usage), or a rank has ended (communication, peer_lost).
+    if (on_failure == SaveFailure::stop || (e.code() != ExitCode::resource && e.code() != ExitCode::data)) throw;
     directory_.warn(e.what());
   }
 }

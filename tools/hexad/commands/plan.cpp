@@ -351,8 +351,8 @@ void add_plan(const Program& program) {
       .legal(one_of({"time", "memory", "ranks"}));
   command
       .add_option("--layouts", &options->layouts,
-                  "number of layouts to list; twice this number is simulated; default: 10. With the number of legal "
-                  "layouts, all layouts that fit are listed")
+                  "number of layouts to list; twice this number is simulated, for --objective memory at least 8; "
+                  "default: 10. With the number of legal layouts, all layouts that fit are listed")
       .legal(whole_number(1, 1 << 20));
   add_routing(command, options->routing);
   command.add_flag("--explain", options->explain,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/data/dataset_paths.h"
 #include "framework/data/digest.h"
@@ -11,6 +12,7 @@
 #include "tools/plan/memory_check.h"
 #include "tools/train/checkpoint/chosen_schedule.h"
 #include "tools/train/process/cores.h"
+#include "tools/train/process/first_failure.h"
 #include "tools/train/process/say.h"
 #include "tools/train/recipe/complete.h"
 #include "tools/train/recipe/traffic_options.h"
@@ -89,7 +91,9 @@ std::unique_ptr<data::Tokenizer> tokenizer_of(const Recipe& recipe, const std::s
 
 void require_same_file(const comm::World& world, const std::string& path) {
   device::DeviceContext host;
-  const auto mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low);
+  int64_t mine = 0;
+  throw_first(attempted([&] { mine = static_cast<int64_t>(data::digest_of(data::read_file(path)).low); }),
+              world.group());
   const std::vector<int64_t> all = world.group().all_gather_values(std::span(&mine, 1), host);
   for (size_t r = 1; r < all.size(); ++r)
     if (all[r] != all.front())
