@@ -35,14 +35,15 @@ def layouts_of(stage):
     runs = {}
     for path in sorted(glob.glob(f"{stage}.*.log")):
         text = open(path, errors="replace").read()
-        found = re.search(r"(\d+) layouts? in ([\d.]+) s: (\d+) mismatch\w*; otherwise the worst difference is ([\d.e+-]+)", text)
+        found = re.search(r"(\d+) layouts? in ([\d.]+) s: (?:(\d+) errors?, )?(\d+) mismatch\w*; otherwise the worst difference is ([\d.e+-]+)", text)
         name = path[len(stage) + 1:-4]
         if found:
-            layouts, seconds, mismatches, worst = found.groups()
-            runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "mismatches": int(mismatches), "worst": float(worst)}
+            layouts, seconds, errors, mismatches, worst = found.groups()
+            runs[name] = {"layouts": int(layouts), "seconds": float(seconds), "errors": int(errors or 0),
+                          "mismatches": int(mismatches), "worst": float(worst)}
         else:
             runs[name] = {"layouts": 0, "says": text.strip().splitlines()[-1] if text.strip() else "no output"}
-    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, largest difference {r["worst"]:.1e}' if r["layouts"]
+    line = "; ".join(f'{name} {r["layouts"]} layouts, {r["mismatches"]} wrong, {r["errors"]} errors, largest difference {r["worst"]:.1e}' if r["layouts"]
                      else f'{name}: {r["says"]}' for name, r in runs.items())
     return {"runs": runs}, line
 
