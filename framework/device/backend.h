@@ -43,8 +43,8 @@ class Backend {
   virtual void copy(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
   virtual void fill(Stream& stream, void* to, uint8_t byte, int64_t bytes) = 0;
   /// Allocates host memory that the device reads and writes directly. Copies from and to this memory need no host
-  /// thread. Throws Error(resource) if ContextOptions::pinned_limit would be exceeded, or if the system cannot page-lock
-  /// more memory.
+  /// thread. Throws Error(resource) if ContextOptions::pinned_limit would be exceeded, or if the system cannot
+  /// page-lock more memory.
   virtual std::shared_ptr<std::byte> host_buffer(int64_t bytes) = 0;
   /// Returns the address at which kernels access `p`, an address in memory of the device. Only the emulated device has
   /// different addresses for kernels and for the host.

@@ -17,8 +17,8 @@ struct CardMemory {
 /// the card current in the calling thread.
 CardMemory cuda_card_memory(int place);
 /// Returns the bytes of card `ordinal`, in this process's numbering, that no process has allocated. Makes the card
-/// current in the calling thread. Throws Error(usage) if the program was built without CUDA, and Error(resource) if CUDA
-/// reports an error.
+/// current in the calling thread. Throws Error(usage) if the program was built without CUDA, and Error(resource) if
+/// CUDA reports an error.
 int64_t cuda_available_memory(int ordinal);
 
 }  // namespace hexad::device

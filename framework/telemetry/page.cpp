@@ -1,6 +1,5 @@
 #include "framework/telemetry/page.h"
 
-
 #include "framework/base/error.h"
 #include "framework/base/median.h"
 #include "framework/base/utf8.h"

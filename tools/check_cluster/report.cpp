@@ -22,7 +22,8 @@ using Format = std::function<std::string(double)>;
 std::string row(const std::string& name, const std::vector<double>& values, const Format& format) {
   if (values.empty()) return {};
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(base::lower_median(values)), format(*most));
+  return fmt::format("{:<34}{:>15}{:>15}{:>15}\n", name, format(*least), format(base::lower_median(values)),
+                     format(*most));
 }
 
 Format quantity(std::string_view unit) {

@@ -58,8 +58,8 @@ class SourceFolder {
   std::map<std::string, SourceTensor, std::less<>> tensors_;
 };
 
-/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. Imports and exports
-/// copy these files without interpreting them. The list contains no program code.
+/// Returns the names of the files of `folder` that belong to the tokenizer or to generation, sorted. Imports and
+/// exports copy these files without interpreting them. The list contains no program code.
 std::vector<std::string> companion_files(const std::string& folder);
 
 inline constexpr int64_t max_config_bytes = int64_t{16} << 20;

@@ -62,7 +62,7 @@ void print_predictions(const Candidates& candidates) {
 
 /// Errors of predictions. An error is the ratio of predicted to measured time, minus one.
 struct Findings {
-  std::vector<double> errors;  // error of each candidate, in the order of the candidates
+  std::vector<double> errors;                        // error of each candidate, in the order of the candidates
   double median_error = 0, percentile_95_error = 0;  // of the absolute values of `errors`
   const ScheduleCandidate* fastest = nullptr;
   const ScheduleCandidate* predicted_fastest = nullptr;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "framework/base/divisors.h"
 #include "framework/base/enum_names.h"
 #include "framework/base/error.h"
 #include "framework/config/type.h"
@@ -112,9 +113,8 @@ bool read_text(std::string_view text, T& value) {
 }  // namespace
 
 std::vector<int64_t> divisors_from_two(int64_t n) {
-  std::vector<int64_t> all;
-  for (int64_t d = 2; d <= n; ++d)
-    if (n % d == 0) all.push_back(d);
+  std::vector<int64_t> all = base::divisors(n);
+  if (!all.empty()) all.erase(all.begin());
   return all;
 }
 

@@ -234,7 +234,8 @@ void measure_slowdowns(Cluster& cluster, const std::vector<MeasuredGroup>& group
     progress(
         fmt::format("{} combinations of concurrent work, round {} of {}", mixes.size(), round + 1, options.rounds));
   }
-  for (size_t i = 0; i < counts.size(); ++i) cluster.fewer_threads.push_back({counts[i], rounded(base::median(on_fewer[i]))});
+  for (size_t i = 0; i < counts.size(); ++i)
+    cluster.fewer_threads.push_back({counts[i], rounded(base::median(on_fewer[i]))});
   for (const Mix& mix : mixes)
     for (size_t i = 0; i < mix.loads.size(); ++i) {
       MeasuredSlowdown s{loads[mix.loads[i]].lane, {}, rounded(base::median(mix.speeds[i]))};
