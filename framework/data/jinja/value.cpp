@@ -66,7 +66,8 @@ class JsonText {
     if (const int64_t* integer = value.get<int64_t>()) return mark(std::to_string(*integer));
     if (const double* decimal = value.get<double>()) return mark(decimal_text(*decimal));
     if (value.get<std::monostate>() != nullptr) return mark("null");
-    site_.refuse("tojson takes no ", kind_of(value));
+    site_.refuse("'tojson' is given ", kind_of(value),
+                 ", expected a text, a number, a boolean, none, a list or an object");
   }
   Text take() { return std::move(out_); }
 

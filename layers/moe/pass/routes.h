@@ -137,11 +137,13 @@ struct Routes {
 
 /// Makes the routes of a call. Decides which tokens this rank sends, and sorts their slots into the order of the rows
 /// to send (ep::order_slots). Then exchanges the numbers of rows with the other ranks (ep::make_routing_plan). `held`
-/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is that of the
-/// schedule, or more if this routing of rows of `dtype` would exceed schedule.memory_limit, but then at most one chunk
-/// per token. With chunk_by: nodes, it is at most the number of ep ranks; if rows return in phases, there is one chunk.
-/// Collective over the groups of `settings`. All ranks of an ep x etp group get the same number of chunks. Other groups
-/// may get another number.
+/// describes how the tp ranks hold ids and the tensors with the same rows. The number of chunks is
+/// - 1 if rows return in phases;
+/// - with chunk_by: nodes, that of the schedule, but at most the number of ep ranks;
+/// - otherwise, that of the schedule.
+/// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at most
+/// one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another number.
+/// Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 

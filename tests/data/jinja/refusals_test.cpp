@@ -125,7 +125,7 @@ TEST(ChatTemplateRefusal, MistakesAreNamedWithTheirLine) {
       {"{% for a, b in messages %}{% endfor %}", "an item of the loop is a message, expected a list of 2"},
       {"{% set bos_token.a = 1 %}", "'bos_token' is a text, expected a namespace"},
       {"{{ raise_exception('no\nroles') }}", R"(t.jinja:1: the template refuses the conversation: no\x0aroles)"},
-      {"{{ missing | tojson }}", "tojson takes no undefined ('missing')"},
+      {"{{ missing | tojson }}", "'tojson' is given undefined ('missing'), expected a text, a number"},
       {"{{ 'a'.split('') }}", "'split' is given an empty text, expected a separator"},
       {"{{ 'a'.startswith(1) }}", "'startswith' is given a number, expected a text"},
       {"{{ 1 | length }}", "'length' is given a number, expected a text or a list"},
