@@ -17,13 +17,18 @@ set(HEXAD_EMPTY_SOURCE ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 file(CONFIGURE OUTPUT ${HEXAD_EMPTY_SOURCE} CONTENT "int main() {}\n")
 
 # Sets `out` to the set of headers for library `name` (empty for a test). The other arguments are the libraries on which
-# it depends.
+# it depends. A target without a set of its own, such as a library of tests, names the set of its users in the property
+# HEXAD_PRECOMPILED_SET.
 function(hexad_precompiled_set out name)
   set(highest 0)
   list(FIND HEXAD_PRECOMPILED_SETS "${name}" own)
   foreach(library ${ARGN})
+    set(target ${library})
     if(TARGET hexad_${library})
-      get_target_property(set hexad_${library} HEXAD_PRECOMPILED_SET)
+      set(target hexad_${library})
+    endif()
+    if(TARGET ${target})
+      get_target_property(set ${target} HEXAD_PRECOMPILED_SET)
       list(FIND HEXAD_PRECOMPILED_SETS "${set}" index)
       if(index GREATER highest)
         set(highest ${index})

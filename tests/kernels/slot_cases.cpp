@@ -176,10 +176,12 @@ void choose_of(K k, Trial& r, int64_t tokens, int64_t scope_tokens, const std::v
   std::vector<int64_t> backwards;
   for (int64_t t = 0; t < tokens; ++t) backwards.push_back(t % 7 == 3 ? -1 : tokens - 1 - t);
   const Tensor scores = tied_scores(r, tokens, experts);
-  for (const int64_t slots : slots_of_token)
-    for (double factor : {0.0, 0.6, 1e18})
-      for (const Tensor& rows : {Tensor{}, r.values<int64_t>(backwards, {tokens})})
-        k.expert_choice.choose(r.stream, r.output({tokens, slots}, Dtype::i32), scores, rows, scope_tokens, factor);
+  const Tensor reversed = r.values<int64_t>(backwards, {tokens});
+  const auto choose_with = [&](int64_t slots, const Tensor& rows, double factor) {
+    k.expert_choice.choose(r.stream, r.output({tokens, slots}, Dtype::i32), scores, rows, scope_tokens, factor);
+  };
+  for (const int64_t slots : slots_of_token) choose_with(slots, {}, 0.6), choose_with(slots, reversed, 0.6);
+  for (const double factor : {0.0, 1e18}) choose_with(slots_of_token.back(), reversed, factor);
 }
 
 void choose(K k, Trial& r) {
