@@ -139,6 +139,7 @@ class Scanner {
     InputFile& file = inputs_.taken[index];
     file.form = form_of(file.path, contents, rules_.records);
     if (is_unnamed_json(file.form, contents, rules_.records)) result_.unnamed_json.push_back(file.path);
+    if (is_damaged_json(file.form, file.path, contents, rules_.records)) result_.damaged_json.push_back(file.path);
     if (rules_.records.chat != nullptr && file.form == TextForm::text)
       fail(ExitCode::data, file.path,
            ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");

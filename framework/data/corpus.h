@@ -30,6 +30,7 @@ struct CorpusScan {
   int64_t empty_documents = 0;
   HeldOutRule held_out;
   std::vector<std::string> unnamed_json;  // files that are probably JSON lines but whose name has another ending
+  std::vector<std::string> damaged_json;  // files named .json that begin like JSON with a document, but are not JSON
 };
 
 class Corpus {

@@ -181,6 +181,14 @@ bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules
   return form == TextForm::text && line.starts_with('{') && gives_document(Json::parse(line, nullptr, false), rules);
 }
 
+bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules) {
+  if (form != TextForm::text || !form_needs_contents(path)) return false;
+  const std::string_view line = first_line(contents);
+  const std::string key = cat('"', rules.text_key.substr(rules.text_key.rfind('.') + 1), '"');
+  return (line.starts_with('[') || line.starts_with('{')) && contents.find(key) != contents.npos &&
+         !Json::accept(contents);
+}
+
 std::string place_of(TextForm form, const std::string& path, int64_t number) {
   return cat(path, form == TextForm::json_lines ? ":" : ": object ", number);
 }

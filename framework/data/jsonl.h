@@ -40,6 +40,9 @@ bool form_needs_contents(std::string_view path);
 /// True if a file of form `text` begins with a line of JSON from which `rules` make a document.
 bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules& rules);
 
+/// True if a file of form `text` is named .json, begins with a bracket and has the key of the text, but is not JSON.
+bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
+
 /// Returns the location of an object, for example "a.jsonl:3" or "a.json: object 3". `number`, counted from 1, is the
 /// number of its line (JSON lines) or of the object (JSON).
 std::string place_of(TextForm form, const std::string& path, int64_t number);

@@ -120,7 +120,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
     remove_leftover_shards(options.output, request);
     earlier->inputs = corpus.inputs();
     earlier->files = earlier->inputs.with_text();  // older versions of this program also counted files without text
-    earlier->warnings = warnings_of(*earlier, scan, options);
+    const auto tokenizer = load_tokenizer(options.output + "/" + std::string(tokenizer_file_name));
+    earlier->warnings = warnings_of(*earlier, scan, options, *tokenizer);
     return *earlier;
   }
   if (!options.force) refuse_to_replace(options, request);
@@ -155,7 +156,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   summary.train = shards.join(train_file_name, staged.path(train_file_name));
   if (options.heldout > 0) summary.heldout = shards.join(heldout_file_name, staged.path(heldout_file_name));
   summary.inputs = corpus.inputs();
-  summary.warnings = warnings_of(summary, scan, options);
+  summary.warnings = warnings_of(summary, scan, options, *tokenizer);
   write_file(staged.path(summary_file_name), summary_json(options, request, summary));
   staged.commit(prepared_file_names);
   unfinished.discard();

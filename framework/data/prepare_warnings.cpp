@@ -39,11 +39,19 @@ void warn_of_heldout(const PrepareSummary& s, const PrepareOptions& options, std
 
 }  // namespace
 
-std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& scan, const PrepareOptions& options) {
+std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& scan, const PrepareOptions& options,
+                                     const Tokenizer& tokenizer) {
   std::vector<std::string> warnings;
   if (!scan.unnamed_json.empty())
     warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
                            options.text_key, "\"; if the file were named .jsonl, each line would be a document"));
+  if (!scan.damaged_json.empty())
+    warnings.push_back(cat(some_of(scan.damaged_json),
+                           ": taken as text, because it is not JSON, but it begins like "
+                           "JSON and has the key \"",
+                           options.text_key, "\"; is it truncated or damaged?"));
+  if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
+    warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
   for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)

@@ -27,6 +27,9 @@ class Tokenizer {
   /// Like encode(), but each special token that occurs in `text` becomes its id. Use it only for text that does not
   /// come from users, such as chat templates.
   virtual std::vector<int32_t> encode_with_special(std::string_view text) const { return encode(text); }
+  /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
+  /// text if it leaves out nothing.
+  virtual std::string left_out() const { return {}; }
   virtual int32_t vocab_size() const = 0;
   /// Returns the bytes of token `id`. Throws Error(data) if `id` is not in the vocabulary.
   virtual std::string_view bytes_of(int32_t id) const = 0;

@@ -121,6 +121,19 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
                              "file were named .jsonl, each line would be a document");
 }
 
+TEST(Prepare, WarnsOfJsonThatIsTruncated) {
+  TextCorpus f;
+  f.folder.write("text/c.json", "[{\"text\": \"one\"},\n {\"text\": \"two\"},\n {\"te");
+  f.folder.write("text/d.json", "[{\"text\": \"one\"},\n {\"text\": \"two\"}]\n");
+  f.folder.write("text/e.json", "{\"id\": 3,\n");
+  f.folder.write("text/f.json", "a text with the word \"text\"\n");
+  const auto warnings = prepare(f.options).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0], f.folder / "text/c.json" +
+                             ": taken as text, because it is not JSON, but it begins like JSON and has the key "
+                             "\"text\"; is it truncated or damaged?");
+}
+
 TEST(Prepare, JsonWithoutItsTextIsNamedByLineOrNumber) {
   TextCorpus f;
   const auto refusal = [&](std::string_view name, std::string_view contents) {

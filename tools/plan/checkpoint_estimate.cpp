@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include <fmt/format.h>
@@ -47,8 +48,15 @@ class ScratchFile {
     if (fd_ >= 0) ::close(fd_);
   }
   ScratchFile(const ScratchFile&) = delete;
-  bool write(const std::vector<char>& bytes) const {
-    return fd_ >= 0 && ::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  bool write(std::span<const char> bytes) const {
+    if (fd_ < 0) return false;
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) return false;  // a disk that is full writes a part first, and then fails with a reason
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+    return true;
   }
   bool sync() const { return fd_ >= 0 && ::fsync(fd_) == 0; }
 

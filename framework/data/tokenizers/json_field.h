@@ -60,7 +60,8 @@ class JsonField {
   /// Throws Error(data) if `depth`, the number of steps that contain this one, exceeds the maximum of 8.
   void require_depth(int depth) const {
     constexpr int most_nested = 8;
-    if (depth > most_nested) fail(" is nested more than ", most_nested, " times, which is not supported");
+    if (depth > most_nested)
+      base::fail(base::ExitCode::data, place(), " is nested more than ", most_nested, " times, which is not supported");
   }
 
   const std::string& text() const {

@@ -46,6 +46,7 @@ class Pipeline final : public ImportedTokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override { return encode(text, false); }
   std::vector<int32_t> encode_with_special(std::string_view text) const override { return encode(text, true); }
+  std::string left_out() const override { return parts_.model->left_out(); }
   std::string_view special_text(int32_t id) const override {
     if (!bytes_of(id).empty() || id >= std::ssize(parts_.names)) return {};
     return parts_.names[id];

@@ -55,6 +55,21 @@ TEST(TokenizerJson, PiecesDoNotJoinAcrossAnInvalidByte) {
             (Ids{256, 0xff, 'c'}));
 }
 
+TEST(TokenizerJson, NamesTheBytesThatItLeavesOut) {
+  EXPECT_EQ(Loaded("tokenizer.json", byte_level_json().dump())->left_out(), "");
+  EXPECT_EQ(Loaded("tokenizer.json", fallback_json().dump())->left_out(), "");
+  nlohmann::json json = byte_level_json();
+  for (const int b : {0, 7}) json["model"]["vocab"].erase(symbol_of(b));
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode(std::string("a\0b\x07", 4)), (Ids{'a', 'b'}));
+  EXPECT_EQ(t->left_out(), "has no token for 2 bytes (0x00 0x07)");
+  json = fallback_json();
+  json["model"]["byte_fallback"] = false;
+  json["model"].erase("unk_token");
+  EXPECT_EQ(Loaded("tokenizer.json", json.dump())->left_out(),
+            "has tokens for 3 characters, and none for unknown ones");
+}
+
 TEST(TokenizerJson, CharactersWithoutATokenFallBackToBytes) {
   const Loaded t("tokenizer.json", fallback_json().dump());
   EXPECT_EQ(t->encode("a b"), (Ids{262, 259, 261}));
