@@ -38,7 +38,7 @@ std::string checkpoint_tile(const std::vector<SaveMetrics>& saves, double traine
   return tile(
       "Checkpoint", human_bytes(static_cast<double>(saves.back().bytes)),
       fmt::format("written {} time{}, {} each (median), {} of the run", each.size(), each.size() == 1 ? "" : "s",
-                  human_duration(median(each)), human_percent(all / (all + trained_seconds))));
+                  human_duration(base::median(each)), human_percent(all / (all + trained_seconds))));
 }
 
 std::string heldout_tiles(const EvalMetrics& e) {

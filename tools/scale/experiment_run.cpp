@@ -53,7 +53,7 @@ struct Active {
 class Runner {
  public:
   Runner(const Experiment& experiment, const std::vector<LoadedPoint>& points, const ExperimentFolder& folder,
-         const RunRequest& request)
+         const ExperimentRequest& request)
       : experiment_(experiment),
         points_(points),
         folder_(folder),
@@ -178,7 +178,7 @@ class Runner {
   const Experiment& experiment_;
   const std::vector<LoadedPoint>& points_;
   const ExperimentFolder& folder_;
-  const RunRequest& request_;
+  const ExperimentRequest& request_;
   Places places_;
   std::vector<Waiting> waiting_{};
   std::vector<Active> active_{};
@@ -208,7 +208,7 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 }
 
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                     const ExperimentFolder& folder, const RunRequest& request) {
+                     const ExperimentFolder& folder, const ExperimentRequest& request) {
   return Runner(experiment, points, folder, request).run();
 }
 

@@ -12,7 +12,7 @@
 
 namespace hexad::scale {
 
-struct RunRequest {
+struct ExperimentRequest {
   std::string program;                  // path of the program whose command `train` runs a point
   std::optional<int64_t> only_point{};  // none: all points
   std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
@@ -37,7 +37,7 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// of one point never execute at the same time. A run that was killed, was preempted or failed starts again from its
 /// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
-                     const ExperimentFolder& folder, const RunRequest& request);
+                     const ExperimentFolder& folder, const ExperimentRequest& request);
 
 /// Reads the metrics of the finished runs. Throws Error(data) that names the run directory if a finished run lacks some
 /// of its steps.

@@ -156,7 +156,7 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   const ExperimentFolder folder(r.experiment, r.points);
   RunCounts counts;
   if (!options.report) {
-    RunRequest request{
+    ExperimentRequest request{
         .program = own_path(), .only_point = {}, .room = room, .ranks_per_node = r.ranks_per_node, .say = say_line};
     if (options.point >= 0) request.only_point = options.point;
     counts = run_points(r.experiment, r.points, folder, request);
