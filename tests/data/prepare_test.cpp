@@ -244,7 +244,7 @@ TEST(Prepare, ReportsItsProgress) {
     EXPECT_LE(p.done_bytes, p.total_bytes);
     if (stages.empty() || stages.back() != p.stage) stages.emplace_back(p.stage);
   });
-  EXPECT_EQ(stages, (Texts{"reading", "training the tokenizer", "encoding"}));
+  EXPECT_EQ(stages, (std::vector<std::string>{"reading", "training the tokenizer", "encoding"}));
 }
 
 }  // namespace

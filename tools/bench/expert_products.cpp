@@ -44,6 +44,14 @@ constexpr std::pair<GemmPass, const char*> passes[] = {{GemmPass::forward, "forw
                                                        {GemmPass::input_gradient, "input gradient"},
                                                        {GemmPass::weight_gradient, "weight gradient"}};
 
+template <class Work>
+double timed(device::DeviceContext& context, const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  context.compute().synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 class Products {
  public:
   Products(const Options& o, Dtype dtype)
