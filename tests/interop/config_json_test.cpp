@@ -346,6 +346,22 @@ TEST(ReadConfig, BadSectionsAreRefusedByName) {
   expect_contains(refusal(config), "attn_config is 5, expected an object");
 }
 
+// MiniMax-M2 and DeepSeek-V3 give the same format different names.
+TEST(ReadConfig, BothNamesOfTheFp8FormatAreAccepted) {
+  Json config = golden_config("minimax_m2");
+  EXPECT_FALSE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"] = {{"activation_scheme", "dynamic"},
+                                   {"fmt", "float8_e4m3fn"},
+                                   {"quant_method", "fp8"},
+                                   {"weight_block_size", {128, 128}},
+                                   {"modules_to_not_convert", {"gate", "e_score_correction_bias", "lm_head"}}};
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e4m3";
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e5m2";
+  expect_contains(refusal(config), "expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size");
+}
+
 TEST(ReadConfig, DropoutIsNotedButAccepted) {
   const std::vector<std::string> notes = read_config(golden_config("gpt2").dump(), "config.json").notes;
   ASSERT_EQ(notes.size(), 3u);

@@ -277,11 +277,12 @@ bool has_fp8_blocks(const Json& config, const std::string& where) {
   const auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
   const Json size = found->is_object() ? found->value("weight_block_size", Json()) : Json();
+  const Json format = found->is_object() ? found->value("fmt", Json("e4m3")) : Json();
   const bool fp8 = found->is_object() && found->value("quant_method", Json()) == "fp8" &&
-                   found->value("fmt", Json("e4m3")) == "e4m3" && size == Json::array({128, 128});
+                   (format == "e4m3" || format == "float8_e4m3fn") && size == Json::array({128, 128});
   if (!fp8)
     fail(ExitCode::data, where, ": quantization_config is ", found->dump().substr(0, 120),
-         ", expected quant_method fp8, fmt e4m3 and weight_block_size [128, 128]");
+         ", expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size [128, 128]");
   return true;
 }
 
