@@ -134,6 +134,14 @@ TEST(ImportRefuses, IndexThatContradictsTheShards) {
   expect_refused(model, {path, "lists 'lm_head.weight' in model-00002-of-00002.safetensors, but it is in model-00001"});
 }
 
+TEST(ImportRefuses, IndexBesideASingleFileThatItDoesNotList) {
+  const ForeignFolder model("mixtral");
+  model.divide();
+  fs::copy_file(golden_folder("mixtral") + "/model.safetensors", model.path() + "/model.safetensors");
+  expect_refused(
+      model, {model.path() + ": has both model.safetensors and model.safetensors.index.json", "remove the stale one"});
+}
+
 TEST(ImportRefuses, PathsThatLeaveTheFolder) {
   for (const std::string name : {"../outside.safetensors", "/etc/outside.safetensors"}) {
     const ForeignFolder model("mixtral");

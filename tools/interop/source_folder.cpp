@@ -98,6 +98,10 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
              "', expected the name of a .safetensors file", is_pickle(file) ? "; pickle files are not accepted" : "");
       files.insert(file);
     }
+    // Other programs read model.safetensors in this case, so the two sets of weights may differ.
+    if (has(names, single_name) && !files.contains(single_name))
+      fail(ExitCode::data, folder, ": has both ", single_name, " and ", index_name,
+           ", which does not list it; remove the stale one");
     for (const std::string& file : files) source.add_shard(file, work);
     source.require_index(index, path);
   } else if (has(names, single_name)) {

@@ -42,6 +42,7 @@ class SourceFolder {
   /// - a file is missing, damaged or outside the folder
   /// - two shards have a tensor of the same name
   /// - the index and the shards disagree
+  /// - the folder has model.safetensors, but also an index that does not list it
   /// - the folder has neither of these two files, for example only pickle files
   static SourceFolder open(const std::string& folder, FileWork work = {});
 
