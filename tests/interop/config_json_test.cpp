@@ -152,8 +152,9 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
   refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
-  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}},
-               "rope_type is \"dynamic\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "ntk"}}, "rope_type is \"ntk\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"alpha", 1000}},
+               "rotary parameter alpha (1000)");
   refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
                "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
@@ -309,6 +310,16 @@ TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeys) {
   expect_contains(read_config(config.dump(), "config.json").notes.at(0), "long_factor applies to texts of any length");
   config["rope_parameters"]["long_factor"] = "wide";
   expect_contains(refusal(config), "rotary long_factor is \"wide\", expected a list of numbers");
+}
+
+TEST(ReadConfig, DynamicScalingIsNoScalingUpToTheContext) {
+  Json config = golden_config("mixtral");
+  const ModelKeys plain = keys_of_config(config);
+  config["rope_parameters"]["rope_type"] = "dynamic", config["rope_parameters"]["factor"] = 4.0;
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_EQ(ModelKeys::differences(plain, read.keys), std::vector<std::string>());
+  ASSERT_EQ(read.notes.size(), 1u);
+  expect_contains(read.notes[0], "rope_type dynamic is imported as no scaling, which is the same up to 32 tokens");
 }
 
 TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {

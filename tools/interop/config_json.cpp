@@ -8,6 +8,7 @@
 #include "tools/interop/config_sections.h"
 #include "tools/interop/llama4_keys.h"
 #include "tools/interop/rotary_keys.h"
+#include "tools/interop/tensor_map.h"
 #include "tools/interop/window_keys.h"
 
 namespace hexad::interop {
@@ -340,6 +341,9 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   if (read.keys.text("model.rotary_scaling.kind") == "longrope" && read.keys.integer("model.context") > original)
     read.notes.push_back(cat("long_factor applies to texts of any length, because model.context is above ", original,
                              "; set model.context to at most ", original, " for short_factor"));
+  if (has_dynamic_rotary(config))
+    read.notes.push_back(cat("rope_type dynamic is imported as no scaling, which is the same up to ",
+                             read.keys.integer("model.context"), " tokens, max_position_embeddings"));
   // A family with rotary_dim may give the share of each head in two keys.
   if (const auto found = config.find("rotary_dim"); found != config.end() && !found->is_null()) {
     const Json share = read.keys["model.rotary_share"];
@@ -358,8 +362,10 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
   return read;
 }
 
-std::string write_config(const Family& family, const ModelKeys& keys, const std::string& like, std::string_view dtype) {
+std::string write_config(const Family& family, const ModelKeys& model, const std::string& like,
+                         std::string_view dtype) {
   const std::string where = cat("a config.json of ", family.model_type);
+  const ModelKeys keys = without_ntk(model, Sizes(model, family, ExpertLayout::separate).rotary());
   OrderedJson config = OrderedJson::object();
   ModelKeys before;
   if (!like.empty()) {
@@ -374,12 +380,14 @@ std::string write_config(const Family& family, const ModelKeys& keys, const std:
     if (config.contains("dtype")) config["dtype"] = dtype;
     if (config.contains("torch_dtype") || !config.contains("dtype")) config["torch_dtype"] = dtype;
   };
-  const bool same_model = !like.empty() && ModelKeys::differences(before, keys).empty();
+  const bool loses_original =
+      !like.empty() && before["model.context"] != keys["model.context"] && implies_original_context(config, before);
+  const bool same_model = !like.empty() && !loses_original && ModelKeys::differences(before, keys).empty();
   if (!same_model) {
     for (const FixedKey& key : family.fixed)
       if (like.empty()) config[std::string(key.config)] = OrderedJson::parse(key.value);
     if (like.empty() || !same_blocks(before, keys)) write_pattern(config, family.pattern, keys);
-    if (like.empty() || !same_rotary(before, keys)) write_rotary(config, family, keys);
+    if (like.empty() || loses_original || !same_rotary(before, keys)) write_rotary(config, family, keys);
     if (family.llama4) write_llama4(config, keys);
     if (family.windows && (like.empty() || !same_windows(before, keys))) write_windows(config, keys);
     if (family.delta_nets && (like.empty() || !same_windows(before, keys))) write_delta_nets(config, keys);
