@@ -120,8 +120,8 @@ TEST(Export, AnotherTypeIsWrittenAndNamed) {
 
 /// A run that started from an imported model and saved after one step.
 struct TrainedRun {
-  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {})
-      : dir(imported.model.beside("run")) {
+  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {}, const std::string& name = "run")
+      : dir(imported.model.beside(name)) {
     std::vector<std::string> all{"batch.global=2",      "batch.micro=2",     "data.synthetic=true",
                                  "train.precision=f32", "train.steps=10",    "optim.schedule=constant",
                                  "train.threads=1",     cat("run.dir=", dir)};
@@ -169,6 +169,20 @@ TEST(Export, ImportInTheRunDirectoryIsTheOriginOnlyIfTheRunStartedFromIt) {
   import_model(imported.model.path(), other.dir + "/imported");
   io::Checkpoint of_second = other.checkpoint();
   EXPECT_EQ(export_model(of_second, second.target()).origin, second.path() + "/hugging_face");
+}
+
+TEST(Export, OriginIsFoundOverSeveralRunsWithoutTheSourceFolder) {
+  const Imported imported("mixtral");
+  const TrainedRun first(imported, {cat("train.init_from=", imported.model.path())}, "first");
+  import_model(imported.model.path(), first.dir + "/imported");
+  for (const char* slash : {"", "/"}) {
+    const TrainedRun second(imported, {cat("train.init_from=", first.checkpoint().folder(), slash)},
+                            cat("second", *slash == 0 ? "" : "_again"));
+    io::Checkpoint checkpoint = second.checkpoint();
+    const std::string target = imported.target() + (*slash == 0 ? "" : "_again");
+    EXPECT_EQ(export_model(checkpoint, target).origin, first.dir + "/imported/hugging_face");
+    fs::remove_all(imported.model.path());
+  }
 }
 
 TEST(Export, ChangedContextIsWritten) {

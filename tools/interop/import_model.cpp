@@ -159,7 +159,7 @@ io::RunState state_of(const std::string& recipe, const std::string& source) {
   run.recipe = recipe;
   run.data_position = R"({"next_sequence": 0, "fingerprints": [], "shuffle": "documents"})";
   run.random_state = R"({"skipped": 0, "schedule": "", "schedule_choice": ""})";
-  run.layout = io::Json(cat("imported from ", source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
+  run.layout = io::Json(cat(imported_from, source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
   return run;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/absolute_path.h"
 #include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/device/context.h"
@@ -39,11 +40,11 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
   const std::string& source = recipe.train.init_from;
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) {
-    interop::import_model(source, folder, {}, work);
+    interop::import_model(absolute_path(source), folder, {}, work);
     return;
   }
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
-  if (found != cat("imported from ", source))
+  if (found != cat(interop::imported_from, source) && found != cat(interop::imported_from, absolute_path(source)))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
   if (is_newer(source, folder + "/manifest.json"))
