@@ -24,6 +24,7 @@ class ForeignModel {
   ForeignModel(const ForeignModel&) = delete;
 
   const std::string& folder() const { return source_.folder(); }
+  const std::vector<std::string>& files() const { return source_.files(); }
   const ForeignConfig& config() const { return config_; }
   const std::string& config_text() const { return config_text_; }
   /// Returns the layout of the experts in an export of this model.

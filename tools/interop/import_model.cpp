@@ -164,7 +164,8 @@ io::RunState state_of(const std::string& recipe, const std::string& source) {
 }
 
 Origin origin_of(const ForeignModel& model) {
-  Origin origin{model.folder(), model.config_text(), model.experts(), std::nullopt, {}};
+  Origin origin{
+      model.folder(), model.config_text(), model.experts(), std::nullopt, {}, stamps_of(model.folder(), model.files())};
   std::map<Element, int64_t> counts;
   for (const Link& link : model.map().links) ++counts[model.element(link)];
   origin.element = std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
@@ -185,6 +186,7 @@ std::string recipe_text(const ForeignConfig& config, const std::string& target) 
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options,
                           const FileWork& work) {
   const ForeignModel model(source, work);
+  const std::string origin = origin_json(origin_of(model));  // with the times of the files before they are read
   NewFolder folder(target);
   ParameterWriter writer(model);
   const std::vector<std::vector<size_t>> shards = divided_parameters(model.map(), writer, options.shard_bytes);
@@ -201,7 +203,7 @@ ImportReport import_model(const std::string& source, const std::string& target, 
   const std::string beside(origin_folder_name);
   folder.add_folder(beside);
   folder.add_file(beside + "/config.json", model.config_text());
-  folder.add_file(beside + "/origin.json", origin_json(origin_of(model)));
+  folder.add_file(beside + "/origin.json", origin);
   for (const std::string& name : companion_files(source)) {
     folder.copy_file(source, name, beside);
     report.files.push_back(name);

@@ -90,6 +90,7 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
   const std::vector<std::string> names = files_of(folder);
   if (has(names, index_name)) {
     const std::string path = checked_path(folder, index_name);
+    source.files_.emplace_back(index_name);
     const auto index = read_index(path);
     std::set<std::string> files;
     for (const auto& [tensor, file] : index) {
@@ -114,6 +115,7 @@ SourceFolder SourceFolder::open(const std::string& folder, FileWork work) {
 
 void SourceFolder::add_shard(const std::string& file, const FileWork& work) {
   shards_.push_back(std::make_unique<data::ReadFile>(checked_path(folder_, file)));
+  files_.push_back(file);
   const data::ReadFile& shard = *shards_.back();
   const std::string text = io::read_header_text(shard, work);
   for (const io::HeaderEntry& entry : io::parse_entries(text, shard.size(), known_dtypes, shard.path()).tensors) {

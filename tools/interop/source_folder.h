@@ -49,12 +49,16 @@ class SourceFolder {
   const std::string& folder() const { return folder_; }
   const std::map<std::string, SourceTensor, std::less<>>& tensors() const { return tensors_; }
   const SourceTensor* find(std::string_view name) const;
+  /// Returns the names of the files that describe or contain the weights: config.json, the index if there is one, and
+  /// the shards.
+  const std::vector<std::string>& files() const { return files_; }
 
  private:
   void add_shard(const std::string& file, const FileWork& work);
   void require_index(const std::map<std::string, std::string>& index, const std::string& path) const;
 
   std::string folder_;
+  std::vector<std::string> files_{"config.json"};
   std::vector<std::unique_ptr<data::ReadFile>> shards_;
   std::map<std::string, SourceTensor, std::less<>> tensors_;
 };

@@ -115,13 +115,35 @@ TEST(ImportedStart, EveryRankThrowsTheExitCodeOfTheFirstRank) {
   });
 }
 
+// cp -p and rsync -a keep the times of files, so a new file may be older than the import.
 TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
+  for (const auto later : {std::chrono::seconds(10), std::chrono::seconds(-1000)}) {
+    const ForeignFolder model("mixtral");
+    const Recipe recipe = recipe_from(model);
+    on_ranks(1, [&](const comm::ProcessGroup& world) {
+      start_folder(recipe, world, {});
+      const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
+      fs::last_write_time(model.path() + "/model.safetensors", imported + later);
+      const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
+      EXPECT_NE(message.find(model.path() + ", whose file model.safetensors has been changed since"), message.npos)
+          << message;
+    });
+  }
+}
+
+TEST(ImportedStart, NewerModelThanAnImportWithoutStampsIsRefused) {
   const ForeignFolder model("mixtral");
   const Recipe recipe = recipe_from(model);
   on_ranks(1, [&](const comm::ProcessGroup& world) {
     start_folder(recipe, world, {});
-    const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
-    fs::last_write_time(model.path() + "/model.safetensors", imported + std::chrono::seconds(10));
+    const std::string imported = model.beside("run") + "/imported", path = imported + "/hugging_face/origin.json";
+    Json origin = Json::parse(read_text(path));
+    EXPECT_EQ(origin["files"].size(), 2u) << "config.json and model.safetensors";
+    origin.erase("files");
+    write_text(path, origin.dump());
+    start_folder(recipe, world, {});
+    fs::last_write_time(model.path() + "/model.safetensors",
+                        fs::last_write_time(imported + "/manifest.json") + std::chrono::seconds(10));
     const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
     EXPECT_NE(message.find("is older than a file of " + model.path()), message.npos) << message;
   });

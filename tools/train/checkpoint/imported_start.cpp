@@ -23,7 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote.
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. For imports
+// without the stamps of the files.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
@@ -47,7 +48,13 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
   if (found != cat(interop::imported_from, source) && found != cat(interop::imported_from, absolute_path(source)))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
-  if (is_newer(source, folder + "/manifest.json"))
+  const std::string beside = folder + "/" + std::string(interop::origin_folder_name);
+  const interop::FileStamps files =
+      interop::has_config(beside) ? interop::read_origin(beside).files : interop::FileStamps();
+  if (const std::string changed = interop::changed_file(source, files); !changed.empty())
+    fail(ExitCode::data, folder, ": was imported from ", source, ", whose file ", changed,
+         " has been changed since; remove this folder, so that the model is imported again");
+  if (files.empty() && is_newer(source, folder + "/manifest.json"))
     fail(ExitCode::data, folder, ": is older than a file of ", source,
          "; remove this folder, so that the model is imported again");
 }
