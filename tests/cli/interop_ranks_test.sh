@@ -17,7 +17,7 @@ test_an_imported_model_trains_and_is_exported() {
   expect 0 "$HEXAD" train imported/recipe.yaml "${settings[@]}" run.dir=run
   expect_text err "weights from imported"
   expect 0 "$HEXAD" export run exported
-  expect_text out "mixtral: step 4, 41 tensors" "config.json, generation_config.json from imported/hugging_face"
+  expect_text out "mixtral: step 4, 41 tensors" "config.json, generation_config.json from $(pwd -P)/imported/hugging_face"
   cmp -s "$model/config.json" exported/config.json || failed "config.json has changed"
   expect 0 "$HEXAD" export run half --dtype bf16 --shard-bytes 5000
   expect_file half/model.safetensors.index.json
