@@ -167,6 +167,25 @@ TEST(ImportRefuses, LinkedTokenizersThatLeaveTheFolder) {
   expect_refused(model, {model.path() + "/tokenizer.json: is a link to /etc/passwd"});
 }
 
+TEST(ImportRefuses, FoldersOfTemplatesThatAreLinks) {
+  const ForeignFolder model("mixtral"), other("mixtral");
+  write_text(other.path() + "/a.jinja", "{{ messages }}");
+  fs::create_directory_symlink(other.path(), model.path() + "/additional_chat_templates");
+  expect_refused(model, {model.path() + "/additional_chat_templates: is a link, expected a folder"});
+}
+
+// The file is sparse. It is refused before the weights are converted, so no folder is made.
+TEST(ImportRefuses, HugeTokenizers) {
+  const ForeignFolder model("mixtral");
+  write_text(model.path() + "/tokenizer.json", "{}");
+  fs::resize_file(model.path() + "/tokenizer.json", (uintmax_t{1} << 30) + 1);
+  const auto import = [&] { import_model(model.path(), model.beside("parent") + "/out"); };
+  const std::string message = message_of(ExitCode::data, import);
+  EXPECT_NE(message.find("/tokenizer.json: has 1073741825 bytes, expected at most 1073741824"), message.npos)
+      << message;
+  EXPECT_FALSE(fs::exists(model.beside("parent"))) << "the target's parent folder is made with the target";
+}
+
 TEST(ImportRefuses, Pickles) {
   const ForeignFolder model("mixtral");
   fs::remove(model.path() + "/model.safetensors");

@@ -34,15 +34,6 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 std::string without_first_word(const std::string& name) { return name.substr(name.find('.') + 1); }
 
-std::string listed(std::string_view what, const std::vector<std::string>& names) {
-  constexpr size_t most_named = 5;
-  std::string text = cat(what, names.size() == 1 ? "" : "s", " ");
-  for (size_t i = 0; i < std::min(most_named, names.size()); ++i)
-    text += cat(i == 0 ? "'" : ", '", config::shown(names[i]), "'");
-  if (names.size() > most_named) text += cat(" and ", names.size() - most_named, " more");
-  return text;
-}
-
 std::string mxfp4_scales_name(const std::string& blocks) {
   return blocks.substr(0, blocks.size() - blocks_suffix.size()) + std::string(scales_suffix);
 }

@@ -187,7 +187,8 @@ ImportReport import_model(const std::string& source, const std::string& target, 
                           const FileWork& work) {
   const ForeignModel model(source, work);
   const std::string origin = origin_json(origin_of(model));  // with the times of the files before they are read
-  NewFolder folder(target);
+  const std::vector<std::string> companions = companion_files(source);
+  NewFolder folder(target, work);
   ParameterWriter writer(model);
   const std::vector<std::vector<size_t>> shards = divided_parameters(model.map(), writer, options.shard_bytes);
   std::vector<std::string> parts;
@@ -204,10 +205,10 @@ ImportReport import_model(const std::string& source, const std::string& target, 
   folder.add_folder(beside);
   folder.add_file(beside + "/config.json", model.config_text());
   folder.add_file(beside + "/origin.json", origin);
-  for (const std::string& name : companion_files(source)) {
-    folder.copy_file(source, name, beside);
-    report.files.push_back(name);
-  }
+  for (const std::string& name : companions) folder.copy_file(source, name, beside);
+  report.files = companions;
+  if (const std::vector<std::string> others = uncopied_files(source); !others.empty())
+    report.notes.push_back(listed("not copied: file", others));
   sync_folder(folder.path() + "/" + beside);
   folder.add_file("recipe.yaml", recipe_text(model.config(), target));
   folder.add_file("manifest.json", manifest);

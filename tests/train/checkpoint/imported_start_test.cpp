@@ -2,6 +2,7 @@
 #include "tools/train/checkpoint/imported_start.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -47,6 +48,20 @@ TEST(ImportedStart, IsImportedOnce) {
     if (time == 0) first = written;
     EXPECT_EQ(written, first);
   }
+}
+
+TEST(ImportedStart, RemainsOfAKilledImportAreRemoved) {
+  const ForeignFolder model("mixtral");
+  const Recipe recipe = recipe_from(model);
+  const std::string run = model.beside("run"), remains = cat(run, "/imported.", ::getpid(), ".tmp");
+  for (const std::string& folder : {remains, run + "/imported.1.tmp", run + "/other.1.tmp"}) {
+    fs::create_directories(folder);
+    write_text(folder + "/shard", "half");
+  }
+  on_ranks(1, [&](const comm::ProcessGroup& world) { start_folder(recipe, world, {}); });
+  EXPECT_FALSE(fs::exists(remains) || fs::exists(run + "/imported.1.tmp"));
+  EXPECT_TRUE(fs::exists(run + "/other.1.tmp/shard"));
+  EXPECT_TRUE(fs::exists(run + "/imported/manifest.json"));
 }
 
 TEST(ImportedStart, LoadsTheWeightsOfTheFolder) {

@@ -11,6 +11,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/interruptible.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/hexad/usage.h"
 #include "tools/interop/export_model.h"
@@ -30,7 +31,9 @@ struct ExportArguments {
 base::ExitCode run_export(const ExportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
   io::Checkpoint checkpoint = train::open_saved_checkpoint(options.run, options.step);
-  const interop::ExportReport report = interop::export_model(checkpoint, options.target, options.model);
+  const interop::ExportReport report = interruptible([&](const base::FileWork& work) {
+    return interop::export_model(checkpoint, options.target, options.model, work);
+  });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (options.json) {
     const nlohmann::ordered_json facts{

@@ -9,6 +9,7 @@
 #include "framework/base/counted.h"
 #include "framework/base/units.h"
 #include "tools/hexad/commands/command.h"
+#include "tools/hexad/commands/interruptible.h"
 #include "tools/hexad/commands/ranks.h"
 #include "tools/interop/import_model.h"
 #include "tools/train/process/say.h"
@@ -23,7 +24,8 @@ struct ImportArguments {
 
 base::ExitCode run_import(const ImportArguments& options) {
   const auto begin = std::chrono::steady_clock::now();
-  const interop::ImportReport report = interop::import_model(options.source, options.target);
+  const interop::ImportReport report = interruptible(
+      [&](const base::FileWork& work) { return interop::import_model(options.source, options.target, {}, work); });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (options.json) {
     const nlohmann::ordered_json facts{{"model_type", report.model_type}, {"tensors", report.tensors},

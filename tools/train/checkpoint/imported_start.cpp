@@ -8,9 +8,11 @@
 #include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
+#include "framework/io/remove_folder.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/interop/config_json.h"
 #include "tools/interop/import_model.h"
+#include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/training_stages.h"
@@ -36,11 +38,25 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   return false;
 }
 
+// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory.
+void remove_remains_of_imports(const std::string& folder, const FileWork& work) {
+  const std::string start = fs::path(folder).filename().string() + ".";
+  std::vector<std::string> remains;
+  std::error_code error;
+  for (fs::directory_iterator entry(fs::path(folder).parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(start) && name.ends_with(interop::temporary_suffix)) remains.push_back(entry->path().string());
+  }
+  for (const std::string& path : remains) io::remove_folder(path, work, error);
+}
+
 // Imports train.init_from into `folder`, unless `folder` already has this import.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) {
+    remove_remains_of_imports(folder, work);
     interop::import_model(absolute_path(source), folder, {}, work);
     return;
   }
