@@ -120,8 +120,9 @@ TEST(Export, AnotherTypeIsWrittenAndNamed) {
 
 /// A run that started from an imported model and saved after one step.
 struct TrainedRun {
-  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {}, const std::string& name = "run")
-      : dir(imported.model.beside(name)) {
+  TrainedRun(const Imported& imported, const std::vector<std::string>& overrides = {},
+             const std::string& folder = "run")
+      : dir(imported.model.beside(folder)) {
     std::vector<std::string> all{"batch.global=2",      "batch.micro=2",     "data.synthetic=true",
                                  "train.precision=f32", "train.steps=10",    "optim.schedule=constant",
                                  "train.threads=1",     cat("run.dir=", dir)};
