@@ -87,6 +87,15 @@ test_bad_models_are_refused_by_name() {
   expect_nothing_at imported
 }
 
+test_names_of_a_model_are_printed_without_control_codes() {
+  cp -r "$model" foreign
+  mv foreign/model.safetensors foreign/x.safetensors
+  printf '{"weight_map": {"a\\u001b[31m": "x.safetensors"}}' >foreign/model.safetensors.index.json
+  expect 3 "$HEXAD" import foreign imported
+  expect_text err "lists 'a\x1b[31m' in x.safetensors"
+  expect_plain err
+}
+
 test_targets_that_are_not_empty_are_refused() {
   import_model
   expect 2 "$HEXAD" import "$model" imported
@@ -97,6 +106,8 @@ test_targets_that_are_not_empty_are_refused() {
   expect 2 "$HEXAD" export "$model" exported
   expect_text err "nor a checkpoint (no manifest.json); \`hexad import\` converts a Hugging Face model to a checkpoint"
   expect_nothing_at exported
+  expect 2 "$HEXAD" import "$model" .
+  expect_text err ".: is the working directory, which cannot be replaced"
 }
 
 test_json_has_the_facts() {

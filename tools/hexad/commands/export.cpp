@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
+#include "framework/base/escaped.h"
 #include "framework/base/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/interruptible.h"
@@ -50,10 +51,10 @@ base::ExitCode run_export(const ExportArguments& options) {
              base::human_bytes(static_cast<double>(report.bytes)), base::counted(report.shards, "file"),
              seconds.count());
   if (!report.origin.empty())
-    fmt::print("config.json{}{} from {}\n", report.files.empty() ? "" : ", ", fmt::join(report.files, ", "),
-               report.origin);
+    fmt::print("config.json{}{} from {}\n", report.files.empty() ? "" : ", ",
+               base::escaped(fmt::format("{}", fmt::join(report.files, ", "))), report.origin);
   else if (!report.files.empty())
-    fmt::print("copied: {}\n", fmt::join(report.files, ", "));
+    fmt::print("copied: {}\n", base::escaped(fmt::format("{}", fmt::join(report.files, ", "))));
   for (const std::string& note : report.notes) train::say(note.starts_with("warning: ") ? note : "note: " + note);
   return base::ExitCode::done;
 }

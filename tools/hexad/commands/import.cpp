@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/base/counted.h"
+#include "framework/base/escaped.h"
 #include "framework/base/units.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/interruptible.h"
@@ -37,7 +38,8 @@ base::ExitCode run_import(const ImportArguments& options) {
   }
   fmt::print("{}: {}, {} parameters, {} read in {:.1f} s\n", report.model_type, base::counted(report.tensors, "tensor"),
              base::grouped(report.parameters), base::human_bytes(static_cast<double>(report.bytes)), seconds.count());
-  if (!report.files.empty()) fmt::print("copied: {}\n", fmt::join(report.files, ", "));
+  if (!report.files.empty())
+    fmt::print("copied: {}\n", base::escaped(fmt::format("{}", fmt::join(report.files, ", "))));
   for (const std::string& note : report.notes) train::say(base::cat("note: ", note));
   fmt::print("{0}: train with `hexad train {0}/recipe.yaml data.dataset=FOLDER`\n", options.target);
   return base::ExitCode::done;
