@@ -152,8 +152,9 @@ TEST(ReadConfig, KeysThatChangeTheModelAreRefusedByName) {
   refused_with("gpt2", "scale_attn_by_inverse_layer_idx", true, "scale_attn_by_inverse_layer_idx is true");
   refused_with("gpt2", "rope_theta", 10000, "gpt2 has no rotary positions");
   refused_with("llama", "partial_rotary_factor", 1.5, "partial_rotary_factor is 1.5, expected above 0 and at most 1");
-  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}},
-               "rope_type is \"dynamic\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "ntk"}}, "rope_type is \"ntk\", expected one of default");
+  refused_with("llama", "rope_parameters", {{"rope_type", "dynamic"}, {"alpha", 1000}},
+               "rotary parameter alpha (1000)");
   refused_with("llama", "rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0}}},
                "rotary long_factor is missing, expected a list for rope_type 'longrope'");
   refused_with("llama", "rope_parameters", {{"rope_type", "default"}, {"mscale", 2}}, "rotary parameter mscale (2)");
@@ -311,6 +312,16 @@ TEST(ReadConfig, LongRopeOfPhimoeBecomesRecipeKeys) {
   expect_contains(refusal(config), "rotary long_factor is \"wide\", expected a list of numbers");
 }
 
+TEST(ReadConfig, DynamicScalingIsNoScalingUpToTheContext) {
+  Json config = golden_config("mixtral");
+  const ModelKeys plain = keys_of_config(config);
+  config["rope_parameters"]["rope_type"] = "dynamic", config["rope_parameters"]["factor"] = 4.0;
+  const ForeignConfig read = read_config(config.dump(), "config.json");
+  EXPECT_EQ(ModelKeys::differences(plain, read.keys), std::vector<std::string>());
+  ASSERT_EQ(read.notes.size(), 1u);
+  expect_contains(read.notes[0], "rope_type dynamic is imported as no scaling, which is the same up to 32 tokens");
+}
+
 TEST(ReadConfig, KeysInSectionsOfDbrxBecomeRecipeKeys) {
   const ModelKeys keys = keys_of_config(golden_config("dbrx"));
   EXPECT_EQ(keys.integer("model.kv_heads"), 2);
@@ -344,6 +355,22 @@ TEST(ReadConfig, BadSectionsAreRefusedByName) {
   Json config = golden_config("dbrx");
   config["attn_config"] = 5;
   expect_contains(refusal(config), "attn_config is 5, expected an object");
+}
+
+// MiniMax-M2 and DeepSeek-V3 give the same format different names.
+TEST(ReadConfig, BothNamesOfTheFp8FormatAreAccepted) {
+  Json config = golden_config("minimax_m2");
+  EXPECT_FALSE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"] = {{"activation_scheme", "dynamic"},
+                                   {"fmt", "float8_e4m3fn"},
+                                   {"quant_method", "fp8"},
+                                   {"weight_block_size", {128, 128}},
+                                   {"modules_to_not_convert", {"gate", "e_score_correction_bias", "lm_head"}}};
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e4m3";
+  EXPECT_TRUE(read_config(config.dump(), "config.json").fp8_blocks);
+  config["quantization_config"]["fmt"] = "e5m2";
+  expect_contains(refusal(config), "expected quant_method fp8, fmt e4m3 or float8_e4m3fn, and weight_block_size");
 }
 
 TEST(ReadConfig, DropoutIsNotedButAccepted) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/interop/foreign_folder.h"
 #include "tests/interop/golden_configs.h"
 #include "tests/training/training.h"
@@ -44,6 +46,46 @@ TEST(WriteConfig, ChangedKeysAreWrittenIntoTheirSection) {
   expected["attn_config"]["rope_theta"] = expected["rope_parameters"]["rope_theta"] = 5e5;
   const std::string written = write_config(*read.family, read.keys, config.dump(), "");
   EXPECT_EQ(nlohmann::json::parse(written), nlohmann::json::parse(expected.dump()));
+}
+
+// Without original_max_position_embeddings, the context is also the context before scaling.
+TEST(WriteConfig, ImpliedOriginalContextIsWrittenIfTheContextChanges) {
+  for (const char* family : {"qwen3", "llama", "phimoe", "deepseek_v3_released"}) {
+    for (const bool old_form : {false, true}) {
+      Json config = golden_config(family);
+      config["rope_parameters"].erase("original_max_position_embeddings");
+      if (old_form) {
+        Json scaling = config["rope_parameters"];
+        config.erase("rope_parameters");
+        config["rope_theta"] = scaling["rope_theta"], scaling.erase("rope_theta");
+        config["rope_scaling"] = scaling;
+      }
+      ForeignConfig read = read_config(config.dump(), "config.json");
+      EXPECT_EQ(write_config(*read.family, read.keys, config.dump(), ""), config.dump());
+      read.keys.set("model.context", 16, "test");
+      const Json written = Json::parse(write_config(*read.family, read.keys, config.dump(), ""));
+      EXPECT_EQ(written["max_position_embeddings"], 16) << family;
+      EXPECT_EQ(written[old_form ? "rope_scaling" : "rope_parameters"]["original_max_position_embeddings"], 32)
+          << family;
+    }
+  }
+}
+
+TEST(WriteConfig, NtkScalingBecomesALargerBase) {
+  for (const char* family : {"mixtral", "glm4_moe"}) {  // all dimensions of a head rotate, and half of them
+    const Json config = golden_config(family);
+    ForeignConfig read = read_config(config.dump(), "config.json");
+    read.keys.set("model.rotary_theta", 10000, "test");
+    read.keys.set("model.rotary_scaling.kind", "ntk", "test");
+    read.keys.set("model.rotary_scaling.factor", 4, "test");
+    const double size = read.keys.real("model.rotary_share") * read.keys.real("model.head_size");
+    ASSERT_GT(size, 2) << family;
+    for (const std::string& like : {std::string(), config.dump()}) {
+      const ModelKeys again = read_config(write_config(*read.family, read.keys, like, "float32"), "config.json").keys;
+      EXPECT_EQ(again.text("model.rotary_scaling.kind"), "none") << family;
+      EXPECT_DOUBLE_EQ(again.real("model.rotary_theta"), 10000 * std::pow(4, size / (size - 2))) << family;
+    }
+  }
 }
 
 TEST(WriteConfig, BothNamesOfTheTypeAreChanged) {

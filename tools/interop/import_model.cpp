@@ -159,12 +159,13 @@ io::RunState state_of(const std::string& recipe, const std::string& source) {
   run.recipe = recipe;
   run.data_position = R"({"next_sequence": 0, "fingerprints": [], "shuffle": "documents"})";
   run.random_state = R"({"skipped": 0, "schedule": "", "schedule_choice": ""})";
-  run.layout = io::Json(cat("imported from ", source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
+  run.layout = io::Json(cat(imported_from, source)).dump(-1, ' ', true, io::Json::error_handler_t::replace);
   return run;
 }
 
 Origin origin_of(const ForeignModel& model) {
-  Origin origin{model.folder(), model.config_text(), model.experts(), std::nullopt, {}};
+  Origin origin{
+      model.folder(), model.config_text(), model.experts(), std::nullopt, {}, stamps_of(model.folder(), model.files())};
   std::map<Element, int64_t> counts;
   for (const Link& link : model.map().links) ++counts[model.element(link)];
   origin.element = std::ranges::max_element(counts, {}, [](const auto& c) { return c.second; })->first;
@@ -185,7 +186,9 @@ std::string recipe_text(const ForeignConfig& config, const std::string& target) 
 ImportReport import_model(const std::string& source, const std::string& target, const ImportOptions& options,
                           const FileWork& work) {
   const ForeignModel model(source, work);
-  NewFolder folder(target);
+  const std::string origin = origin_json(origin_of(model));  // with the times of the files before they are read
+  const std::vector<std::string> companions = companion_files(source);
+  NewFolder folder(target, work);
   ParameterWriter writer(model);
   const std::vector<std::vector<size_t>> shards = divided_parameters(model.map(), writer, options.shard_bytes);
   std::vector<std::string> parts;
@@ -201,11 +204,11 @@ ImportReport import_model(const std::string& source, const std::string& target, 
   const std::string beside(origin_folder_name);
   folder.add_folder(beside);
   folder.add_file(beside + "/config.json", model.config_text());
-  folder.add_file(beside + "/origin.json", origin_json(origin_of(model)));
-  for (const std::string& name : companion_files(source)) {
-    folder.copy_file(source, name, beside);
-    report.files.push_back(name);
-  }
+  folder.add_file(beside + "/origin.json", origin);
+  for (const std::string& name : companions) folder.copy_file(source, name, beside);
+  report.files = companions;
+  if (const std::vector<std::string> others = uncopied_files(source); !others.empty())
+    report.notes.push_back(listed("not copied: file", others));
   sync_folder(folder.path() + "/" + beside);
   folder.add_file("recipe.yaml", recipe_text(model.config(), target));
   folder.add_file("manifest.json", manifest);

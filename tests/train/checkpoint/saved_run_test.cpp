@@ -7,6 +7,7 @@
 
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/recipe/recipe_comparison.h"
 
 namespace hexad::tests {
 
@@ -46,6 +47,16 @@ TEST(SavedRun, IsReadBackUnchanged) {
   EXPECT_EQ(config::write(saved_recipe(checkpoint)), config::write(recipe));
   EXPECT_EQ(saved_shuffle(checkpoint), "sequences");
   EXPECT_EQ(saved_layout(checkpoint), describe(recipe.parallel, 1));
+}
+
+// hexad export follows train.init_from from another working directory.
+TEST(SavedRun, StartIsSavedAsAnAbsolutePath) {
+  const Scratch folder;
+  const Recipe recipe = small_recipe({"train.init_from=some/model"});
+  const Recipe saved = saved_recipe(checkpoint_of(folder, saved_run(some_progress(), recipe, 1)));
+  EXPECT_EQ(saved.train.init_from, (std::filesystem::current_path() / "some/model").string());
+  EXPECT_EQ(changes_of_recipe(saved, recipe), std::vector<std::string>());
+  EXPECT_EQ(changes_of_recipe(saved, small_recipe({"train.init_from=other"})).size(), 1u);
 }
 
 TEST(SavedRun, TranslatesScheduleNamesOfEarlierVersions) {

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "framework/base/absolute_path.h"
 #include "framework/base/failure.h"
 #include "framework/base/path_problem.h"
 #include "framework/device/context.h"
 #include "framework/io/checkpoint.h"
+#include "framework/io/remove_folder.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/interop/config_json.h"
 #include "tools/interop/import_model.h"
+#include "tools/interop/new_folder.h"
 #include "tools/interop/origin.h"
 #include "tools/train/checkpoint/saved_run.h"
 #include "tools/train/recipe/training_stages.h"
@@ -22,7 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote.
+// True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. For imports
+// without the stamps of the files.
 bool is_newer(const std::string& source, const std::string& manifest) {
   std::error_code error;
   const fs::file_time_type imported = fs::last_write_time(manifest, error);
@@ -34,19 +38,39 @@ bool is_newer(const std::string& source, const std::string& manifest) {
   return false;
 }
 
+// Removes temporary folders of imports into `folder` that were killed. The caller holds the lock of the run directory.
+void remove_remains_of_imports(const std::string& folder, const FileWork& work) {
+  const std::string start = fs::path(folder).filename().string() + ".";
+  std::vector<std::string> remains;
+  std::error_code error;
+  for (fs::directory_iterator entry(fs::path(folder).parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(start) && name.ends_with(interop::temporary_suffix)) remains.push_back(entry->path().string());
+  }
+  for (const std::string& path : remains) io::remove_folder(path, work, error);
+}
+
 // Imports train.init_from into `folder`, unless `folder` already has this import.
 void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
   const std::string& source = recipe.train.init_from;
   std::error_code error;
   if (!fs::exists(folder + "/manifest.json", error)) {
-    interop::import_model(source, folder, {}, work);
+    remove_remains_of_imports(folder, work);
+    interop::import_model(absolute_path(source), folder, {}, work);
     return;
   }
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
-  if (found != cat("imported from ", source))
+  if (found != cat(interop::imported_from, source) && found != cat(interop::imported_from, absolute_path(source)))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
          "; remove this folder, or use another run.dir");
-  if (is_newer(source, folder + "/manifest.json"))
+  const std::string beside = folder + "/" + std::string(interop::origin_folder_name);
+  const interop::FileStamps files =
+      interop::has_config(beside) ? interop::read_origin(beside).files : interop::FileStamps();
+  if (const std::string changed = interop::changed_file(source, files); !changed.empty())
+    fail(ExitCode::data, folder, ": was imported from ", source, ", whose file ", changed,
+         " has been changed since; remove this folder, so that the model is imported again");
+  if (files.empty() && is_newer(source, folder + "/manifest.json"))
     fail(ExitCode::data, folder, ": is older than a file of ", source,
          "; remove this folder, so that the model is imported again");
 }

@@ -1,5 +1,6 @@
 #include "tools/train/checkpoint/saved_run.h"
 
+#include "framework/base/absolute_path.h"
 #include "framework/base/enum_names.h"
 #include "framework/io/json.h"
 #include "tools/train/recipe/renamed_keys.h"
@@ -41,7 +42,9 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   run.step = progress.step;
   run.tokens = progress.tokens;
   run.seed = recipe.train.seed;
-  run.recipe = config::write(recipe);
+  Recipe kept = recipe;
+  kept.train.init_from = base::absolute_path(recipe.train.init_from);  // an export may run in another folder
+  run.recipe = config::write(kept);
   Json fingerprints = Json::array();
   for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
   run.data_position = Json{{"next_sequence", progress.next_sequence},

@@ -13,7 +13,8 @@
 
 namespace hexad::train {
 
-/// Returns the description to be written to the manifest. `world` is the number of ranks.
+/// Returns the description to be written to the manifest. `world` is the number of ranks. train.init_from becomes an
+/// absolute path.
 io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t world);
 
 /// Returns the recipe as it was saved, with the current names of keys.

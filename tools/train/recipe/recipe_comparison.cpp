@@ -5,6 +5,7 @@
 
 #include <fmt/ranges.h>
 
+#include "framework/base/absolute_path.h"
 #include "framework/config/typed_recipe.h"
 #include "optim/lr_schedule.h"
 #include "tools/train/recipe/renamed_keys.h"
@@ -54,6 +55,9 @@ std::vector<std::string> changes_of_recipe(const Recipe& before, const Recipe& n
   Recipe was = before;
   was.train.threads = now.train.threads;
   was.run.dir = now.run.dir;
+  // Checkpoints have the absolute path.
+  if (base::absolute_path(was.train.init_from) == base::absolute_path(now.train.init_from))
+    was.train.init_from = now.train.init_from;
   if (was.stages.size() == now.stages.size()) return config::differences(was, now);
   // Compares the stages that both recipes have. Each other stage would add a line for each of its keys.
   Recipe is = now;
