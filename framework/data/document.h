@@ -8,7 +8,7 @@
 
 namespace hexad::data {
 
-/// A part of a conversation. Parts are converted to tokens one by one, so that no token spans two of them.
+/// A part of a conversation. A token may contain bytes of several parts (see encode_document()).
 struct DocumentPart {
   size_t end = 0;       // the part ends before this byte of the document
   bool mark = false;    // true if the part is a mark of the chat form, not the text of a turn
@@ -21,6 +21,7 @@ struct Document {
   std::string text;
   std::vector<DocumentPart> parts = {};  // empty: plain text, all of whose tokens are targets
   std::string place = {};                // file, and line or object, for messages
+  bool of_model = false;  // true: in the form of a model's chat template, whose tokens are those of the model's library
 
   /// True if the last part that is not a mark, and so the last turn with text, is an answer.
   bool ends_with_answer() const {

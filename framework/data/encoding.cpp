@@ -1,38 +1,137 @@
 #include "framework/data/encoding.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string>
 #include <string_view>
 
 #include "framework/base/error.h"
+#include "framework/data/token_spans.h"
 
 namespace hexad::data {
 
 namespace {
 
+// Bytes [begin, end) of a document.
+struct ChatPart {
+  size_t begin, end;
+  bool mark, answer;
+  bool ends_answer;  // true: the mark after an answer
+};
+
+struct EncodedPart {
+  std::vector<int32_t> ids = {};
+  std::vector<uint8_t> loss_mask = {};  // empty without a mask
+};
+
+std::vector<ChatPart> chat_parts(const Document& document) {
+  std::vector<ChatPart> parts;
+  for (size_t i = 0, begin = 0; i < document.parts.size(); begin = document.parts[i++].end) {
+    const DocumentPart& part = document.parts[i];
+    const bool last = i + 1 == document.parts.size() || !document.parts[i + 1].answer;
+    parts.push_back({begin, part.end, part.mark, part.answer, part.mark && part.answer && last});
+  }
+  return parts;
+}
+
+bool any_special(const Tokenizer& tokenizer, std::string_view marks) {
+  return std::ranges::any_of(tokenizer.encode_with_special(marks),
+                             [&](int32_t id) { return tokenizer.bytes_of(id).empty(); });
+}
+
+// True if part `i` begins an answer, and no special token is in the marks before it.
+bool begins_plain_answer(const Tokenizer& tokenizer, std::string_view text, std::span<const ChatPart> parts, size_t i) {
+  if (!parts[i].answer || (i > 0 && parts[i - 1].answer)) return false;
+  size_t first = i;
+  while (first > 0 && parts[first - 1].mark) --first;
+  const size_t begin = parts[first].begin;
+  return !any_special(tokenizer, text.substr(begin, parts[i].begin - begin));
+}
+
+// Returns the first of the parts that begin texts which are converted alone (see encode_document()).
+std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document, std::span<const ChatPart> parts) {
+  const std::string_view text = document.text;
+  std::vector<size_t> first{0};
+  bool after_plain_end = false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const ChatPart& part = parts[i];
+    const bool plain_end = part.ends_answer && !any_special(tokenizer, text.substr(part.begin, part.end - part.begin));
+    const bool plain_begin = !document.of_model && begins_plain_answer(tokenizer, text, parts, i);
+    if (i > 0 && (after_plain_end || plain_end || plain_begin)) first.push_back(i);
+    after_plain_end = plain_end;
+  }
+  first.push_back(parts.size());
+  return first;
+}
+
+// Converts parts one by one, so that their targets are known without the bytes of tokens.
+EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view document, std::span<const ChatPart> parts) {
+  EncodedPart encoded;
+  for (const ChatPart& part : parts) {
+    const std::string_view text = document.substr(part.begin, part.end - part.begin);
+    const std::vector<int32_t> ids = part.mark ? tokenizer.encode_with_special(text) : tokenizer.encode(text);
+    const size_t targets = !part.answer ? 0 : part.ends_answer ? targets_of_end(tokenizer, ids) : ids.size();
+    std::ranges::copy(ids, std::back_inserter(encoded.ids));
+    for (size_t i = 0; i < ids.size(); ++i) encoded.loss_mask.push_back(i < targets ? 1 : 0);
+  }
+  return encoded;
+}
+
+// Returns the bytes of the answers, relative to the begin of the first part. The mark after an answer counts up to the
+// end of its first special token.
+ByteRanges answers_of(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::span<const ByteRange> spans,
+                      std::span<const ChatPart> parts) {
+  ByteRanges answers;
+  const size_t origin = parts.front().begin;
+  for (const ChatPart& part : parts) {
+    if (!part.answer) continue;
+    const size_t begin = part.begin - origin;
+    size_t end = part.end - origin;
+    if (part.ends_answer) {
+      auto span = std::ranges::lower_bound(spans, begin, {}, &ByteRange::begin);
+      while (span != spans.end() && span->begin < end && !tokenizer.bytes_of(ids[span - spans.begin()]).empty()) ++span;
+      if (span != spans.end() && span->begin < end) end = span->end;
+    }
+    answers.add(begin, end);
+  }
+  return answers;
+}
+
+EncodedPart encode_together(const Tokenizer& tokenizer, std::string_view document, std::span<const ChatPart> parts,
+                            bool with_mask) {
+  const size_t origin = parts.front().begin;
+  const std::string_view text = document.substr(origin, parts.back().end - origin);
+  ByteRanges marks;
+  for (const ChatPart& part : parts)
+    if (part.mark) marks.add(part.begin - origin, part.end - origin);
+  EncodedPart encoded{.ids = tokenizer.encode_with_special(text, marks)};
+  if (!with_mask) return encoded;
+  const auto spans = token_spans(tokenizer, encoded.ids, text);
+  if (!spans) return encode_one_by_one(tokenizer, document, parts);
+  const ByteRanges answers = answers_of(tokenizer, encoded.ids, *spans, parts);
+  for (const ByteRange& span : *spans) encoded.loss_mask.push_back(answers.overlaps(span.begin, span.end) ? 1 : 0);
+  return encoded;
+}
+
 EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& document, bool with_mask) {
   EncodedDocument encoded{.text_bytes = static_cast<int64_t>(document.text.size())};
-  const auto first = tokenizer.beginning_of_document();
-  const auto append = [&](const std::vector<int32_t>& ids, size_t targets) {
-    // The marks of a chat form may already contain the beginning-of-document token.
-    const bool begins = encoded.ids.empty() && first && (ids.empty() || ids.front() != *first);
-    if (begins) encoded.ids.push_back(*first);
-    encoded.ids.insert(encoded.ids.end(), ids.begin(), ids.end());
-    if (!with_mask) return;
-    if (begins) encoded.loss_mask.push_back(0);
-    for (size_t i = 0; i < ids.size(); ++i) encoded.loss_mask.push_back(i < targets ? 1 : 0);
-  };
-  const std::string_view text = document.text;
   if (document.parts.empty()) {
-    const std::vector<int32_t> ids = tokenizer.encode(text);
-    append(ids, ids.size());
+    encoded.ids = tokenizer.encode(document.text);
+    if (with_mask) encoded.loss_mask.assign(encoded.ids.size(), 1);
   }
-  size_t begin = 0;
-  for (size_t i = 0; i < document.parts.size(); ++i) {
-    const DocumentPart& part = document.parts[i];
-    const std::string_view piece = text.substr(begin, part.end - begin);
-    const std::vector<int32_t> ids = part.mark ? tokenizer.encode_with_special(piece) : tokenizer.encode(piece);
-    const bool ends_answer = part.mark && (i + 1 == document.parts.size() || !document.parts[i + 1].answer);
-    append(ids, !part.answer ? 0 : ends_answer ? targets_of_end(tokenizer, ids) : ids.size());
-    begin = part.end;
+  const std::vector<ChatPart> parts = chat_parts(document);
+  const std::vector<size_t> first = borders(tokenizer, document, parts);
+  for (size_t i = 0; i + 1 < first.size() && first[i] < parts.size(); ++i) {
+    const EncodedPart part = encode_together(tokenizer, document.text,
+                                             std::span(parts).subspan(first[i], first[i + 1] - first[i]), with_mask);
+    std::ranges::copy(part.ids, std::back_inserter(encoded.ids));
+    std::ranges::copy(part.loss_mask, std::back_inserter(encoded.loss_mask));
+  }
+  // The marks of a chat form may already contain the beginning-of-document token.
+  const auto beginning = tokenizer.beginning_of_document();
+  if (beginning && (encoded.ids.empty() || encoded.ids.front() != *beginning)) {
+    encoded.ids.insert(encoded.ids.begin(), *beginning);
+    if (with_mask) encoded.loss_mask.insert(encoded.loss_mask.begin(), 0);
   }
   encoded.ids.push_back(tokenizer.end_of_document());
   if (with_mask) encoded.loss_mask.push_back(document.parts.empty() || document.ends_with_answer() ? 1 : 0);
@@ -45,6 +144,24 @@ size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids) 
   for (size_t i = 0; i < ids.size(); ++i)
     if (tokenizer.bytes_of(ids[i]).empty()) return i + 1;
   return ids.size();
+}
+
+std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark) {
+  std::vector<int32_t> ids = tokenizer.encode_with_special(mark);
+  if (any_special(tokenizer, mark)) {
+    // The tokenizer may insert a space at the beginning of a text, but a mark follows an answer.
+    constexpr std::string_view answer = "a";
+    const std::string text = base::cat(answer, mark);
+    ByteRanges marks;
+    marks.add(answer.size(), text.size());
+    std::vector<int32_t> all = tokenizer.encode_with_special(text, marks);
+    if (const auto spans = token_spans(tokenizer, all, text)) {
+      const auto first = std::ranges::find(*spans, answer.size(), &ByteRange::begin);
+      if (first != spans->end()) ids.assign(all.begin() + (first - spans->begin()), all.end());
+    }
+  }
+  ids.resize(targets_of_end(tokenizer, ids));
+  return ids;
 }
 
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask) {

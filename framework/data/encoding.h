@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "framework/data/document.h"
@@ -23,10 +24,21 @@ struct EncodedDocument {
 /// targets.
 size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids);
 
-/// Converts a document. Parts of a conversation are converted one by one; special tokens are recognised only in marks
-/// of the chat form. If `with_mask` is true, makes a loss mask. Tokens of answers are targets. The end-of-document is a
-/// target if the last turn with text is an answer. All tokens of plain text are targets. Errors of the tokenizer name
-/// the location of the document.
+/// Returns the targets of `mark`, the text that a form writes after an answer: the ids with which it follows the text
+/// of an answer, up to the last target. Returns nothing if `mark` is empty.
+std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_view mark);
+
+/// Converts a document. A conversation is converted as a whole, as the model's own library does. Special tokens are
+/// recognised only in marks of the chat form. Two borders remain, because `hexad generate` begins and ends answers
+/// there:
+/// - A mark that ends an answer and has no special token is converted alone.
+/// - No token contains bytes before and after the begin of an answer if no special token precedes the answer. This does
+///   not apply to the form of a model's chat template (Document::of_model).
+///
+/// If `with_mask` is true, makes a loss mask. Tokens that contain a byte of an answer are targets. The end-of-document
+/// is a target if the last turn with text is an answer. All tokens of plain text are targets. If the tokenizer changes
+/// the text, for example by Unicode normalization, the bytes of its tokens are not known; parts are then converted one
+/// by one. Errors of the tokenizer name the location of the document.
 EncodedDocument encode_document(const Tokenizer& tokenizer, const Document& document, bool with_mask);
 
 }  // namespace hexad::data

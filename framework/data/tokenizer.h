@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/data/byte_ranges.h"
 #include "framework/data/tokenizer_file.h"
 
 namespace hexad::data {
@@ -24,9 +25,15 @@ class Tokenizer {
 
   /// Returns the ids of `text`, without an end-of-document. Thread-safe.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Like encode(), but each special token that occurs in `text` becomes its id. Use it only for text that does not
-  /// come from users, such as chat templates.
-  virtual std::vector<int32_t> encode_with_special(std::string_view text) const { return encode(text); }
+  /// Like encode(), but each special token that lies in one of the ranges `trusted` becomes its id. Only text that does
+  /// not come from users, such as that of chat templates, may be trusted.
+  virtual std::vector<int32_t> encode_with_special(std::string_view text, const ByteRanges& /*trusted*/) const {
+    return encode(text);
+  }
+  /// Trusts the whole text.
+  std::vector<int32_t> encode_with_special(std::string_view text) const {
+    return encode_with_special(text, ByteRanges::everything());
+  }
   /// Returns what encode() leaves out of texts, for warnings, such as "has no token for 2 bytes (0x00 0x1f)"; an empty
   /// text if it leaves out nothing.
   virtual std::string left_out() const { return {}; }

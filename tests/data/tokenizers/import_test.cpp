@@ -43,6 +43,39 @@ TEST(TokenizerJson, SpecialTokensInTextAreTextUnlessRequested) {
   EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 
+// Returns ranges with bytes [begin, end).
+ByteRanges trusting(size_t begin, size_t end) {
+  ByteRanges ranges;
+  ranges.add(begin, end);
+  return ranges;
+}
+
+TEST(TokenizerJson, OnlyTrustedBytesBecomeSpecialTokens) {
+  auto json = byte_level_json();
+  int id = 259;
+  for (const char* text : {"<s>", "<s>>", "a<s>"})
+    json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode_with_special("<s>b<s>", trusting(3, 7)), (Ids{'<', 's', '>', 'b', 259}));
+  EXPECT_EQ(t->encode_with_special("<s>b<s>", {}), t->encode("<s>b<s>"));
+  EXPECT_EQ(t->encode_with_special("b<s>", trusting(0, 3)), (Ids{'b', '<', 's', '>'})) << "all bytes must be trusted";
+  EXPECT_EQ(t->encode_with_special("b\xff<s>", trusting(2, 5)), (Ids{'b', 0xff, 259}));
+  EXPECT_EQ(t->encode_with_special("<s>>"), (Ids{260}));
+  EXPECT_EQ(t->encode_with_special("<s>>", trusting(0, 3)), (Ids{259, '>'}))
+      << "a message must not hide a mark's token";
+  EXPECT_EQ(t->encode_with_special("a<s>", trusting(1, 4)), (Ids{'a', 259}));
+}
+
+TEST(TokenizerJson, SpecialTokensOfNormalizedTextAreTrustedApart) {
+  auto json = byte_level_json();
+  json["normalizer"] = {{"type", "Lowercase"}};
+  json["added_tokens"].push_back({{"id", 259}, {"content", "<END>"}, {"special", true}, {"normalized", true}});
+  const Loaded t("tokenizer.json", json.dump());
+  EXPECT_EQ(t->encode_with_special("A<end>"), (Ids{'a', 259}));
+  EXPECT_EQ(t->encode_with_special("A<END>B<END>", trusting(7, 12)), (Ids{'a', '<', 'e', 'n', 'd', '>', 'b', 259}));
+  EXPECT_EQ(t->encode_with_special("A<END>B", trusting(6, 7)), t->encode("A<END>B"));
+}
+
 TEST(TokenizerJson, ByteLevelRoundTripsTextsAndInvalidBytes) {
   const Loaded t("tokenizer.json", byte_level_json().dump());
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
@@ -177,6 +210,7 @@ TEST(Tiktoken, RanksAreIdsAndSpecialTokensFollow) {
   const Loaded t("x.tiktoken", tiktoken_text(), cl100k);
   EXPECT_EQ(t->encode("abc ab"), (Ids{257, 255 - ' ', 256}));
   EXPECT_EQ(t->encode_with_special("ab<|endoftext|>"), (Ids{256, 258}));
+  EXPECT_EQ(t->encode_with_special("ab<|endoftext|>", trusting(0, 2)).size(), 1 + 13u);
   EXPECT_EQ(t->end_of_document(), 258);
   EXPECT_EQ(t->beginning_of_document(), std::nullopt);
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
@@ -189,6 +223,7 @@ TEST(Tekken, SpecialTokensComeFirst) {
   EXPECT_EQ(t->beginning_of_document(), 1);
   EXPECT_EQ(t->end_of_document(), 2);
   EXPECT_EQ(t->encode_with_special("<s>"), (Ids{1}));
+  EXPECT_EQ(t->encode_with_special("<s><s>", trusting(0, 3)), (Ids{1, 4 + '<', 4 + 's', 4 + '>'}));
   for (const std::string& text : mixed_texts()) EXPECT_EQ(t->decode(t->encode(text)), text);
 }
 

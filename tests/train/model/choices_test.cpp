@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "parallel/comm/self_group.h"
 #include "tests/training/test_folder.h"
 #include "tests/training/training.h"
+#include "tools/train/model/generation.h"
 
 namespace hexad::tests {
 
@@ -49,6 +51,16 @@ TEST(ChoiceRequest, EndOfDocumentIsTheContextOfAnEmptyText) {
   expected.insert(expected.begin(), data::make_byte_tokenizer()->end_of_document());
   EXPECT_EQ(r.ids, expected);
   EXPECT_EQ(r.predicted, 2);
+}
+
+TEST(ChoiceRequest, BeginsWithTheIdsOfThePromptOfGenerate) {
+  const auto bytes = data::make_byte_tokenizer();
+  for (const std::string context : {"", "ab"}) {
+    const LikelihoodRequest r = request_of({.context = context, .delimiter = "", .choices = {"cd"}});
+    const std::vector<int32_t> prompt = prompt_of(*bytes, context, data::Packing::isolated);
+    ASSERT_EQ(r.ids.size(), prompt.size() + 2);
+    EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), r.ids.begin())) << context;
+  }
 }
 
 TEST(ChoiceRequest, LongTextsLoseTheirBeginning) {

@@ -212,14 +212,24 @@ TEST(Generate, TooLongPromptIsCutAtItsBeginning) {
   EXPECT_EQ(out.size(), 2u);
 }
 
+TEST(Generate, PromptBeginsLikeATextInTraining) {
+  const auto bytes = data::make_byte_tokenizer();
+  using Ids = std::vector<int32_t>;
+  EXPECT_EQ(prompt_of(*bytes, "ab", data::Packing::isolated), (Ids{'a', 'b'}));
+  EXPECT_EQ(prompt_of(*bytes, "ab", data::Packing::joined), (Ids{bytes->end_of_document(), 'a', 'b'}));
+  for (const data::Packing packing : {data::Packing::isolated, data::Packing::joined})
+    EXPECT_EQ(prompt_of(*bytes, "", packing), (Ids{bytes->end_of_document()})) << "a prompt needs an id";
+}
+
 TEST(Generate, WarnsOfACutPrompt) {
   const auto bytes = data::make_byte_tokenizer();
-  const auto warned = [&](const std::string& text, int64_t context) {
-    return warn_of_cut(*bytes, prompt_of(*bytes, text), context);
+  const auto warned = [&](const std::string& text, int64_t context, data::Packing packing = data::Packing::isolated) {
+    return warn_of_cut(*bytes, prompt_of(*bytes, text, packing), context);
   };
   EXPECT_EQ(warned("", 8), "");
-  EXPECT_EQ(warned("123456", 8), "");
-  EXPECT_EQ(warned("1234567", 8), "");  // only the end of document at the start is omitted
+  EXPECT_EQ(warned("1234567", 8), "");
+  EXPECT_EQ(warned("1234567", 8, data::Packing::joined), "");  // only the end of document at the start is omitted
+  EXPECT_EQ(warned("12345678", 8, data::Packing::joined), warned("12345678", 8));
   EXPECT_EQ(warned("12345678", 8),
             "the prompt has 8 tokens, but the model's context (model.context: 8) takes 7: the first 1 (1 byte "
             "of text) is cut off");

@@ -142,7 +142,8 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   const auto form = form_of(options, run.checkpoint, world);
   if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
   const int64_t context = recipe.model.context;
-  const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form.get(), prompts, context);
+  const std::vector<std::vector<int32_t>> ids =
+      ids_of_prompts(*tokenizer, form.get(), prompts, {context, recipe.data.packing});
   const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
   if (!plan::fits_in_memory(recipe, extensions, world, plan::ModelUse::generation, cached)) return ExitCode::resource;
   ModelInstance instance(recipe, extensions, world.group());

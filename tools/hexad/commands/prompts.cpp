@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -83,7 +84,7 @@ std::vector<Prompt> read_prompts(const std::string& path, const std::string& sys
 }
 
 std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::ConversationForm& form,
-                                 const Prompt& prompt) {
+                                 const Prompt& prompt, data::Packing packing) {
   data::Conversation question;
   if (!prompt.system.empty()) {
     require_system(form, prompt);
@@ -97,22 +98,20 @@ std::vector<int32_t> chat_prompt(const data::Tokenizer& tokenizer, const data::C
   }
   std::vector<int32_t> ids = data::encode_document(tokenizer, chat, false).ids;
   ids.pop_back();  // removes the end of the document, because the answer follows
-  if (!tokenizer.beginning_of_document()) ids.insert(ids.begin(), tokenizer.end_of_document());
-  return ids;
+  return train::begin_prompt(tokenizer, std::move(ids), packing);
 }
 
 std::vector<int32_t> end_of_answer(const data::Tokenizer& tokenizer, const data::ConversationForm& form) {
-  std::vector<int32_t> ids = tokenizer.encode_with_special(form.end_of_answer());
-  ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(data::targets_of_end(tokenizer, ids)), ids.end());
-  return ids;
+  return data::ids_after_answer(tokenizer, form.end_of_answer());
 }
 
 std::vector<std::vector<int32_t>> ids_of_prompts(const data::Tokenizer& tokenizer, const data::ConversationForm* form,
-                                                 const std::vector<Prompt>& prompts, int64_t context) {
+                                                 const std::vector<Prompt>& prompts, const PromptRules& rules) {
   std::vector<std::vector<int32_t>> all;
   for (const Prompt& prompt : prompts) {
-    all.push_back(form ? chat_prompt(tokenizer, *form, prompt) : train::prompt_of(tokenizer, prompt.text));
-    if (form || !prompt.place.empty()) require_fits(prompt, std::ssize(all.back()), context);
+    all.push_back(form ? chat_prompt(tokenizer, *form, prompt, rules.packing)
+                       : train::prompt_of(tokenizer, prompt.text, rules.packing));
+    if (form || !prompt.place.empty()) require_fits(prompt, std::ssize(all.back()), rules.context);
   }
   return all;
 }

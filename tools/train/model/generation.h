@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/data/packed_source.h"
 #include "framework/data/tokenizer.h"
 #include "tools/train/model/model_instance.h"
 
@@ -42,14 +43,17 @@ struct Continuation {
 /// Receives the index of a prompt and an id of its continuation.
 using OnToken = std::function<void(size_t prompt, int32_t id)>;
 
-/// Returns the ids of a prompt for generate(). The first id is the tokenizer's beginning-of-document or, if the
-/// tokenizer has none, its end-of-document. The ids of `text` follow.
-std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text);
+/// Returns `ids`, those of a prompt's text, after the id that precedes a text in training, unless they begin with it.
+/// The id is the tokenizer's beginning-of-document. If the tokenizer has none, it is the end-of-document under
+/// Packing::joined, and nothing under Packing::isolated. Without ids, it is one of both, because a prompt needs an id.
+std::vector<int32_t> begin_prompt(const data::Tokenizer& tokenizer, std::vector<int32_t> ids, data::Packing packing);
+/// Returns the ids of a prompt for generate(): begin_prompt() with the ids of `text`.
+std::vector<int32_t> prompt_of(const data::Tokenizer& tokenizer, std::string_view text, data::Packing packing);
 /// Returns the largest number of prompt ids that generate() uses with this context: one less than the context, but at
 /// least 1. This leaves room for two generated ids, because the last generated id is not an input.
 int64_t longest_prompt(int64_t context);
 /// Returns a warning with the length of the text that is cut off because `prompt` is longer than longest_prompt(). If
-/// no text is cut off, returns an empty text, even if the first id is. `prompt` is a result of prompt_of().
+/// no text is cut off, returns an empty text, even if a first id without text is. `prompt` is a result of prompt_of().
 std::string warn_of_cut(const data::Tokenizer& tokenizer, std::span<const int32_t> prompt, int64_t context);
 
 /// Continues each prompt until stop_id, end_of_turn, max_tokens or the model's context ends its text. A prompt has at

@@ -34,7 +34,7 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
     std::ranges::move(heldout_prompts(*data.heldout, tokenizer, recipe.run.heldout_prompts),
                       std::back_inserter(prompts));
   for (const std::string& prompt : prompts) {
-    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt);
+    const std::vector<int32_t> ids = prompt_of(tokenizer, prompt, recipe.data.packing);
     if (const std::string cut = warn_of_cut(tokenizer, ids, recipe.model.context); !cut.empty())
       warn(fmt::format("sample '{}': {}", config::shown(prompt), cut));
     SamplingOptions options;
