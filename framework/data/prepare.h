@@ -30,6 +30,7 @@ struct PrepareOptions {
   double heldout = 0.02;          // fraction of documents; they are selected by a hash of their text, so equal
                                   // documents are in the same part
   std::string text_key = "text";  // key of the text in JSON objects, each of which is a document; see RecordRules
+  bool text_key_given = false;    // true if the user has named text_key; see RecordRules
   std::string chat_form = {};     // not empty: JSON objects are conversations, which are written in this form (see
                                   // conversation_form(), whose folder is `tokenizer`); the dataset gets a loss mask, so
                                   // that only answers are learned
