@@ -21,7 +21,7 @@ InputRules input_rules(const PrepareOptions& o) {
 }
 
 ReadRules read_rules(const PrepareOptions& o) {
-  RecordRules records{.text_key = o.text_key};
+  RecordRules records{.text_key = o.text_key, .text_key_given = o.text_key_given};
   if (!o.chat_form.empty()) records.chat = conversation_form(o.chat_form, o.tokenizer);
   return {.split = o.split, .records = std::move(records), .binary = o.binary};
 }
@@ -140,6 +140,10 @@ class Scanner {
     file.form = form_of(file.path, contents, rules_.records);
     if (is_unnamed_json(file.form, contents, rules_.records)) result_.unnamed_json.push_back(file.path);
     if (is_damaged_json(file.form, file.path, contents, rules_.records)) result_.damaged_json.push_back(file.path);
+    if (std::string keys = keys_of_untaken_json(file.form, file.path, contents, rules_.records); !keys.empty()) {
+      if (result_.untaken_json.empty()) result_.untaken_keys = std::move(keys);
+      result_.untaken_json.push_back(file.path);
+    }
     if (rules_.records.chat != nullptr && file.form == TextForm::text)
       fail(ExitCode::data, file.path,
            ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");

@@ -47,6 +47,11 @@ bool gives_document(const Json& object, const RecordRules& rules) {
   return text != nullptr && text->is_string();
 }
 
+bool is_list_of_objects(const Json& json) {
+  return json.is_array() && !json.empty() &&
+         std::ranges::all_of(json, [](const Json& entry) { return entry.is_object(); });
+}
+
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == text.npos; }
 
 std::string_view first_line(std::string_view contents) {
@@ -59,15 +64,19 @@ TextForm form_of_json(std::string_view contents, const RecordRules& rules) {
   contents.remove_prefix(line.data() - contents.data());
   const Json first = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (first.is_object())
-    return !is_blank(contents.substr(line.size())) || gives_document(first, rules) ? TextForm::json_lines
-                                                                                   : TextForm::text;
+    return !is_blank(contents.substr(line.size())) || gives_document(first, rules) || rules.text_key_given
+               ? TextForm::json_lines
+               : TextForm::text;
   const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
-  const bool texts = all.is_array() && !all.empty() ? gives_document(all.front(), rules) : gives_document(all, rules);
-  return texts ? TextForm::json : TextForm::text;
+  const auto gives = [&](const Json& entry) { return gives_document(entry, rules); };
+  const bool objects = is_list_of_objects(all);
+  const bool texts =
+      objects ? std::ranges::any_of(all, gives) : gives(all.is_array() && !all.empty() ? all.front() : all);
+  return texts || (rules.text_key_given && (objects || all.is_object())) ? TextForm::json : TextForm::text;
 }
 
-// Names the keys with strings of the object and of the objects in it, for messages about `wanted`.
-std::string keys_of(const Json& object, std::string_view wanted) {
+// Returns the keys with strings of the object and of the objects in it.
+std::vector<std::string> keys_with_strings(const Json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) {
     if (value.is_string()) keys.push_back(config::shown(key));
@@ -75,6 +84,12 @@ std::string keys_of(const Json& object, std::string_view wanted) {
     for (const auto& [inner, text] : value.items())
       if (text.is_string()) keys.push_back(config::shown(cat(key, ".", inner)));
   }
+  return keys;
+}
+
+// Names the keys with strings, for messages about the key `wanted`.
+std::string keys_of(const Json& object, std::string_view wanted) {
+  std::vector<std::string> keys = keys_with_strings(object);
   if (keys.empty()) return "no key has a string";
   return "keys with strings: " + config::nearest_first(wanted, std::move(keys));
 }
@@ -187,6 +202,14 @@ bool is_damaged_json(TextForm form, std::string_view path, std::string_view cont
   const std::string key = cat('"', rules.text_key.substr(rules.text_key.rfind('.') + 1), '"');
   return (line.starts_with('[') || line.starts_with('{')) && contents.find(key) != contents.npos &&
          !Json::accept(contents);
+}
+
+std::string keys_of_untaken_json(TextForm form, std::string_view path, std::string_view contents,
+                                 const RecordRules& rules) {
+  if (form != TextForm::text || !form_needs_contents(path) || !first_line(contents).starts_with('[')) return {};
+  const Json all = Json::parse(contents, nullptr, /*allow_exceptions=*/false);
+  if (!is_list_of_objects(all) || keys_with_strings(all.front()).empty()) return {};
+  return keys_of(all.front(), rules.text_key);
 }
 
 std::string place_of(TextForm form, const std::string& path, int64_t number) {

@@ -23,14 +23,18 @@ struct RecordRules {
   /// Key of the text. "a.b" is the key b of the object under the key a, unless the object has a key "a.b".
   std::string text_key = "text";
   std::shared_ptr<const ConversationForm> chat = {};  // not null: objects are conversations in this form
+  /// True if the user has named text_key. A file named .json that is an object, or a list of objects, is then JSON even
+  /// if no object has the key, so that this problem is reported.
+  bool text_key_given = false;
 };
 
 /// Returns the form of a file. The ending of its name decides (.jsonl, .ndjson and similar endings, in upper or lower
 /// case, possibly followed by .gz or .zst). If the name ends in .json, `contents` decides:
-/// - If the first line is a JSON object, the form is JSON lines if more lines follow or if `rules` make a document from
-///   the object.
+/// - If the first line is a JSON object, the form is JSON lines if more lines follow, if `rules` make a document from
+///   the object, or if rules.text_key_given.
 /// - If all of `contents` is an object or a list, the form is JSON if `rules` make a document from the object or the
-///   first element.
+///   first element. For a list of objects, any element is enough. If rules.text_key_given, all objects and lists of
+///   objects are JSON.
 /// - In all other cases, the form is text.
 TextForm form_of(std::string_view path, std::string_view contents, const RecordRules& rules);
 
@@ -42,6 +46,11 @@ bool is_unnamed_json(TextForm form, std::string_view contents, const RecordRules
 
 /// True if a file of form `text` is named .json, begins with a bracket and has the key of the text, but is not JSON.
 bool is_damaged_json(TextForm form, std::string_view path, std::string_view contents, const RecordRules& rules);
+
+/// Returns a text that names the keys with strings of the first object if a file of form `text` is named .json and is a
+/// list of objects. Returns an empty text if no key has a string, or for another file.
+std::string keys_of_untaken_json(TextForm form, std::string_view path, std::string_view contents,
+                                 const RecordRules& rules);
 
 /// Returns the location of an object, for example "a.jsonl:3" or "a.json: object 3". `number`, counted from 1, is the
 /// number of its line (JSON lines) or of the object (JSON).

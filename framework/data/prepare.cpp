@@ -12,6 +12,7 @@
 #include "framework/data/conversation.h"
 #include "framework/data/corpus.h"
 #include "framework/data/encoding.h"
+#include "framework/data/file.h"
 #include "framework/data/ordered_jobs.h"
 #include "framework/data/prepare_warnings.h"
 #include "framework/data/prepared_folder.h"
@@ -126,7 +127,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   }
   if (!options.force) refuse_to_replace(options, request);
 
-  UnfinishedDataset unfinished(options.output, request);
+  UnfinishedDataset unfinished(options, request);
   if (!options.force)
     refuse_to_replace(options, request);  // another process may have finished before this one took the lock
   StagedFiles staged(options.output);
@@ -144,6 +145,8 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
       {.held_out = options.heldout > 0, .loss_mask = !options.chat_form.empty(), .shard_bytes = options.shard_bytes});
   try {
     encode_corpus(options, corpus, scan.held_out, *tokenizer, summary.resumed_documents, workers, shards);
+  } catch (const ReadError&) {  // the next run continues, perhaps when the file can be read again
+    throw;
   } catch (const Error& error) {
     if (error.code() == ExitCode::data) unfinished.discard();  // a file may have changed after a part of it was encoded
     throw;
@@ -157,6 +160,7 @@ PrepareSummary prepare(const PrepareOptions& options, const Progress& progress) 
   if (options.heldout > 0) summary.heldout = shards.join(heldout_file_name, staged.path(heldout_file_name));
   summary.inputs = corpus.inputs();
   summary.warnings = warnings_of(summary, scan, options, *tokenizer);
+  if (!unfinished.damage().empty()) summary.warnings.push_back(unfinished.damage());
   write_file(staged.path(summary_file_name), summary_json(options, request, summary));
   staged.commit(prepared_file_names);
   unfinished.discard();

@@ -45,6 +45,12 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
   if (!scan.unnamed_json.empty())
     warnings.push_back(cat(some_of(scan.unnamed_json), ": taken as text, but the first line is JSON with the key \"",
                            options.text_key, "\"; if the file were named .jsonl, each line would be a document"));
+  if (!scan.untaken_json.empty())
+    warnings.push_back(cat(some_of(scan.untaken_json),
+                           ": taken as text, with brackets and quotes, because this list of "
+                           "objects has no key \"",
+                           options.text_key, "\"; ", scan.untaken_keys,
+                           "; with --text-key KEY, each object would be a document"));
   if (!scan.damaged_json.empty())
     warnings.push_back(cat(some_of(scan.damaged_json),
                            ": taken as text, because it is not JSON, but it begins like "

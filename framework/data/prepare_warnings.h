@@ -11,7 +11,7 @@
 namespace hexad::data {
 
 /// Returns warnings about:
-/// - files that were read as text, but are probably JSON lines or damaged JSON;
+/// - files that were read as text, but are probably JSON lines, JSON with another key, or damaged JSON;
 /// - bytes or characters that the tokenizer leaves out;
 /// - patterns that match no file;
 /// - skipped binary files whose text can be extracted;

@@ -111,7 +111,7 @@ std::string written_at(const std::string& path) {
 
 std::string differences(const Json& before, const PrepareOptions& options) {
   if (!before.contains("settings") || !before["settings"].is_object())
-    return "the text or its preparation (summary.json does not record which)";
+    return "the text or its preparation (the earlier one does not record which)";
   std::vector<std::string> found;
   const Json now = settings(options);
   for (const auto& [key, value] : now.items()) {
@@ -161,6 +161,12 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
   if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
   if (o.chat_form == model_form_name) request["chat_template"] = read_chat_template(o.tokenizer).digest().to_string();
   return digest_of(dumped(request));
+}
+
+std::string settings_json(const PrepareOptions& options) { return dumped(settings(options)); }
+
+std::string differences_to(const std::string& record, const PrepareOptions& options) {
+  return differences(Json::parse(record, nullptr, /*allow_exceptions=*/false), options);
 }
 
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary) {

@@ -24,6 +24,13 @@ inline constexpr std::array<std::string_view, 4> prepared_file_names{train_file_
 /// text.
 Digest request_digest(const PrepareOptions& options, Digest inputs);
 
+/// Returns the settings of a preparation by their names on the command line, as a JSON object.
+std::string settings_json(const PrepareOptions& options);
+
+/// Returns the settings that differ from those of an earlier preparation, for a message; "the text" if none differ.
+/// `record` is a JSON object of that preparation whose member `settings` has its settings_json().
+std::string differences_to(const std::string& record, const PrepareOptions& options);
+
 /// Returns the text of summary.json, which lists every file that was taken or skipped.
 std::string summary_json(const PrepareOptions& options, Digest request, const PrepareSummary& summary);
 

@@ -44,7 +44,7 @@ class Opener {
     if (parts.size() == 1) {
       data_.train = parts.front().source;
     } else {
-      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts));
+      data_.train = data_.mixture = std::make_shared<const MixtureSource>(std::move(parts), options_.mixture_start);
     }
     if (!heldout_.empty()) data_.heldout = std::make_shared<ConcatenatedSource>(std::move(heldout_));
     if (config_.mlm_probability > 0) {

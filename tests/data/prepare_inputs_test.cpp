@@ -121,6 +121,43 @@ TEST(Prepare, WarnsOfJsonLinesUnderTheNameOfAText) {
                              "file were named .jsonl, each line would be a document");
 }
 
+TEST(Prepare, WarnsOfListsOfObjectsWithoutTheTextKey) {
+  TextCorpus f;
+  f.folder.write("text/c.json", "[{\"content\": \"one\"},\n {\"content\": \"two\"}]\n");
+  f.folder.write("text/d.json", "{\"name\": \"a package\",\n \"version\": \"1.0\"}\n");
+  f.folder.write("text/e.json", "[{\"id\": 3}]\n");
+  f.folder.write("text/f.json", "[\"one\", \"two\"]\n");
+  const auto warnings = prepare(f.options).warnings;
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0],
+            f.folder / "text/c.json" +
+                ": taken as text, with brackets and quotes, because this list of objects has no key "
+                "\"text\"; keys with strings: content; with --text-key KEY, each object would be a document");
+}
+
+TEST(Prepare, JsonWithoutTheTextKeyThatTheUserNamesIsAnError) {
+  TextCorpus f;
+  f.options.text_key = "contents.text", f.options.text_key_given = true;
+  const auto refusal = [&](std::string_view contents) {
+    f.options.inputs = {f.folder.write("a.json", contents)};
+    return message_of(ExitCode::data, [&] { prepare(f.options); });
+  };
+  const std::string list = refusal("[{\"content\": \"alpha one\"},\n {\"content\": \"two\"}]");
+  expect_contains(list, "a.json: object 1: has no key \"contents.text\" (--text-key), expected an object such as ");
+  expect_contains(list, "; keys with strings: content\n");
+  expect_contains(list, "a.json: object 2: has no key");
+  expect_contains(refusal("{\n  \"content\": \"alpha\"\n}\n"), "a.json: object 1: has no key \"contents.text\"");
+  expect_contains(refusal("{\"content\": \"alpha\"}"), "a.json:1: has no key \"contents.text\"");
+  f.options.inputs = {f.folder.write("a.json", "[1, 2]"), f.folder.write("b.json", "[]"), f.folder / "text"};
+  EXPECT_EQ(prepare(f.options).files, 4) << "other lists are text";
+}
+
+TEST(Prepare, ListIsJsonIfAnyOfItsObjectsHasAText) {
+  TextCorpus f;
+  f.options.inputs = {f.folder.write("a.json", "[{\"id\": 3},\n {\"text\": \"one\"}]")};
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.options); }), "a.json: object 1: has no key \"text\"");
+}
+
 TEST(Prepare, WarnsOfJsonThatIsTruncated) {
   TextCorpus f;
   f.folder.write("text/c.json", "[{\"text\": \"one\"},\n {\"text\": \"two\"},\n {\"te");

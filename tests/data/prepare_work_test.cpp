@@ -143,20 +143,65 @@ TEST(Prepare, DamagedShardIsEncodedAgain) {
   const PrepareSummary summary = prepare(f.corpus.options);
   EXPECT_GT(summary.resumed_documents, 0);
   EXPECT_LT(summary.resumed_documents, 30);
+  ASSERT_FALSE(summary.warnings.empty());
+  expect_contains(summary.warnings.back(), shard);
+  expect_contains(summary.warnings.back(), cat("; documents that an interrupted run had encoded after the first ",
+                                               summary.resumed_documents, " were encoded again"));
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
-TEST(Prepare, DamagedTokenizerDropsTheInterruptedPreparation) {
-  Interrupted f;
-  f.corpus.folder.write("out/unfinished/tokenizer.json", "{}");
-  EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
-  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+TEST(Prepare, DamagedTokenizerOrJournalDropsTheInterruptedPreparation) {
+  for (const char* name : {"out/unfinished/tokenizer.json", "out/unfinished/journal.json"}) {
+    Interrupted f;
+    f.corpus.folder.write(name, "{}");
+    const PrepareSummary summary = prepare(f.corpus.options);
+    EXPECT_EQ(summary.resumed_documents, 0);
+    ASSERT_FALSE(summary.warnings.empty());
+    expect_contains(summary.warnings.back(), f.corpus.folder / name + ": ");
+    expect_contains(summary.warnings.back(), "after the first 0 were encoded again");
+    EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+  }
 }
 
-TEST(Prepare, InterruptedPreparationOfOtherTextIsDropped) {
+TEST(Prepare, InterruptedPreparationOfAnotherRequestIsReplacedOnlyByForce) {
   Interrupted f;
+  const auto shards = contents_of(f.corpus.folder / "out/unfinished");
+  const PrepareOptions asked = f.corpus.options;
+  f.corpus.options.vocab_size = 300;
+  const auto message = [&] { return message_of(ExitCode::usage, [&] { prepare(f.corpus.options); }); };
+  expect_contains(message(), "out/unfinished: an interrupted `hexad prepare` has encoded ");
+  expect_contains(message(),
+                  " documents here, but from different text or with different options. Differences: --vocab "
+                  "400 -> 300. Restore them to continue that run, or choose another --output; --force "
+                  "discards these documents");
+  f.corpus.options = asked;
+  const std::string text = book(100, 200);
+  f.corpus.folder.write("text/b.txt", text + "more");
+  expect_contains(message(), "Differences: the text. ");
+  EXPECT_TRUE(contents_of(f.corpus.folder / "out/unfinished") == shards);
+
+  f.corpus.folder.write("text/b.txt", text);
+  std::filesystem::copy(f.corpus.folder / "out", f.corpus.folder / "continued",
+                        std::filesystem::copy_options::recursive);
+  f.corpus.options.output = f.corpus.folder / "continued";
+  EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
+
+  f.corpus.options = asked;
   f.corpus.folder.write("text/b.txt", book(100, 201));
+  f.corpus.options.force = true;
   EXPECT_EQ(prepare(f.corpus.options).resumed_documents, 0);
+  EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
+}
+
+TEST(Prepare, FailedReadKeepsTheFinishedShards) {
+  Interrupted f;
+  f.corpus.options.workers = 1;
+  const auto remove = [&](const PrepareProgress& p) {
+    if (p.stage == "encoding") std::filesystem::remove(f.corpus.folder / "text/b.txt");
+  };
+  expect_contains(message_of(ExitCode::data, [&] { prepare(f.corpus.options, remove); }), "b.txt: cannot be opened");
+  f.corpus.folder.write("text/b.txt", book(100, 200));
+  EXPECT_GT(prepare(f.corpus.options).resumed_documents, 10);
   EXPECT_TRUE(contents_of(f.corpus.options.output).at("train.hxd") == f.uninterrupted().at("train.hxd"));
 }
 
@@ -192,6 +237,7 @@ TEST(Prepare, OtherFilesInTheFolderOfShardsAreKept) {
   Interrupted f;
   f.corpus.folder.write("out/unfinished/notes.txt", "notes of a user");
   f.corpus.folder.write("text/b.txt", book(100, 201));
+  f.corpus.options.force = true;
   prepare(f.corpus.options);
   EXPECT_EQ(contents_of(f.corpus.folder / "out/unfinished"),
             (std::map<std::string, std::string>{{"notes.txt", "notes of a user"}}));

@@ -55,15 +55,19 @@ Failure difference(const data::TrainingData& data, const comm::ProcessGroup& wor
 }  // namespace
 
 data::TrainingData open_data_on_ranks(const Recipe& recipe, const Extensions& extensions,
-                                      const comm::ProcessGroup& world, const FileWork& work) {
+                                      const comm::ProcessGroup& world, const FileWork& work,
+                                      const data::MixtureStart& mixture_start) {
   data::DataConfig config = recipe.data;
   if (!is_lowest_of_node(world)) config.check = data::DatasetCheck::structure;
   std::optional<data::TrainingData> data;
   const Failure failure = attempted([&] {
-    data = data::open_training_data(
-        config,
-        {.context = recipe.model.context, .vocab_size = recipe.model.vocab, .seed = recipe.train.seed, .work = work},
-        extensions.sources);
+    data = data::open_training_data(config,
+                                    {.context = recipe.model.context,
+                                     .vocab_size = recipe.model.vocab,
+                                     .seed = recipe.train.seed,
+                                     .work = work,
+                                     .mixture_start = mixture_start},
+                                    extensions.sources);
   });
   throw_first(failure, world);
   throw_first(difference(*data, world), world);

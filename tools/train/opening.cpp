@@ -7,6 +7,7 @@
 #include "framework/base/atomic_file.h"
 #include "framework/base/enum_names.h"
 #include "framework/data/data_use.h"
+#include "framework/data/mixture_source.h"
 #include "framework/kernels/cpu/parallel.h"
 #include "framework/telemetry/jsonl_sink.h"
 #include "framework/telemetry/progress_sink.h"
@@ -81,9 +82,9 @@ void note_layout(const Recipe& recipe, const comm::World& world, const TrainingD
 }
 
 data::TrainingData open_data(const Recipe& recipe, const Extensions& extensions, const comm::World& world,
-                             const TrainingDirectory& directory) {
+                             const TrainingDirectory& directory, const data::MixtureStart& mixture_start) {
   const auto phase = world.file_work().announce("opening the data");
-  data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work());
+  data::TrainingData data = open_data_on_ranks(recipe, extensions, world.group(), world.file_work(), mixture_start);
   for (const std::string& path : data.missing_heldout) directory.warn(missing_heldout_text(path));
   return data;
 }
@@ -106,6 +107,7 @@ std::vector<std::string> load_start(std::optional<io::Checkpoint> checkpoint, co
     require_same_data(*checkpoint, recipe, data.fingerprints);
     state.progress = Checkpointer::load(*checkpoint, recipe, state.instance, state.optimizer);
     enter_stage(state.progress, saved_recipe(*checkpoint), recipe);
+    state.progress.mixture_start = data.mixture ? data.mixture->start() : data::MixtureStart();
     const int64_t step = state.progress.step;
     directory.info(
         fmt::format("resumed from {} (step {}){}", checkpoint->folder(), step,

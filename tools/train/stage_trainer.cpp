@@ -64,7 +64,8 @@ StageTrainer::StageTrainer(const SharedRun& run, std::optional<io::Checkpoint> c
   if (!stage.empty()) directory_.info(stage);
   note_layout(recipe_, world_, directory_);
   recipe_.data.shuffle = checkpoint ? data_order(*checkpoint, recipe_) : recipe_.data.order();
-  data_ = open_data(recipe_, extensions, world_, directory_);
+  data_ = open_data(recipe_, extensions, world_, directory_,
+                    checkpoint ? mixture_start(*checkpoint, recipe_) : data::MixtureStart());
   if (ExpertDuel::wanted(recipe_))
     expert_duel_ = std::make_unique<ExpertDuel>(recipe_, world_, directory_, run.prove_fused,
                                                 checkpoint ? fused_in(*checkpoint, run.recipe, stage_) : "");

@@ -108,6 +108,24 @@ data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe)
        "', expected sequences or documents: a newer program wrote this checkpoint");
 }
 
+data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe) {
+  const Recipe saved = saved_recipe(checkpoint);
+  const size_t parts = saved.data.mixture.size();
+  if (parts < 2 || recipe.data.mixture.size() != parts) return {};
+  data::MixtureStart start = saved_mixture_start(checkpoint);
+  const data::MixtureDivision before(saved.data.weights()), now(recipe.data.weights());
+  if (!(before == now)) {
+    const int64_t next = saved_progress(checkpoint).next_sequence;
+    start = {next, start.drawn_until(next, before)};
+  }
+  const auto continued = [&](int64_t& count) {
+    count = continued_sequence(count, saved.model.context, recipe.model.context);
+  };
+  continued(start.sequence);
+  std::ranges::for_each(start.drawn, continued);
+  return start;
+}
+
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world) {
   std::vector<std::string> changes = changes_of_recipe(saved_recipe(checkpoint), recipe);
   const std::string was = saved_layout(checkpoint), is = describe(recipe.parallel, world);

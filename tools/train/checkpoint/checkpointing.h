@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "framework/data/mixture_division.h"
 #include "framework/data/training_data.h"
 #include "framework/io/checkpoint_store.h"
 #include "optim/optimizer.h"
@@ -72,6 +73,10 @@ io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup
 /// order, the order is `documents`. Throws Error(usage) if the recipe sets another order. Throws Error(data) if the
 /// order in the checkpoint is unknown.
 data::Shuffle data_order(const io::Checkpoint& checkpoint, const Recipe& recipe);
+/// Returns the point from which the weights of data.mixture apply in a run of `recipe` that continues from the
+/// checkpoint, in sequences of the recipe's context. If their shares differ from the checkpoint's run, this is the next
+/// sequence, and each dataset continues after the sequences that were drawn from it.
+data::MixtureStart mixture_start(const io::Checkpoint& checkpoint, const Recipe& recipe);
 /// Returns the changes since the checkpoint's run: those of changes_of_recipe() and, if the layout differs, the line
 /// "layout: BEFORE -> NOW".
 std::vector<std::string> changes_since(const io::Checkpoint& checkpoint, const Recipe& recipe, int64_t world);

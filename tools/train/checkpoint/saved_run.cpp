@@ -20,6 +20,7 @@ class Member {
       : where_(manifest_of(checkpoint)), name_(std::move(name)), value_(io::parse_json(text, where_)) {}
   JsonNode root() const { return {value_, where_, name_}; }
   JsonNode operator[](const char* key) const { return root()[key]; }
+  bool contains(const char* key) const { return value_.is_object() && value_.contains(key); }
   /// Returns the text of `key`. Returns `otherwise` if the key is missing, because an older program did not write it.
   std::string text(const char* key, const char* otherwise) const {
     root().check(value_.is_object(), "an object");
@@ -47,10 +48,12 @@ io::RunState saved_run(const Progress& progress, const Recipe& recipe, int64_t w
   run.recipe = config::write(kept);
   Json fingerprints = Json::array();
   for (const data::Digest& f : progress.fingerprints) fingerprints.push_back({f.high, f.low});
-  run.data_position = Json{{"next_sequence", progress.next_sequence},
-                           {"fingerprints", fingerprints},
-                           {"shuffle", base::enum_name(recipe.data.order())}}
-                          .dump();
+  Json position{{"next_sequence", progress.next_sequence},
+                {"fingerprints", fingerprints},
+                {"shuffle", base::enum_name(recipe.data.order())}};
+  if (const data::MixtureStart& start = progress.mixture_start; !start.drawn.empty())
+    position["mixture_start"] = {{"sequence", start.sequence}, {"drawn", start.drawn}};
+  run.data_position = position.dump();
   run.random_state = Json{
       {"skipped", progress.skipped},
       {"schedule", progress.schedule},
@@ -82,6 +85,7 @@ Progress saved_progress(const io::Checkpoint& checkpoint) {
           .tokens = run.tokens,
           .next_sequence = data_position(checkpoint)["next_sequence"].integer(),
           .fingerprints = saved_fingerprints(checkpoint),
+          .mixture_start = saved_mixture_start(checkpoint),
           .schedule = rename_schedules(state.text("schedule", "")),
           .schedule_choice = rename_schedules(state.text("schedule_choice", "")),
           .fused = state.text("fused", "")};
@@ -97,6 +101,18 @@ std::vector<data::Digest> saved_fingerprints(const io::Checkpoint& checkpoint) {
     fingerprints.push_back({halves[0], halves[1]});
   });
   return fingerprints;
+}
+
+data::MixtureStart saved_mixture_start(const io::Checkpoint& checkpoint) {
+  data::MixtureStart start;
+  const Member position = data_position(checkpoint);
+  if (!position.contains("mixture_start")) return start;
+  const JsonNode saved = position["mixture_start"];
+  start.sequence = saved["sequence"].integer();
+  saved["drawn"].each([&](const JsonNode& count) { start.drawn.push_back(count.integer()); });
+  saved["drawn"].check(start.drawn.size() == saved_fingerprints(checkpoint).size(), "a count for each fingerprint");
+  saved["sequence"].check(start.sequence <= position["next_sequence"].integer(), "at most next_sequence");
+  return start;
 }
 
 std::string saved_shuffle(const io::Checkpoint& checkpoint) {
