@@ -57,6 +57,29 @@ E
   cmp -s data/train.hxd other/train.hxd || failed "the copy of the tokenizer gives other ids"
 }
 
+test_continuations_keep_the_space_after_the_prompt() {
+  local streamed rules='' name
+  texts
+  make_tokenizer model
+  # Each token begins with a space. Decoding removes the first one, as if encoding had inserted it.
+  for name in '<0x' t h e; do
+    rules+='{"type": "Replace", "pattern": {"String": "'$name'"}, "content": " '$name'"}, '
+  done
+  rules+='{"type": "Strip", "content": " ", "start": 1, "stop": 0}'
+  sed -i 's/"decoder": .*/"decoder": {"type": "Sequence", "decoders": ['"$rules"']},/' model/tokenizer.json
+  expect 0 "$HEXAD" prepare --input texts --output data --tokenizer model --heldout 0.2
+  expect 0 "$HEXAD" train tiny.yaml model.vocab=0 model.context=64 data.synthetic=false data.dataset=data
+  set -- run --max-tokens 3 --temperature 0 --prompt "the quick"
+  expect 0 "$HEXAD" generate "$@"
+  streamed=$(cat out)
+  [[ $streamed == "the quick "* ]] || failed "no space after the prompt: $streamed"
+  expect 0 "$HEXAD" generate "$@" --prompt "the quick"
+  expect_equal "$(sed -n 1p out)" "$streamed"
+  expect_equal "$(sed -n 3p out)" "$streamed"
+  expect 0 "$HEXAD" generate "$@" --json
+  expect_text out "\"text\": \"${streamed#the quick}\""
+}
+
 test_tokenize_prints_ids_and_text() {
   make_tokenizer model
   printf 'the </s>\xff' >text

@@ -208,6 +208,15 @@ TEST(Import, SpecialTokensAreDecodedOnRequest) {
   EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
 }
 
+TEST(Import, ContinuationKeepsTheSpaceAfterItsPrompt) {
+  const Loaded fallback("tokenizer.json", fallback_json().dump());
+  const Ids ids{262, 259, 261};
+  EXPECT_EQ(fallback->decode_after("the", ids), " a b");
+  EXPECT_EQ(fallback->decode_after("", ids), "a b") << "the space at the beginning of a text is inserted";
+  EXPECT_EQ(fallback->decode(ids), "a b");
+  EXPECT_EQ(make_byte_tokenizer()->decode_after("the", Ids{' ', 'a', 256}), " a");
+}
+
 TEST(Import, SavedFileKeepsTheTokenizer) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},

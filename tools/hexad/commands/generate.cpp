@@ -2,6 +2,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -64,8 +65,9 @@ void warn_of_cuts(const data::Tokenizer& tokenizer, const std::vector<std::vecto
       say(cat("warning: ", name_of_prompt(i, ids.size()), cut));
 }
 
-std::string text_of(const data::Tokenizer& tokenizer, const Continuation& c) {
-  return valid_utf8(tokenizer.decode(c.ids));
+// Returns the text before a continuation: the prompt, or nothing before an answer to a chat.
+std::string text_before(const GenerateArguments& options, const Prompt& prompt) {
+  return options.chat_form.empty() ? prompt.text : "";
 }
 
 void print_json(const GenerateArguments& options, const TrainedRun& run, const data::Tokenizer& tokenizer,
@@ -74,7 +76,7 @@ void print_json(const GenerateArguments& options, const TrainedRun& run, const d
   for (size_t i = 0; i < prompts.size(); ++i)
     results.push_back({{"prompt", prompts[i].text},
                        {"tokens", continued[i].ids},
-                       {"text", text_of(tokenizer, continued[i])},
+                       {"text", valid_utf8(tokenizer.decode_after(text_before(options, prompts[i]), continued[i].ids))},
                        {"stop", enum_name(continued[i].stop)}});
   const nlohmann::ordered_json json{
       {"run", options.run}, {"step", run.checkpoint.step()}, {"layout", run.layout}, {"results", results}};
@@ -87,8 +89,8 @@ void print_texts(const GenerateArguments& options, const data::Tokenizer& tokeni
   telemetry::TextOutput out(1);
   for (size_t i = 0; i < prompts.size(); ++i) {
     if (i > 0) out.write("\n");
-    const std::string before = options.chat_form.empty() ? prompts[i].text : "";
-    out.write(valid_utf8(before + tokenizer.decode(continued[i].ids)) + "\n");
+    const std::string before = text_before(options, prompts[i]);
+    out.write(valid_utf8(before + tokenizer.decode_after(before, continued[i].ids)) + "\n");
   }
   out.require_written();
 }
@@ -100,8 +102,12 @@ Continuation stream_text(ModelInstance& instance, const GenerateArguments& optio
   telemetry::TextOutput out(1);
   Utf8Pieces text;  // a token may end inside a character
   if (prints) out.write(text.add(prompt));
+  bool begins = prompt.empty();  // true until a token has begun the text
   const auto written = generate_each(instance, ids, options.sampling, [&](size_t, int32_t id) {
-    if (prints) out.write(text.add(tokenizer.bytes_of(id)));
+    if (!prints) return;
+    const std::string bytes(tokenizer.bytes_of(id));
+    out.write(text.add(begins ? tokenizer.decode(std::span(&id, 1)) : bytes));
+    begins = begins && bytes.empty();
   });
   if (prints) out.write(text.finish() + "\n");
   out.require_written();
