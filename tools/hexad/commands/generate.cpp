@@ -13,7 +13,9 @@
 #include "framework/data/chat_form.h"
 #include "framework/data/chat_template.h"
 #include "framework/data/conversation.h"
+#include "framework/data/end_ids.h"
 #include "framework/telemetry/text_output.h"
+#include "parallel/comm/text_collectives.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/prompts.h"
 #include "tools/hexad/commands/ranks.h"
@@ -135,6 +137,26 @@ std::shared_ptr<const data::ConversationForm> form_of(const GenerateArguments& o
   return data::conversation_form(options.chat_form, folder);
 }
 
+// Returns the ids that end a text, as rank 0 finds them. Rank 0 prints warnings. Collective.
+std::vector<int32_t> agreed_stop_ids(const data::Tokenizer& tokenizer, const io::Checkpoint& checkpoint,
+                                     const comm::World& world) {
+  std::string list;
+  if (world.rank() == 0) {
+    std::string folder;
+    try {
+      folder = interop::find_origin(checkpoint);
+    } catch (const Error& error) {
+      say(cat("warning: the eos_token_id of the imported model is not known: ", error.what()));
+    }
+    const data::EndIds found = data::end_ids(tokenizer, folder);
+    for (const std::string& warning : found.warnings) say("warning: " + warning);
+    list = nlohmann::json(found.ids).dump();
+  }
+  device::DeviceContext host;
+  list = comm::broadcast_text(list, 0, world.group(), host);
+  return nlohmann::json::parse(list).get<std::vector<int32_t>>();
+}
+
 ExitCode run_generate(GenerateArguments options, const Extensions& extensions, comm::World& world) {
   const std::vector<Prompt> prompts = prompts_of(options);
   if (!options.prompt_file.empty()) require_same_file(world, options.prompt_file);
@@ -147,6 +169,7 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   const auto tokenizer = tokenizer_of(recipe, options.run, "generate text");
   const auto form = form_of(options, run.checkpoint, world);
   if (form) options.sampling.end_of_turn = end_of_answer(*tokenizer, *form);
+  options.sampling.stop_ids = agreed_stop_ids(*tokenizer, run.checkpoint, world);
   const int64_t context = recipe.model.context;
   const std::vector<std::vector<int32_t>> ids = ids_of_prompts(*tokenizer, form.get(), prompts, context);
   const int64_t cached = cached_tokens(recipe.model, ids, options.sampling);
@@ -156,7 +179,6 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   phase.reset();
   const bool prints = world.rank() == 0;
   if (prints) warn_of_cuts(*tokenizer, ids, context);
-  options.sampling.stop_id = tokenizer->end_of_document();
   options.sampling.vocabulary = tokenizer->vocab_size();
   if (prompts.size() == 1 && !form && !options.json) {
     const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
