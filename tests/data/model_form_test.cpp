@@ -13,6 +13,7 @@
 
 #include "framework/data/chat_form.h"
 #include "framework/data/encoding.h"
+#include "framework/data/form_marks.h"
 #include "framework/data/named_form.h"
 #include "framework/data/tokenizer.h"
 #include "tests/data/data_folder.h"
@@ -124,6 +125,16 @@ TEST(ModelForm, WritesTextTokensAndTargetsOfTheNamedForms) {
     const std::vector<int32_t> end = tokenizer->encode_with_special(model.end_of_answer());
     EXPECT_EQ(targets_of_end(*tokenizer, end), 1u) << "the first special token ends the answer";
   }
+}
+
+TEST(SpelledMarks, AreTheMarksWithoutAToken) {
+  const auto tokenizer = tokenizer_of_forms();
+  for (const ChatForm& form : chat_forms()) EXPECT_EQ(spelled_marks(form.name, *tokenizer), "");
+  const ScratchFolder folder;
+  const auto other = load_tokenizer(folder.write("tokenizer.json", byte_level_json().dump()));
+  expect_contains(spelled_marks("gemma", *other), "has no token for <bos>, <start_of_turn>, <end_of_turn>, so --chat-");
+  for (const char* form : {"", "model", "plain", "raw"}) EXPECT_EQ(spelled_marks(form, *other), "") << form;
+  EXPECT_EQ(spelled_marks("gemma", *make_byte_tokenizer()), "") << "a tokenizer of Hexad spells all marks";
 }
 
 TEST(ModelForm, MessagesCannotWriteSpecialTokens) {

@@ -308,5 +308,28 @@ TEST(Import, PrepareWritesBeginningAndEndOfDocuments) {
   EXPECT_TRUE(prepare(options).skipped);
 }
 
+TEST(Import, PrepareWarnsOfMarksThatTheTokenizerSpellsAsText) {
+  const ScratchFolder folder;
+  nlohmann::json json = byte_level_json();
+  int id = 259;
+  for (const char* text : {"<s>", "</s>", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[/INST]"})
+    json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
+  PrepareOptions options;
+  options.inputs = {folder.write("in/chat.jsonl", R"({"prompt": "A", "completion": "B"})")};
+  options.output = folder / "out";
+  options.heldout = 0;
+  options.tokenizer = folder.write("model/tokenizer.json", json.dump());
+  options.chat_form = "mistral";
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(options);
+    EXPECT_EQ(summary.skipped, again);
+    ASSERT_EQ(summary.warnings.size(), 1u);
+    EXPECT_EQ(summary.warnings.front(),
+              options.tokenizer +
+                  ": the tokenizer has no token for [INST], so --chat-form mistral spells it as text; choose the form "
+                  "of the tokenizer's model, or --chat-form model with its chat template");
+  }
+}
+
 }  // namespace
 }  // namespace hexad::data

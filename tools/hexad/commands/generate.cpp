@@ -14,6 +14,7 @@
 #include "framework/data/chat_template.h"
 #include "framework/data/conversation.h"
 #include "framework/data/end_ids.h"
+#include "framework/data/form_marks.h"
 #include "framework/telemetry/text_output.h"
 #include "parallel/comm/text_collectives.h"
 #include "tools/hexad/commands/command.h"
@@ -179,6 +180,8 @@ ExitCode run_generate(GenerateArguments options, const Extensions& extensions, c
   phase.reset();
   const bool prints = world.rank() == 0;
   if (prints) warn_of_cuts(*tokenizer, ids, context);
+  if (const std::string spelled = data::spelled_marks(options.chat_form, *tokenizer); prints && !spelled.empty())
+    say(cat("warning: the tokenizer of ", options.run, " ", spelled));
   options.sampling.vocabulary = tokenizer->vocab_size();
   if (prompts.size() == 1 && !form && !options.json) {
     const Continuation written = stream_text(instance, options, *tokenizer, prompts.front().text, ids);
