@@ -11,6 +11,9 @@ namespace hexad::base {
 /// (a wrong first or later byte, overlong, surrogate, truncated, or above U+10FFFF).
 size_t utf8_length(std::string_view s);
 
+/// Returns the number of code points of `s`, which must be valid UTF-8.
+size_t utf8_characters(std::string_view s);
+
 /// Returns `s` with U+FFFD in place of each part that is not UTF-8. As the Unicode Standard recommends, a part is the
 /// longest valid beginning of an incomplete character, or any other wrong byte.
 std::string valid_utf8(std::string_view s);

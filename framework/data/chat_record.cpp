@@ -44,6 +44,7 @@ const std::string* string_under(const ChatJson& json, const char* key) {
 
 // Reads a string under `key` into `text`. Returns the problem; empty if there is none.
 std::string read_text(const ChatJson& object, const char* key, std::string& text) {
+  static constexpr std::array<std::string_view, 2> part_keys{"type", "text"};
   const auto found = object.find(key);
   if (found == object.end()) return cat("has no key \"", key, "\"");
   if (found->is_string()) {
@@ -56,6 +57,8 @@ std::string read_text(const ChatJson& object, const char* key, std::string& text
     const std::string* piece = string_under(part, "text");
     if (type == nullptr || *type != "text" || piece == nullptr)
       return cat("\"", key, "\" has a part that is not text, expected {\"type\": \"text\", \"text\": \"...\"}");
+    if (const std::string problem = other_key(part, part_keys); !problem.empty())
+      return cat("\"", key, "\" has a part that ", problem);
     text += *piece;
   }
   return {};
@@ -65,6 +68,33 @@ std::string read_text(const ChatJson& object, const char* key, std::string& text
 std::string read_tool_key(const ChatJson& message, const char* key, std::string& text) {
   const auto found = message.find(key);
   return found == message.end() || found->is_null() ? "" : read_text(message, key, text);
+}
+
+// Reads "weight", with which a turn says that it is not learned.
+std::string read_weight(const ChatJson& message, bool& is_learned) {
+  const auto weight = message.find("weight");
+  if (weight == message.end() || weight->is_null()) return {};
+  const double value = weight->is_number() ? weight->get<double>() : -1;
+  if (value != 0 && value != 1)
+    return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : weight->type_name(),
+               ", expected 0 (not learned) or 1");
+  is_learned = value == 1;
+  return {};
+}
+
+// Reads the texts under other keys of a turn, which are not empty. Refuses other values, unless they are null or empty.
+std::string read_other_texts(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
+  std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
+  if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});
+  for (const auto& [key, value] : message.items()) {
+    if (value.empty() || std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    const bool reserved = key == "role" || key == "content";  // templates find the role and the text under these keys
+    if (!value.is_string() || reserved)
+      return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known),
+                 ", and other keys with strings for --chat-form ", model_form_name);
+    if (std::string text = value.get<std::string>(); !text.empty()) turn.other_texts.emplace_back(key, std::move(text));
+  }
+  return {};
 }
 
 std::string read_turn(const ChatJson& message, const char* role_key, const char* text_key, ChatTurn& turn) {
@@ -79,6 +109,8 @@ std::string read_turn(const ChatJson& message, const char* role_key, const char*
     if (std::string problem = read_tool_key(message, "name", turn.tool); !problem.empty()) return problem;
     if (std::string problem = read_tool_key(message, "tool_call_id", turn.tool_call); !problem.empty()) return problem;
   }
+  if (std::string problem = read_weight(message, turn.is_learned); !problem.empty()) return problem;
+  if (std::string problem = read_other_texts(message, role_key, text_key, turn); !problem.empty()) return problem;
   const auto text = message.find(text_key);
   turn.has_text = turn.calls.empty() || (text != message.end() && !text->is_null());
   return turn.has_text ? read_text(message, text_key, turn.text) : "";
@@ -93,6 +125,26 @@ void add_system(const ChatJson& object, Turns& found) {
   if (text.empty()) return;
   found.turns.push_back({"system", std::move(text)});
   found.systems = 1;
+}
+
+// Adds the earlier turns that some objects have next to the last question: pairs of a question and its answer.
+void add_history(const ChatJson& object, Turns& found) {
+  constexpr std::string_view expected = ", expected a list of pairs [\"question\", \"answer\"]";
+  const auto history = object.find("history");
+  if (!found.problem.empty() || history == object.end() || history->empty()) return;
+  if (!history->is_array()) {
+    found.problem = cat("\"history\" is ", history->type_name(), expected);
+    return;
+  }
+  for (size_t i = 0; i < history->size(); ++i) {
+    const ChatJson& pair = (*history)[i];
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
+      found.problem = cat("element ", i + 1, " of \"history\" is not two strings", expected);
+      return;
+    }
+    found.turns.push_back({"user", pair[0].get<std::string>()});
+    found.turns.push_back({"assistant", pair[1].get<std::string>()});
+  }
 }
 
 Turns listed_turns(const ChatJson& object, const char* key, const char* role_key, const char* text_key) {
@@ -114,6 +166,7 @@ Turns instruction_turns(const ChatJson& object) {
   Turns found;
   std::string instruction, input, output;
   add_system(object, found);
+  add_history(object, found);
   if (found.problem.empty()) found.problem = read_text(object, "instruction", instruction);
   if (found.problem.empty() && object.contains("input") && !object["input"].is_null())
     found.problem = read_text(object, "input", input);
@@ -128,6 +181,7 @@ Turns completion_turns(const ChatJson& object) {
   Turns found;
   std::string prompt, completion;
   add_system(object, found);
+  add_history(object, found);
   if (found.problem.empty()) found.problem = read_text(object, "prompt", prompt);
   if (found.problem.empty()) found.problem = read_text(object, "completion", completion);
   found.turns.push_back({"user", std::move(prompt)});
@@ -155,10 +209,11 @@ std::string write_conversation(const ChatJson& object, const ConversationForm& f
   if (problem = read_tools(object, conversation.tools); !problem.empty()) return problem;
   if (problem = form.write(conversation, out); !problem.empty()) return problem;
   const auto is_answer = [](const ChatTurn& turn) {
-    return turn.role == "assistant" && !(turn.text.empty() && turn.calls.empty());
+    return turn.role == "assistant" && turn.is_learned && !(turn.text.empty() && turn.calls.empty());
   };
   if (std::ranges::none_of(conversation.turns, is_answer))
-    return "has no answer to train on: expected an assistant turn with text or calls of tools";
+    return "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" is not "
+           "0";
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/data/document.h"
@@ -19,6 +20,8 @@ struct ChatTurn {
   std::vector<jinja::Value> calls = {};   // calls of tools in an answer, each an object as in docs/data.md
   bool has_text = true;                   // false: the answer has only calls
   std::string tool = {}, tool_call = {};  // of a turn of a tool: its name and the id of its call; empty if unknown
+  bool is_learned = true;                 // false: an answer that is no target of training
+  std::vector<std::pair<std::string, std::string>> other_texts = {};  // other keys with texts, such as name
 };
 
 struct Conversation {
@@ -34,8 +37,9 @@ class ConversationForm {
  public:
   virtual ~ConversationForm() = default;
 
-  /// Writes a whole conversation to `out`. The answers and the mark after each of them are targets of training. Returns
-  /// an empty text on success, otherwise a problem to print after the location of the conversation.
+  /// Writes a whole conversation to `out`. The answers that are learned and the mark after each of them are targets of
+  /// training. Returns an empty text on success, otherwise a problem to print after the location of the conversation,
+  /// for example if the form does not write one of the turns' other texts.
   virtual std::string write(const Conversation& conversation, Document& out) const = 0;
   /// Writes the turns before an answer, and the mark with which it begins. Returns like write().
   virtual std::string write_question(const Conversation& conversation, Document& out) const = 0;

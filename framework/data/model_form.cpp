@@ -38,6 +38,7 @@ Value message(const ChatTurn& turn) {
   if (!turn.calls.empty()) object.set("tool_calls", jinja::data_list(turn.calls));
   if (!turn.tool.empty()) object.set("name", jinja::text_value(turn.tool, Origin::message));
   if (!turn.tool_call.empty()) object.set("tool_call_id", jinja::text_value(turn.tool_call, Origin::message));
+  for (const auto& [key, text] : turn.other_texts) object.set(key, jinja::text_value(text, Origin::message));
   return jinja::object_value(std::move(object));
 }
 
@@ -102,7 +103,10 @@ std::string unstable(const ChatTurn& turn, const std::string& path, std::string_
 
 }  // namespace
 
-ModelForm::ModelForm(const ChatTemplate& source) : template_(source.source, source.path) {
+ModelForm::ModelForm(const ChatTemplate& source)
+    : template_(source.source, source.path),
+      words_(words_of(source.source)),
+      tool_words_(words_of(source.tool_source)) {
   for (const auto& [name, text] : source.tokens) tokens_.emplace_back(name, jinja::text_value(text, Origin::model));
   if (!source.tool_source.empty()) try {
       tool_template_.emplace(source.tool_source, source.tool_path);
@@ -118,6 +122,27 @@ ModelForm::ModelForm(const ChatTemplate& source) : template_(source.source, sour
   };
   end_ = known_end(template_, jinja::none());
   if (tool_template_) tool_end_ = known_end(*tool_template_, example_tools());
+}
+
+ModelForm::Words ModelForm::words_of(std::string_view source) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  Words words;
+  for (size_t begin = source.find_first_of(letters); begin != source.npos;) {
+    const size_t end = std::min(source.find_first_not_of(letters, begin), source.size());
+    words.emplace(source.substr(begin, end - begin));
+    begin = source.find_first_of(letters, end);
+  }
+  return words;
+}
+
+std::string ModelForm::unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const {
+  const Words& words = &form == &template_ ? words_ : tool_words_;
+  for (const ChatTurn& turn : turns)
+    for (const auto& [key, text] : turn.other_texts)
+      if (!words.contains(key))
+        return cat(place_of(turn), " has the key \"", config::shown(key), "\", which ", form.path(),
+                   " does not read; remove it from the conversations");
+  return {};
 }
 
 const jinja::Template& ModelForm::template_of(const Conversation& conversation) const {
@@ -144,15 +169,16 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
     if (!is_role(turn.role))
       return cat(place_of(turn), " has role \"", config::shown(turn.role), "\", expected ", config::join(roles),
                  " (--chat-form model)");
+  const jinja::Template& form = template_of(conversation);
+  if (std::string problem = unread_text(form, turns); !problem.empty()) return problem;
   const std::vector<Value> messages = messages_of(turns);
   const std::span<const Value> all = messages;
   const Value tools = tools_of(conversation);
-  const jinja::Template& form = template_of(conversation);
   const std::string& end = &form == &template_ ? end_ : tool_end_;
   const Text whole = render(form, all, tools, false);
   std::vector<Answer> answers;
   for (size_t i = 0; i < turns.size(); ++i) {
-    if (turns[i].role != "assistant") continue;
+    if (turns[i].role != "assistant" || !turns[i].is_learned) continue;
     const Text before = render(form, all.first(i), tools, true);
     const Text after = i + 1 == turns.size() ? whole : render(form, all.first(i + 1), tools, false);
     if (!after.starts_with(before))
@@ -165,8 +191,8 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
     answers.push_back({before.size(), ends_with_mark(after, mark, end) ? mark : after.size(), after.size()});
   }
   out = document_of(whole, answers);
-  const bool answered =
-      std::ranges::any_of(turns, [](const ChatTurn& turn) { return turn.role == "assistant" && !turn.text.empty(); });
+  const bool answered = std::ranges::any_of(
+      turns, [](const ChatTurn& turn) { return turn.role == "assistant" && turn.is_learned && !turn.text.empty(); });
   if (answered && !has_answer(out))
     return cat("has no answer to train on: ", template_.path(),
                " writes no text of its assistant turns; choose a named --chat-form");

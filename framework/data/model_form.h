@@ -1,7 +1,9 @@
 // Conversations in the form that a model's own chat template writes.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +25,8 @@ class ModelForm final : public ConversationForm {
 
   /// Finds an answer by rendering two texts: the turns before it with the beginning of an answer
   /// (add_generation_prompt), and the turns up to its end. The answer, with its calls of tools, is the text that the
-  /// second adds to the first. Returns a problem if a later text does not begin with the earlier one, because the
+  /// second adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
+  /// does not contain the key of one of them, or if a later text does not begin with the earlier one, because the
   /// tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
@@ -31,6 +34,8 @@ class ModelForm final : public ConversationForm {
   std::string lacking(std::string_view role) const override;
 
  private:
+  // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty text.
+  std::string unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const;
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
   const jinja::Template& template_of(const Conversation& conversation) const;
   // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.
@@ -39,8 +44,12 @@ class ModelForm final : public ConversationForm {
   jinja::Text render(const jinja::Template& form, std::span<const jinja::Value> messages, const jinja::Value& tools,
                      bool begins_answer) const;
 
+  using Words = std::set<std::string, std::less<>>;
+  static Words words_of(std::string_view source);
+
   jinja::Template template_;
   std::optional<jinja::Template> tool_template_;  // of conversations that list tools; missing: template_
+  Words words_, tool_words_;                      // names and other words in both templates
   std::string tool_problem_;                      // problem of the template that tool_template_ would be
   jinja::Variables tokens_;                       // special tokens
   std::string end_, tool_end_;                    // marks of both templates after an answer without calls; empty:

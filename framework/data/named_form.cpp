@@ -56,8 +56,8 @@ void append_tools(const ToolMarks& marks, std::span<const Value> tools, bool fol
   append(out, marks.after_tools, true, false);
 }
 
-// Writes a call at the end of an answer. Returns the problem; empty if there is none.
-std::string append_call(const ToolMarks& marks, const Value& call, bool follows_text, Document& out) {
+// Writes a call at the end of a turn. `answer`: the call is learned. Returns the problem; empty if there is none.
+std::string append_call(const ToolMarks& marks, const Value& call, bool follows_text, bool answer, Document& out) {
   const Value* function = call.object()->find("function");
   const Value& name = *function->object()->find("name");
   Value arguments;
@@ -66,10 +66,10 @@ std::string append_call(const ToolMarks& marks, const Value& call, bool follows_
   jinja::Object line{jinja::ObjectKind::data};
   line.set("name", name);
   line.set(marks.arguments, std::move(arguments));
-  if (follows_text) append(out, "\n", true, true);
-  append(out, marks.before_call, true, true);
-  append(out, json_line(jinja::object_value(std::move(line))), false, true);
-  append(out, marks.after_call, true, true);
+  if (follows_text) append(out, "\n", true, answer);
+  append(out, marks.before_call, true, answer);
+  append(out, json_line(jinja::object_value(std::move(line))), false, answer);
+  append(out, marks.after_call, true, answer);
   return {};
 }
 
@@ -105,13 +105,17 @@ std::string NamedForm::write_turn(const ChatTurn& turn, std::span<const Value> t
   if (!turn.calls.empty() && !form_.tools)
     return base::cat(place_of(turn), " calls tools (\"tool_calls\"), which --chat-form ", form_.name,
                      " cannot express; forms with tools: ", forms_with_tools());
-  const bool answer = turn.role == assistant;
+  if (!turn.other_texts.empty())
+    return base::cat(place_of(turn), " has the key \"", config::shown(turn.other_texts.front().first),
+                     "\", which --chat-form ", form_.name, " does not write; remove it, or choose --chat-form ",
+                     model_form_name, " with a template that reads it");
+  const bool answer = turn.role == assistant && turn.is_learned;
   append(out, role->before, true, false);
   append(out, turn.text, false, answer);
   bool follows_text = !turn.text.empty();
   if (!tools.empty()) append_tools(*form_.tools, tools, follows_text, out);
   for (const Value& call : turn.calls) {
-    const std::string problem = append_call(*form_.tools, call, follows_text, out);
+    const std::string problem = append_call(*form_.tools, call, follows_text, answer, out);
     if (!problem.empty()) return base::cat(place_of(turn), ": ", problem);
     follows_text = true;
   }

@@ -4,6 +4,7 @@
 
 #include "framework/base/counted.h"
 #include "framework/base/error.h"
+#include "framework/data/form_marks.h"
 
 namespace hexad::data {
 using namespace base;
@@ -58,6 +59,8 @@ std::vector<std::string> warnings_of(const PrepareSummary& s, const CorpusScan& 
                            options.text_key, "\"; is it truncated or damaged?"));
   if (const std::string left_out = tokenizer.left_out(); !left_out.empty())
     warnings.push_back(cat(options.tokenizer, ": the tokenizer ", left_out, ", and leaves them out of the text"));
+  if (const std::string spelled = spelled_marks(options.chat_form, tokenizer); !spelled.empty())
+    warnings.push_back(cat(options.tokenizer, ": the tokenizer ", spelled));
   for (const std::string& pattern : s.inputs.idle_patterns) warnings.push_back(cat(pattern, " matches no file"));
   InputFiles held_back;
   for (const SkippedFile& file : s.inputs.skipped)

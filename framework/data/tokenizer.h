@@ -49,6 +49,9 @@ class Tokenizer {
   /// Returns the text of `ids`: their bytes without the prefix that the tokenizer adds to a text, such as a space. The
   /// text may end inside a UTF-8 sequence. Throws Error(data) if an id is not in the vocabulary.
   std::string decode(std::span<const int32_t> ids) const;
+  /// Returns the text of `ids` after the text `before`. This is decode() if `before` is empty. Otherwise, it is the
+  /// bytes of `ids`: the prefix that decode() removes is then text.
+  std::string decode_after(std::string_view before, std::span<const int32_t> ids) const;
   /// Like decode(), but with the texts of special tokens.
   std::string decode_with_special(std::span<const int32_t> ids) const;
   virtual int32_t end_of_document() const { return vocab_size() - 2; }

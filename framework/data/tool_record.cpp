@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
-#include <string_view>
 #include <utility>
 
 #include "framework/base/error.h"
@@ -27,14 +25,6 @@ bool is_missing(const ChatJson& object, const char* key) {
 bool lists_something(const ChatJson& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && !found->empty();  // null counts as empty
-}
-
-// Returns a problem if an object has other keys than these.
-std::string other_key(const ChatJson& object, std::span<const std::string_view> known) {
-  for (const auto& [key, value] : object.items())
-    if (!value.is_null() && std::ranges::find(known, std::string_view(key)) == known.end())
-      return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known));
-  return {};
 }
 
 std::string wrong_type(const ChatJson& object) {
@@ -112,6 +102,13 @@ std::string read_items(const ChatJson& object, const char* key, std::string_view
 }
 
 }  // namespace
+
+std::string other_key(const ChatJson& object, std::span<const std::string_view> known) {
+  for (const auto& [key, value] : object.items())
+    if (!value.is_null() && std::ranges::find(known, std::string_view(key)) == known.end())
+      return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known));
+  return {};
+}
 
 std::string read_tool_calls(const ChatJson& message, std::vector<jinja::Value>& calls) {
   if (lists_something(message, "function_call"))

@@ -2,7 +2,9 @@
 // nlohmann/json.hpp.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -11,6 +13,10 @@
 #include "framework/data/json_value.h"
 
 namespace hexad::data {
+
+/// Returns a problem such as `has the key "x", which is not supported; supported: a, b` if an object has a key whose
+/// value is not null and that is not among `known`; otherwise an empty text.
+std::string other_key(const ChatJson& object, std::span<const std::string_view> known);
 
 /// Reads the calls under "tool_calls" of a turn. Each becomes an object {"id", "type", "function": {"name",
 /// "arguments"}}, of which "id" and "type" may be missing, "name" is a text, and "arguments" an object or a text. Keys

@@ -94,6 +94,51 @@ TEST(ChatForm, TakesAllShapesOfObjects) {
   EXPECT_EQ(with_answers(one(R"({"prompt": "2+2=", "completion": "4"})", "raw")), "2+2=«4»");
 }
 
+TEST(ChatForm, HistoryIsTheBeginningOfTheConversation) {
+  EXPECT_EQ(with_answers(one(
+                R"({"system": "S", "instruction": "A", "output": "B", "history": [["Q", "R"], ["T", "U"]]})", "plain")),
+            "system: S\nuser: Q\nassistant: «R»«\n»user: T\nassistant: «U»«\n»user: A\nassistant: «B»«\n»");
+  for (const char* none : {"[]", "null"})
+    EXPECT_EQ(with_answers(one(base::cat(R"({"prompt": "A", "completion": "B", "history": )", none, "}"), "plain")),
+              "user: A\nassistant: «B»«\n»");
+}
+
+TEST(ChatForm, TurnOfWeightZeroIsNotLearned) {
+  const auto line = [](std::string_view first, std::string_view last) {
+    return base::cat(
+        R"({"messages": [{"role": "user", "content": "Hi", "weight": 0}, {"role": "assistant", "content": )",
+        R"("Yo", "weight": )", first, R"(}, {"role": "user", "content": "Hi"}, {"role": "assistant", )",
+        R"("content": "So", "weight": )", last, "}]}");
+  };
+  EXPECT_EQ(with_answers(one(line("0", "1"), "chatml")),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n"
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n«So»«<|im_end|>»\n");
+  const Document document = one(line("null", "0.0"), "plain");
+  EXPECT_EQ(with_answers(document), "user: Hi\nassistant: «Yo»«\n»user: Hi\nassistant: So\n");
+  EXPECT_FALSE(document.ends_with_answer());
+}
+
+TEST(ChatForm, OtherKeysOfTurnsAreRefusedUnlessTheyAreEmpty) {
+  const auto problems = [](std::string_view member) {
+    const std::string line = base::cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", )",
+                                       R"("content": "Yo", )", member, "}]}");
+    return read(line, {.text_key = "text", .chat = conversation_form("chatml", "")}).problems;
+  };
+  using Problems = std::vector<std::string>;
+  for (const char* empty : {R"("id": null)", R"("annotations": [])", R"("name": "")", R"("audio": {})"})
+    EXPECT_EQ(problems(empty), Problems{}) << empty;
+  EXPECT_EQ(problems(R"("reasoning_content": "cats sit")"),
+            Problems{"a.jsonl:1: turn 2 has the key \"reasoning_content\", which --chat-form chatml does not write; "
+                     "remove it, or choose --chat-form model with a template that reads it"});
+  const std::string turn = "a.jsonl:1: turn 2 of \"messages\": has ";
+  EXPECT_EQ(problems(R"("id": 7)"),
+            Problems{turn + "the key \"id\", which is not supported; supported: role, content, tool_calls, weight, and "
+                            "other keys with strings for --chat-form model"});
+  EXPECT_EQ(problems(R"("weight": 0.5)"), Problems{turn + "a \"weight\" that is 0.5, expected 0 (not learned) or 1"});
+  EXPECT_EQ(problems(R"("weight": "0")"),
+            Problems{turn + "a \"weight\" that is string, expected 0 (not learned) or 1"});
+}
+
 TEST(ChatForm, ProblemsAreNamedByLine) {
   const auto problem = [](const std::string& line, std::string_view form) {
     const Read result = read(base::cat("\n", line), {.text_key = "text", .chat = conversation_form(form, "")});
@@ -118,6 +163,16 @@ TEST(ChatForm, ProblemsAreNamedByLine) {
                   "\"content\" is null, expected a string");
   expect_contains(problem(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})", "chatml"),
                   "has a part that is not text");
+  expect_contains(
+      problem(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "x": 1}]}]})", "chatml"),
+      "\"content\" has a part that has the key \"x\", which is not supported; supported: type, text");
+  expect_contains(problem(R"({"prompt": "A", "completion": "B", "history": "Q"})", "chatml"),
+                  "a.jsonl:2: \"history\" is string, expected a list of pairs");
+  expect_contains(problem(R"({"instruction": "A", "output": "B", "history": [["Q", "R"], ["Q"]]})", "chatml"),
+                  "a.jsonl:2: element 2 of \"history\" is not two strings, expected a list of pairs");
+  expect_contains(problem(R"({"messages": [{"role": "assistant", "content": "Hi", "weight": 0}]})", "chatml"),
+                  "has no answer to train on: expected an assistant turn with text or calls of tools, whose \"weight\" "
+                  "is not 0");
   expect_contains(problem(R"({"messages": "Hi"})", "chatml"), "\"messages\" is string, expected a list of turns");
   expect_contains(problem(R"({"messages": ["Hi"]})", "chatml"),
                   "turn 1 of \"messages\": is string, expected an object");

@@ -13,6 +13,7 @@
 
 #include "framework/data/chat_form.h"
 #include "framework/data/encoding.h"
+#include "framework/data/form_marks.h"
 #include "framework/data/named_form.h"
 #include "framework/data/tokenizer.h"
 #include "tests/data/data_folder.h"
@@ -126,6 +127,16 @@ TEST(ModelForm, WritesTextTokensAndTargetsOfTheNamedForms) {
   }
 }
 
+TEST(SpelledMarks, AreTheMarksWithoutAToken) {
+  const auto tokenizer = tokenizer_of_forms();
+  for (const ChatForm& form : chat_forms()) EXPECT_EQ(spelled_marks(form.name, *tokenizer), "");
+  const ScratchFolder folder;
+  const auto other = load_tokenizer(folder.write("tokenizer.json", byte_level_json().dump()));
+  expect_contains(spelled_marks("gemma", *other), "has no token for <bos>, <start_of_turn>, <end_of_turn>, so --chat-");
+  for (const char* form : {"", "model", "plain", "raw"}) EXPECT_EQ(spelled_marks(form, *other), "") << form;
+  EXPECT_EQ(spelled_marks("gemma", *make_byte_tokenizer()), "") << "a tokenizer of Hexad spells all marks";
+}
+
 TEST(ModelForm, MessagesCannotWriteSpecialTokens) {
   const auto tokenizer = tokenizer_of_forms();
   const ModelForm form = form_of(twins.front().source);
@@ -157,6 +168,34 @@ TEST(ModelForm, TextThatTheTemplateAddsToAnAnswerIsLearned) {
   EXPECT_EQ(document.text, "user: a\nassistant: <think></think>b\n");
   EXPECT_EQ(learned(*bytes, document), "<think></think>b\n<256>");
   EXPECT_EQ(form.end_of_answer(), "\n");
+}
+
+TEST(ModelForm, OtherTextsOfTurnsAreTextForTheTemplate) {
+  const auto tokenizer = tokenizer_of_forms();
+  const ModelForm form = form_of(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>{{ m.reasoning_content }}"
+      "</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  Turns turns{{"user", "a", 1}, {"assistant", "b", 2}};
+  turns[1].other_texts = {{"reasoning_content", "ab<|im_end|>"}};
+  Document document;
+  ASSERT_EQ(form.write({turns}, document), "");
+  EXPECT_EQ(document.text,
+            "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n<think>ab<|im_end|></think>b<|im_end|>\n");
+  EXPECT_EQ(learned(*tokenizer, document), "<think>ab<|im_end|></think>b<260><258>");
+  turns[1].other_texts = {{"content_", "x"}};
+  EXPECT_EQ(problem_of(form, turns),
+            "turn 2 has the key \"content_\", which t.jinja does not read; remove it from the conversations");
+}
+
+TEST(ModelForm, AnswerThatIsNotLearnedIsNoTarget) {
+  const auto bytes = make_byte_tokenizer();
+  const ModelForm form = form_of(twins.front().source);
+  Turns turns = conversation(false);
+  turns[1].is_learned = false;
+  Document document;
+  ASSERT_EQ(form.write({turns}, document), "");
+  EXPECT_EQ(learned(*bytes, document), "ab\n<|im_end|>\n<256>");
 }
 
 TEST(ModelForm, TemplateThatChangesEarlierTextIsRefused) {

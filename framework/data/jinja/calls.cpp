@@ -88,8 +88,7 @@ Value begins_or_ends(std::string_view name, const Text& text, const Arguments& a
 Value length_of(const Value& value, const Site& site) {
   if (const Text* text = value.text()) {
     site.spend_text(text->size());
-    const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-    return number(std::ranges::count_if(text->bytes(), begins_character));
+    return number(static_cast<int64_t>(base::utf8_characters(text->bytes())));
   }
   if (const List* list = value.list()) return number(std::ssize(list->items));
   if (const Object* mapping = value.mapping()) return number(std::ssize(mapping->members));

@@ -31,6 +31,13 @@ class JsonField {
                ": damaged tokenizer: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
   }
 
+  /// Like fail(), for a value that may be correct but that Hexad does not support.
+  template <class... Parts>
+  [[noreturn]] void fail_unsupported(const Parts&... parts) const {
+    base::fail(base::ExitCode::data, file_,
+               ": tokenizer not supported: ", key_.empty() ? "the file" : base::cat("'", key_, "'"), parts...);
+  }
+
   /// Returns a member of an object. Throws Error(data) if it is missing.
   JsonField operator[](const char* key) const {
     require_kind(json_->is_object(), "an object");

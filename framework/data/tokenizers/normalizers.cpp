@@ -150,8 +150,9 @@ std::vector<Normalizer> read_normalizers(const JsonField& json, int depth) {
   } else if (type == "Replace") {
     all.push_back(replace(json));
   } else {
-    json.fail(" is of type '", type,
-              "', expected NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace or Sequence");
+    json.fail_unsupported(
+        " is of type '", type,
+        "', expected NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Prepend, Replace or Sequence");
   }
   return all;
 }

@@ -243,6 +243,15 @@ TEST(Import, SpecialTokensAreDecodedOnRequest) {
   EXPECT_EQ(make_byte_tokenizer()->decode_with_special(Ids{'a', 256}), "a") << "this tokenizer has no text for it";
 }
 
+TEST(Import, ContinuationKeepsTheSpaceAfterItsPrompt) {
+  const Loaded fallback("tokenizer.json", fallback_json().dump());
+  const Ids ids{262, 259, 261};
+  EXPECT_EQ(fallback->decode_after("the", ids), " a b");
+  EXPECT_EQ(fallback->decode_after("", ids), "a b") << "the space at the beginning of a text is inserted";
+  EXPECT_EQ(fallback->decode(ids), "a b");
+  EXPECT_EQ(make_byte_tokenizer()->decode_after("the", Ids{' ', 'a', 256}), " a");
+}
+
 TEST(Import, SavedFileKeepsTheTokenizer) {
   const ScratchFolder folder;
   const std::vector<std::pair<std::string, std::string>> files{{"tokenizer.json", byte_level_json().dump()},
@@ -332,6 +341,29 @@ TEST(Import, PrepareWritesBeginningAndEndOfDocuments) {
   EXPECT_EQ(ids, (Ids{1, 262, 259, 261, 2}));
   EXPECT_EQ(tokenizer->decode(ids), "a b");
   EXPECT_TRUE(prepare(options).skipped);
+}
+
+TEST(Import, PrepareWarnsOfMarksThatTheTokenizerSpellsAsText) {
+  const ScratchFolder folder;
+  nlohmann::json json = byte_level_json();
+  int id = 259;
+  for (const char* text : {"<s>", "</s>", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[/INST]"})
+    json["added_tokens"].push_back({{"id", id++}, {"content", text}, {"special", true}, {"normalized", false}});
+  PrepareOptions options;
+  options.inputs = {folder.write("in/chat.jsonl", R"({"prompt": "A", "completion": "B"})")};
+  options.output = folder / "out";
+  options.heldout = 0;
+  options.tokenizer = folder.write("model/tokenizer.json", json.dump());
+  options.chat_form = "mistral";
+  for (const bool again : {false, true}) {
+    const PrepareSummary summary = prepare(options);
+    EXPECT_EQ(summary.skipped, again);
+    ASSERT_EQ(summary.warnings.size(), 1u);
+    EXPECT_EQ(summary.warnings.front(),
+              options.tokenizer +
+                  ": the tokenizer has no token for [INST], so --chat-form mistral spells it as text; choose the form "
+                  "of the tokenizer's model, or --chat-form model with its chat template");
+  }
 }
 
 }  // namespace

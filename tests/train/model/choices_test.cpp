@@ -87,11 +87,19 @@ TEST(ChoiceAnswer, IsRefusedForNan) {
             "activations of the model");
 }
 
-TEST(ChoiceAnswer, TakesLargestSumAndLargestMeanPerByte) {
+TEST(ChoiceAnswer, TakesLargestSumAndLargestMeans) {
   const ChoiceItem item{.context = "a", .choices = {"long choice", "b", "c"}};
   const ChoiceAnswer answer = answer_of(item, {-5, -2, -2});
   EXPECT_EQ(answer.chosen, 1) << "the first of two equal choices";
   EXPECT_EQ(answer.chosen_norm, 0) << "-5 / 11 is above -2 / 1";
+  EXPECT_EQ(answer.chosen_bytes, 0) << "-5 / 11 is above -2 / 1";
+}
+
+TEST(ChoiceAnswer, CharactersAreCountedApartFromBytes) {
+  const ChoiceItem item{.context = "a", .choices = {"\xe6\x96\x87\xe5\xad\x97", "abc"}};  // 2 characters, 6 bytes
+  const ChoiceAnswer answer = answer_of(item, {-2.5, -3});
+  EXPECT_EQ(answer.chosen_norm, 1) << "-3 / 3 is above -2.5 / 2";
+  EXPECT_EQ(answer.chosen_bytes, 0) << "-2.5 / 6 is above -3 / 3";
 }
 
 std::string error_of(const std::string& text) {

@@ -304,12 +304,12 @@ TEST(Generate, ContextOfOneTokenGivesOneToken) {
   EXPECT_EQ(generate(instance, prompt(4), at_most(100, 0)).size(), 1u);
 }
 
-TEST(Generate, StopsBeforeTheStopId) {
+TEST(Generate, StopsBeforeAnyOfTheStopIds) {
   ModelInstance instance(small_recipe(), Registry(), self);
   const auto all = generate(instance, prompt(3), at_most(5, 0));
   SamplingOptions o = at_most(5, 0);
-  o.stop_id = all[2];
-  const auto stop = std::find(all.begin(), all.end(), o.stop_id);
+  o.stop_ids = {-1, all[2]};
+  const auto stop = std::find(all.begin(), all.end(), all[2]);
   std::vector<int32_t> seen;
   EXPECT_EQ(generate(instance, prompt(3), o, [&](int32_t id) { seen.push_back(id); }),
             std::vector<int32_t>(all.begin(), stop));
@@ -377,7 +377,7 @@ TEST(Generate, NamesTheReasonForTheEnd) {
   EXPECT_EQ(stop_of(at_most(2, 0)), Stop::max_tokens);
   EXPECT_EQ(stop_of(at_most(100, 0)), Stop::context);
   SamplingOptions o = at_most(5, 0);
-  o.stop_id = generate(instance, prompts.front(), o).front();
+  o.stop_ids = {generate(instance, prompts.front(), o).front()};
   EXPECT_EQ(stop_of(o), Stop::end_of_document);
 }
 
@@ -389,6 +389,15 @@ TEST(Generate, EndOfTurnEndsTheText) {
   const auto end = std::search(all.begin(), all.end(), o.end_of_turn.begin(), o.end_of_turn.end());
   const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
   EXPECT_EQ(c.ids, std::vector<int32_t>(all.begin(), end));
+  EXPECT_EQ(c.stop, Stop::end_of_turn);
+}
+
+TEST(Generate, EndOfTurnIsTheReasonIfItsLastIdIsAStopId) {
+  ModelInstance instance(small_recipe(), Registry(), self);
+  SamplingOptions o = at_most(5, 0);
+  o.stop_ids = o.end_of_turn = {generate(instance, prompts.front(), o).front()};
+  const Continuation c = generate_each(instance, std::span(prompts).first(1), o).front();
+  EXPECT_TRUE(c.ids.empty());
   EXPECT_EQ(c.stop, Stop::end_of_turn);
 }
 

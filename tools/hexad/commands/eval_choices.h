@@ -22,7 +22,7 @@ struct ChoiceEvaluation {
 /// the file of questions `choices`. Called before the evaluation, whose result would otherwise be lost.
 void require_items_path(const std::string& items, const std::string& choices);
 
-/// Prints acc and acc_norm, as text or as one JSON object.
+/// Prints acc, acc_norm and acc_bytes, as text or as one JSON object.
 void print_choices(const ChoiceEvaluation& evaluation, bool json);
 /// Writes a JSON object for each item to `path`: line, gold, choices of the model, and log-likelihoods. Throws
 /// Error(resource) if the file cannot be written.

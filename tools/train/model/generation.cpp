@@ -98,17 +98,18 @@ class Group {
 
   void take(Sequence& s, int32_t id) const {
     std::vector<int32_t>& ids = s.made.ids;
-    if (id == options_.stop_id) {
-      s.done = true, s.made.stop = Stop::end_of_document;
-      return;
-    }
     ids.push_back(id);
-    s.next = {id};
     if (ends_with(ids, options_.end_of_turn)) {
       ids.resize(ids.size() - options_.end_of_turn.size());
       s.done = true, s.made.stop = Stop::end_of_turn;
       return;
     }
+    if (std::ranges::find(options_.stop_ids, id) != options_.stop_ids.end()) {
+      ids.pop_back();
+      s.done = true, s.made.stop = Stop::end_of_document;
+      return;
+    }
+    s.next = {id};
     if (on_token_) on_token_(s.prompt, id);
   }
 

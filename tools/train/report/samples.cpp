@@ -39,9 +39,9 @@ Samples continue_prompts(const Recipe& recipe, ModelInstance& instance, const da
       warn(fmt::format("sample '{}': {}", config::shown(prompt), cut));
     SamplingOptions options;
     options.seed = recipe.train.seed;
-    options.stop_id = tokenizer.end_of_document();
+    options.stop_ids = {tokenizer.end_of_document()};
     options.vocabulary = tokenizer.vocab_size();
-    samples.push_back({prompt, valid_utf8(tokenizer.decode(generate(instance, ids, options)))});
+    samples.push_back({prompt, valid_utf8(tokenizer.decode_after(prompt, generate(instance, ids, options)))});
   }
   return samples;
 }
