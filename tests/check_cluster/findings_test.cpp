@@ -248,6 +248,19 @@ TEST(Judge, FolderThatCannotBeUsedIsAResourceFailure) {
   expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b): /shared: read-only"});
 }
 
+TEST(Judge, WriteErrorOfOneRankIsNotBlamedOnSharing) {
+  auto ranks = healthy_cluster(4, 1);
+  ranks[1].folder->error = "/shared/rank-1.new: cannot be written and flushed: File too large";
+  ranks[0].folder->missing = ranks[2].folder->missing = {1};
+  ranks[3].folder->stale = {1};
+  expect_finding(ranks, ExitCode::resource, "folder", {"rank 1 (node b): /shared/rank-1.new: cannot be written"});
+  ranks[0].folder->missing = {1, 2};  // the file of rank 2 was written, so only its node does not share the folder
+  const auto findings = judge(ranks, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_NE(findings[0].message.find("rank 0 (node a) never sees the new file of rank 2: "), std::string::npos)
+      << findings[0].message;
+}
+
 TEST(Judge, OldAndTornContentsAreResourceFailures) {
   auto ranks = healthy_cluster(2, 1);
   ranks[1].folder->stale = {0};
