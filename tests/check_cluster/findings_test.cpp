@@ -116,6 +116,23 @@ TEST(Judge, TwoRanksOnOneCoreAreNamed) {
   expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b must share core 1"});
 }
 
+TEST(Judge, TwoRanksOnHyperthreadsOfOneCoreAreNamed) {
+  auto ranks = healthy_cluster(2, 2);
+  for (RankReport& rank : ranks) rank.facts.threads = 1;
+  ranks[2].facts.cores = {0}, ranks[3].facts.cores = {4}, ranks[3].facts.hyperthreads = {{4, 0}};
+  expect_finding(ranks, ExitCode::done, "cores", {"ranks 2 and 3 of node b run on hyperthreads of core 0, "});
+}
+
+TEST(Judge, RanksWithWholeCoresOfTwoHyperthreadsAreNoFinding) {
+  auto ranks = healthy_cluster(1, 2);
+  ranks[0].facts.cores = {0, 2}, ranks[0].facts.hyperthreads = {{2, 0}};
+  ranks[1].facts.cores = {1, 3}, ranks[1].facts.hyperthreads = {{3, 1}};
+  EXPECT_TRUE(judge(ranks, {}).empty());
+  for (RankReport& rank : ranks)  // not bound, with as many physical cores as ranks
+    rank.facts.cores = {0, 1, 2, 3}, rank.facts.hyperthreads = {{2, 0}, {3, 1}};
+  EXPECT_TRUE(judge(ranks, {}).empty());
+}
+
 TEST(Judge, RanksThatShareEnoughCoresAreNoFinding) {
   auto ranks = healthy_cluster(1, 2);
   for (RankReport& rank : ranks) rank.facts.cores = {0, 1}, rank.facts.threads = 1;

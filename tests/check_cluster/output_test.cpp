@@ -24,10 +24,12 @@ TEST(ReportJson, ReadsWhatItWrites) {
   ranks[2].folder->missing = {0}, ranks[2].folder->torn = {3}, ranks[2].folder->stale = {1};
   ranks[2].folder->lock_ignored = true, ranks[2].folder->error = "an error";
   ranks[2].folder->lock_error = "No locks available";
+  ranks[2].facts.hyperthreads = {{4, 0}, {5, 1}};
   ranks[2].facts.card_id = "ab", ranks[2].facts.card_memory = 5, ranks[2].facts.card_exit_code = 2;
   for (const RankReport& rank : ranks) EXPECT_EQ(to_json(report_from_json(to_json(rank))), to_json(rank));
   const RankReport read = report_from_json(to_json(ranks[2]));
   EXPECT_EQ(read.facts.libraries, ranks[2].facts.libraries);
+  EXPECT_EQ(read.facts.hyperthreads, (std::map<int, int>{{4, 0}, {5, 1}}));
   EXPECT_EQ(read.facts.card_memory, 5);
   EXPECT_EQ(read.facts.card_exit_code, 2);
   EXPECT_EQ(read.folder->lock_error, "No locks available");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,7 +12,8 @@ namespace hexad::check_cluster {
 /// Facts about a rank's process and machine, collected without communication.
 struct RankFacts {
   std::string host{};                    // name of the node
-  std::vector<int> cores{};              // cores on which the process may run, ascending
+  std::vector<int> cores{};              // processors on which the process may run, ascending; Linux calls them CPUs
+  std::map<int, int> hyperthreads{};     // those that are not the first of their physical core, with that first one
   double core_quota = 0;                 // cores of CPU time that the control group allows; 0: no limit
   int threads = 1;                       // threads of the kernels
   std::string version{};                 // version of hexad

@@ -10,6 +10,7 @@ using Json = nlohmann::ordered_json;
 Json json_of(const RankFacts& f) {
   return {{"node", f.host},
           {"cores", f.cores},
+          {"hyperthreads", Json(f.hyperthreads)},
           {"core_quota", f.core_quota},
           {"threads", f.threads},
           {"hexad", f.version},
@@ -29,6 +30,7 @@ RankFacts facts_from(const Json& j) {
   RankFacts f;
   f.host = j.at("node").get<std::string>();
   f.cores = j.at("cores").get<std::vector<int>>();
+  f.hyperthreads = j.at("hyperthreads").get<std::map<int, int>>();
   f.core_quota = j.at("core_quota").get<double>();
   f.threads = j.at("threads").get<int>();
   f.version = j.at("hexad").get<std::string>();

@@ -79,6 +79,9 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   RankFacts facts;
   facts.host = host;
   facts.cores = own_cores();
+  for (const int core : facts.cores)
+    if (const auto first = static_cast<int>(train::core_of(core, "/sys/devices/system/cpu")); first != core)
+      facts.hyperthreads[core] = first;
   facts.core_quota = train::control_group_quota("/proc/self/cgroup", "/sys/fs/cgroup").value_or(0);
   facts.threads = threads;
   facts.version = train::version;
