@@ -161,19 +161,6 @@ TEST(Judge, UnequalNodesAreNamed) {
   expect_finding(ranks, ExitCode::done, "cores", {"nodes have 1 to 2 ranks"});
 }
 
-TEST(Judge, OtherVersionOfHexadIsAUsageFailure) {
-  auto ranks = healthy_cluster(2, 2);
-  ranks[1].facts.version = "0.9.0", ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::usage, "version",
-                 {"version of hexad differs: 1.0.0 on ranks 0, 2 and 3; 0.9.0 on rank 1"});
-}
-
-TEST(Judge, OtherProgramFileIsAUsageFailure) {
-  auto ranks = healthy_cluster(2, 1);
-  ranks[1].facts.binary = "beef";
-  expect_finding(ranks, ExitCode::usage, "version", {"the program's file", "beef on rank 1"});
-}
-
 TEST(Judge, OtherLibraryIsNamed) {
   auto ranks = healthy_cluster(3, 1);
   ranks[2].facts.libraries[0] = "libmpi.so.40.40.0";

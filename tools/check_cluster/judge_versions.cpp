@@ -61,8 +61,7 @@ void compare_libraries(std::vector<Finding>& findings, const std::vector<RankRep
 
 }  // namespace
 
-void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
-  if (ranks.empty()) return;
+void judge_programs(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
   const size_t before = findings.size();
   // A run refuses to start if its ranks do not have the same program.
   compare(findings, ranks, ExitCode::usage, "the version of hexad",
@@ -70,6 +69,10 @@ void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport
   if (findings.size() == before)
     compare(findings, ranks, ExitCode::usage, "the program's file (its digest)",
             [](const RankFacts& f) -> const std::string& { return f.binary; });
+}
+
+void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks) {
+  if (ranks.empty()) return;
   compare(findings, ranks, ExitCode::done, "the processor",
           [](const RankFacts& f) -> const std::string& { return f.processor; });
   compare(findings, ranks, ExitCode::done, "the operating system's kernel",
