@@ -11,7 +11,7 @@
 namespace hexad::check_cluster {
 namespace {
 
-// ProgramLine "hexad VERSION DIGEST", followed by zeros.
+// The line "hexad VERSION DIGEST", followed by zeros.
 using ProgramLine = std::array<int64_t, 16>;
 constexpr std::string_view line_start = "hexad ";
 constexpr size_t most_version = 80, most_digest = 32;  // in characters
