@@ -228,6 +228,69 @@ TEST(Judge, DifferentCardsAreNamed) {
   expect_finding(ranks, ExitCode::done, "gpu", {"a card for rank 0; a slower card for rank 1"});
 }
 
+// Returns a healthy cluster whose ranks have GPUs of their own.
+std::vector<RankReport> cluster_with_cards(int nodes, int ranks_of_node) {
+  auto ranks = healthy_cluster(nodes, ranks_of_node);
+  for (RankReport& rank : ranks) {
+    rank.facts.card = "a card", rank.facts.card_id = base::cat("id ", rank.rank);
+    rank.facts.card_state = {.driver = "580.65.06",
+                             .uncorrected_errors = 0,
+                             .throttle_reasons = 0x5,  // idle, and the software's power cap
+                             .temperature = 60,
+                             .clock = 1900,
+                             .highest_clock = 1980};
+    rank.card_product_rate = 6e14 * (1 + 0.01 * (rank.rank % 3));
+  }
+  return ranks;
+}
+
+TEST(Judge, HealthyCardsHaveNoFindings) {
+  EXPECT_TRUE(judge(cluster_with_cards(2, 2), {.card = true}).empty());
+  auto ranks = cluster_with_cards(2, 2);
+  for (RankReport& rank : ranks) rank.facts.card_state = {};  // NVML is missing
+  EXPECT_TRUE(judge(ranks, {.card = true}).empty());
+}
+
+TEST(Judge, EccErrorsOfACardAreAResourceFailureWhereCardsAreExpected) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[2].facts.card_state.uncorrected_errors = 3;
+  const std::vector<std::string> parts{"the GPU of rank 2 (node b) has 3 uncorrected ECC errors"};
+  expect_finding(ranks, ExitCode::resource, "gpu", parts, {.card = true});
+  expect_finding(ranks, ExitCode::done, "gpu", parts);
+}
+
+TEST(Judge, HotCardIsNamed) {
+  for (const int64_t reason : {0x20, 0x40}) {
+    auto ranks = cluster_with_cards(2, 2);
+    ranks[1].facts.card_state.throttle_reasons = reason;
+    ranks[1].facts.card_state.clock.reset();
+    expect_finding(ranks, ExitCode::done, "gpu",
+                   {"the GPU of rank 1 (node a) reduces its clock because of its temperature (temperature 60 C, SM "
+                    "clock unknown, at most 1980 MHz)"},
+                   {.card = true});
+  }
+}
+
+TEST(Judge, PowerBrakeOfACardIsNamed) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[3].facts.card_state.throttle_reasons = 0x80;
+  expect_finding(ranks, ExitCode::done, "gpu", {"the GPU of rank 3 (node b)", "power brake"}, {.card = true});
+}
+
+TEST(Judge, SlowCardIsNamedAmongItsPeers) {
+  auto ranks = cluster_with_cards(2, 2);
+  ranks[3].card_product_rate /= 1.5;
+  expect_finding(ranks, ExitCode::done, "gpu",
+                 {"the GPU of rank 3 (node b) computes 400", "1.5 times slower than the other GPUs"}, {.card = true});
+}
+
+TEST(Judge, OtherDriverOfACardIsNamed) {
+  auto ranks = cluster_with_cards(2, 1);
+  ranks[1].facts.card_state.driver = "570.1";
+  expect_finding(ranks, ExitCode::done, "version",
+                 {"the driver of the GPU differs: ", "570.1 on rank 1", "580.65.06 on rank 0"}, {.card = true});
+}
+
 TEST(Judge, ClockThatIsBehindIsNamed) {
   auto ranks = healthy_cluster(2, 2);
   ranks[2].clock_offset = -75;

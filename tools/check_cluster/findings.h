@@ -25,8 +25,8 @@ struct Expectations {
 };
 
 /// Thresholds of the outlier rule in robust.h, as listed in docs/check-cluster.md.
-inline constexpr double slow_rank_ratio = 1.5, slow_link_ratio = 2, slow_latency_ratio = 4, slow_disk_ratio = 3,
-                        little_memory_ratio = 2;
+inline constexpr double slow_rank_ratio = 1.5, slow_card_ratio = 1.2, slow_link_ratio = 2, slow_latency_ratio = 4,
+                        slow_disk_ratio = 3, little_memory_ratio = 2;
 inline constexpr double slow_latency_excess = 20e-6, slow_disk_excess = 0.02;  // seconds
 /// Absolute limits, to which the outlier rule does not apply.
 inline constexpr double largest_clock_offset = 1, largest_delay = 1, longest_write = 1;  // seconds
@@ -50,6 +50,8 @@ void judge_cores(std::vector<Finding>& findings, const std::vector<RankReport>& 
 void judge_versions(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_memory(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, const Expectations& expected);
 void judge_cards(std::vector<Finding>& findings, const std::vector<RankReport>& ranks, const Expectations& expected);
+void judge_card_states(std::vector<Finding>& findings, const std::vector<RankReport>& ranks,
+                       const Expectations& expected);
 void judge_clocks(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 void judge_folder(std::vector<Finding>& findings, const std::vector<RankReport>& ranks);
 
