@@ -4,8 +4,10 @@
 #include <functional>
 
 #include "framework/base/clock.h"
+#include "framework/base/error.h"
 #include "framework/base/median.h"
 #include "framework/kernels/cpu/parallel.h"
+#include "framework/kernels/gemm_rate.h"
 #include "framework/kernels/kernel_table.h"
 
 namespace hexad::check_cluster {
@@ -42,6 +44,11 @@ double runs_per_second(const comm::ProcessGroup& world, device::Device device, d
   return 1 / base::lower_median(std::move(durations));
 }
 
+double card_product_rate(const device::ContextOptions& options) {
+  device::DeviceContext card(options);
+  return kernels::sample_gemm_rate(card, Dtype::bf16, 0).flops_per_second;
+}
+
 }  // namespace
 
 void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::Device device, double seconds) {
@@ -63,6 +70,20 @@ void measure_rates(RankReport& report, const comm::ProcessGroup& world, device::
   const double runs =
       runs_per_second(world, device, batch_seconds, [&] { k.pointwise.copy(stream, to, from), stream.synchronize(); });
   report.copy_rate = runs * 2 * 4 * static_cast<double>(copied_floats);
+}
+
+void measure_card_rate(RankReport& report, const comm::ProcessGroup& world, device::Device host,
+                       const device::ContextOptions& options) {
+  device::Stream& stream = host.context().compute();
+  world.barrier(stream).wait();
+  try {
+    if (!report.facts.card.empty()) report.card_product_rate = card_product_rate(options);
+  } catch (const base::Error& e) {
+    report.facts.card.clear();
+    report.facts.card_error = e.what();
+    report.facts.card_exit_code = static_cast<int>(e.code());
+  }
+  world.barrier(stream).wait();
 }
 
 }  // namespace hexad::check_cluster

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -197,12 +196,9 @@ std::vector<std::string> hosts_of(std::string_view list) {
 
 std::vector<std::string> cores_of(const std::vector<int64_t>& processors, const std::filesystem::path& folder) {
   std::vector<std::string> cores;
-  std::map<std::string, size_t> by_siblings;  // index of the core, by the list of its processors
+  std::map<int64_t, size_t> by_first;  // index of the core, by its first processor
   for (const int64_t processor : processors) {
-    std::ifstream in(folder / cat("cpu", processor) / "topology/thread_siblings_list");
-    std::string siblings;
-    if (!(in >> siblings)) siblings = std::to_string(processor);
-    const auto [found, is_new] = by_siblings.emplace(siblings, cores.size());
+    const auto [found, is_new] = by_first.emplace(train::core_of(processor, folder), cores.size());
     if (is_new)
       cores.push_back(std::to_string(processor));
     else

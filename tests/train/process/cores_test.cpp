@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/telemetry/temporary_folder.h"
+
 namespace hexad::train {
 namespace {
 
@@ -21,6 +23,19 @@ TEST(Cores, AreDividedAmongTheirRanks) {
   EXPECT_EQ(share_cores({four, four}, 1, {}), (Cores{2, 4, 2}));
   EXPECT_EQ(share_cores({four, four, four}, 2, {}), (Cores{3, 4, 1}));
   EXPECT_EQ(share_cores({four, four, four, four, four}, 0, {}), (Cores{5, 4, 1})) << "each rank gets at least one core";
+}
+
+TEST(Cores, HaveTheNumberOfTheirFirstProcessor) {
+  const telemetry::TemporaryFolder folder;
+  for (const auto& [processor, siblings] : {std::pair(4, "0,4"), std::pair(3, "2-3"), std::pair(2, "2-3")}) {
+    const std::filesystem::path topology = folder / base::cat("cpu", processor, "/topology");
+    std::filesystem::create_directories(topology);
+    std::ofstream(topology / "thread_siblings_list") << siblings << '\n';
+  }
+  EXPECT_EQ(core_of(4, folder / ""), 0);
+  EXPECT_EQ(core_of(3, folder / ""), 2);
+  EXPECT_EQ(core_of(2, folder / ""), 2);
+  EXPECT_EQ(core_of(7, folder / ""), 7) << "there is no file of this processor";
 }
 
 TEST(Cores, BelongToTheRanksBoundToThem) {

@@ -10,6 +10,7 @@
 #include "tools/check_cluster/figures_json.h"
 #include "tools/check_cluster/findings.h"
 #include "tools/check_cluster/links_svg.h"
+#include "tools/check_cluster/programs.h"
 #include "tools/check_cluster/report.h"
 #include "tools/hexad/commands/command.h"
 #include "tools/hexad/commands/ranks.h"
@@ -39,6 +40,7 @@ CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   c.seconds = o.seconds;
   c.folder = o.folder;
   c.patience = o.patience;
+  c.card = o.device == "cuda";
   const auto share = static_cast<int>(train::find_cores(world).of_rank);
   c.threads = o.threads > 0 ? o.threads : share;
   c.host = world.node_name();
@@ -47,7 +49,26 @@ CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   return c;
 }
 
+void print_results(const std::vector<RankReport>& ranks, const std::vector<Finding>& findings, bool json) {
+  if (json)
+    fmt::print("{}\n", results_json(ranks, findings));
+  else
+    fmt::print("{}{}", ranks.empty() ? "" : figures_table(ranks) + "\n", findings_list(findings));
+  std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
+}
+
+// Ends the check before the first measurement if the ranks have different programs: their later messages may differ.
+void require_one_program(const CheckArguments& o, const comm::World& world) {
+  if (world.size() == 1) return;
+  device::DeviceContext host;
+  const std::vector<Finding> findings = compare_programs(own_program(), world.group(), host);
+  if (findings.empty()) return;
+  if (world.rank() == 0) print_results({}, findings, o.json);
+  base::fail(findings.front().code, findings.front().message, "; nothing was measured");
+}
+
 ExitCode check(const CheckArguments& o, const comm::World& world) {
+  require_one_program(o, world);
   const bool first = world.rank() == 0;
   std::optional<base::AtomicFile> svg;  // opened now, so that a missing folder is reported before the measurement
   if (first && !o.svg.empty()) {
@@ -60,11 +81,7 @@ ExitCode check(const CheckArguments& o, const comm::World& world) {
     const Expectations expected{.card = o.device == "cuda", .memory_bytes = o.memory_gib * (1 << 30)};
     const std::vector<Finding> findings = judge(ranks, expected);
     code = exit_code_of(findings);
-    if (o.json)
-      fmt::print("{}\n", results_json(ranks, findings));
-    else
-      fmt::print("{}\n{}", figures_table(ranks), findings_list(findings));
-    std::fflush(stdout);  // the launcher may end the job when the first rank exits with an error
+    print_results(ranks, findings, o.json);
     if (svg) {
       const std::string picture = links_svg(ranks);
       svg->append(picture.data(), picture.size());

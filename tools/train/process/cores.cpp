@@ -102,6 +102,12 @@ std::optional<double> control_group_quota(const std::filesystem::path& membershi
   return least;
 }
 
+int64_t core_of(int64_t processor, const std::filesystem::path& folder) {
+  std::ifstream file(folder / cat("cpu", processor) / "topology/thread_siblings_list");
+  int64_t first = 0;  // the list, such as "0,4" or "0-1", is in ascending order
+  return file >> first ? first : processor;
+}
+
 std::string warn_of_threads(const Cores& cores, int64_t threads) {
   if (cores.ranks * threads <= cores.of_node) return {};
   const auto plural = [](int64_t n, const char* what) { return cat(n, " ", what, n == 1 ? "" : "s"); };
