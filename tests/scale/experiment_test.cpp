@@ -81,7 +81,7 @@ TEST(ScaleExperiment, ShippedExperimentsHaveLegalPoints) {
       {"quickstart", 15}, {"two-nodes", 15}, {"mpmoe-nodes", 6}, {"mpmoe-adira", 12}};
   for (const auto& [name, points] : shipped) {
     Experiment e = load_experiment(base::cat(HEXAD_SOURCE_DIR, "/recipes/scale/", name, ".yaml"));
-    EXPECT_EQ(load_points(e, points_of(e), train::Extensions(), 0).size(), points) << name;
+    EXPECT_EQ(load_points(e, points_of(e), train::Extensions()).size(), points) << name;
   }
 }
 

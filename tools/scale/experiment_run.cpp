@@ -167,7 +167,7 @@ class Runner {
   }
   const LoadedPoint& point_of(const Execution& e) const { return points_.at(e.point); }
   int64_t places_of(const Execution& e) const {
-    return request_.room ? scale::places_of(point_of(e), request_.room->kind, request_.ranks_per_node) : 0;
+    return request_.room ? scale::places_of(point_of(e), request_.room->kind) : 0;
   }
   std::vector<std::string> launcher_of(const Execution& e, const std::vector<std::string>& places) const {
     const Point& point = point_of(e).point;

@@ -16,7 +16,6 @@ struct ExperimentRequest {
   std::string program;                  // path of the program whose command `train` runs a point
   std::optional<int64_t> only_point{};  // none: all points
   std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
-  int64_t ranks_per_node = 0;           // only used with nodes as room
   std::function<void(const std::string& line)> say;
 };
 

@@ -79,7 +79,7 @@ void add_hosts(const std::string& element, std::vector<std::string>& hosts) {
 int64_t threads_of(const LoadedPoint& point) { return point.recipe.train.threads.value_or(1); }
 
 // Returns the problem of a point that would share something with other runs on this machine; otherwise an empty text.
-std::string sharing_on_this_machine(const LoadedPoint& point, int64_t ranks_per_node) {
+std::string sharing_on_this_machine(const LoadedPoint& point) {
   if (!point.recipe.train.threads)
     return cat(
         "needs a number of threads for each rank (train.threads), because runs have cores of their own; it is auto "
@@ -89,7 +89,7 @@ std::string sharing_on_this_machine(const LoadedPoint& point, int64_t ranks_per_
     return cat(
         "cannot be more than 1 with device: cuda on one machine: runs would share GPUs; expected a Slurm "
         "allocation");
-  if (const int64_t nodes = nodes_of(point.point.ranks, ranks_per_node); nodes > 1)
+  if (const int64_t nodes = nodes_of(point.point); nodes > 1)
     return cat(
         "cannot be more than 1 outside of a Slurm allocation with points on several nodes: runs would share the "
         "links of the ",
@@ -126,25 +126,24 @@ Room room_here() {
   return room;
 }
 
-int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node) {
-  if (kind == Room::Kind::nodes) return nodes_of(point.point.ranks, ranks_per_node);
+int64_t places_of(const LoadedPoint& point, Room::Kind kind) {
+  if (kind == Room::Kind::nodes) return nodes_of(point.point);
   return point.point.ranks * threads_of(point);
 }
 
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
-                            const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node) {
+                            const std::vector<PointForecast>& forecasts, const Room& room) {
   if (!config.launcher.empty())
     return "cannot be more than 1 with a launcher of the experiment, because the cores and links that it uses are "
            "unknown";
   const bool nodes = room.kind == Room::Kind::nodes;
-  if (nodes && ranks_per_node == 0)
+  if (nodes && std::ranges::any_of(points, [](const LoadedPoint& p) { return p.point.ranks_per_node == 0; }))
     return "needs ranks_per_node or a cluster file, because runs have nodes of their own";
   const std::string unit = nodes ? "node" : "core";
   std::vector<int64_t> needs;
   for (const LoadedPoint& point : points) {
-    if (std::string problem = nodes ? std::string() : sharing_on_this_machine(point, ranks_per_node); !problem.empty())
-      return problem;
-    needs.push_back(places_of(point, room.kind, ranks_per_node));
+    if (std::string problem = nodes ? std::string() : sharing_on_this_machine(point); !problem.empty()) return problem;
+    needs.push_back(places_of(point, room.kind));
     if (needs.back() > std::ssize(room.places))
       return cat("cannot be more than 1: point ", point.point.name, " needs ", base::counted(needs.back(), unit),
                  ", but there are ", room.places.size(), ", so its ranks would share them");

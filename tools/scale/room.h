@@ -29,14 +29,14 @@ struct Room {
 /// it may run.
 Room room_here();
 
-/// Returns the number of places that a run of the point takes. `ranks_per_node` is only used for nodes.
-int64_t places_of(const LoadedPoint& point, Room::Kind kind, int64_t ranks_per_node);
+/// Returns the number of places that a run of the point takes.
+int64_t places_of(const LoadedPoint& point, Room::Kind kind);
 
 /// Returns the reason why at_once runs of these points cannot execute at the same time, as the end of a sentence about
 /// the key at_once; empty if there is none. Cores and nodes must suffice for two runs, and memory for at_once runs.
 /// Runs must not share cores, GPUs, memory that they need, or links of a node.
 std::string problem_of_room(const ExperimentConfig& config, const std::vector<LoadedPoint>& points,
-                            const std::vector<PointForecast>& forecasts, const Room& room, int64_t ranks_per_node);
+                            const std::vector<PointForecast>& forecasts, const Room& room);
 
 /// Free and taken places of a room.
 class Places {

@@ -12,13 +12,14 @@
 
 namespace hexad::scale {
 
-std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node) {
+std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points) {
   std::map<int64_t, SlurmArray> by_nodes;
-  for (size_t i = 0; i < ranks_of_points.size(); ++i) {
-    const int64_t nodes = nodes_of(ranks_of_points[i], ranks_per_node);
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Point& point = points[i].point;
+    const int64_t nodes = nodes_of(point);
     SlurmArray& array = by_nodes[nodes];
     array.nodes = nodes;
-    array.ranks_per_node = std::max(array.ranks_per_node, (ranks_of_points[i] - 1) / nodes + 1);
+    array.ranks_per_node = std::max(array.ranks_per_node, (point.ranks - 1) / nodes + 1);
     array.points.push_back(static_cast<int64_t>(i));
   }
   std::vector<SlurmArray> out;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/scale/experiment.h"
+#include "tools/scale/points.h"
 
 namespace hexad::scale {
 
@@ -14,9 +14,8 @@ struct SlurmArray {
   std::vector<int64_t> points;  // ascending indices
 };
 
-/// Groups points by their number of nodes. The points are given by their numbers of ranks. If `ranks_per_node` is 0,
-/// all ranks of a point are on one node.
-std::vector<SlurmArray> arrays_of(const std::vector<int64_t>& ranks_of_points, int64_t ranks_per_node);
+/// Groups points by their number of nodes.
+std::vector<SlurmArray> arrays_of(const std::vector<LoadedPoint>& points);
 
 /// Returns the sbatch script of an array. `program` and the overrides are words of its command.
 std::string slurm_script(const SlurmArray& array, const Experiment& experiment, const std::string& program,

@@ -41,7 +41,6 @@ struct Ready {
   Experiment experiment;
   std::vector<LoadedPoint> points;
   std::vector<PointForecast> forecasts;
-  int64_t ranks_per_node = 0;
 };
 
 Ready ready(const ScaleArguments& options, const train::Extensions& extensions) {
@@ -49,8 +48,8 @@ Ready ready(const ScaleArguments& options, const train::Extensions& extensions) 
   const ExperimentConfig& config = r.experiment.config;
   std::vector<Point> points = points_of(r.experiment);
   const Clusters clusters(r.experiment, points);
-  r.ranks_per_node = clusters.ranks_per_node(config);
-  r.points = load_points(r.experiment, std::move(points), extensions, clusters.most_ranks(config));
+  clusters.set_ranks(config, points);
+  r.points = load_points(r.experiment, std::move(points), extensions);
   if (options.point >= std::ssize(r.points))
     fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
   for (int64_t i = 0; i < std::ssize(r.points); ++i) {
@@ -62,7 +61,7 @@ Ready ready(const ScaleArguments& options, const train::Extensions& extensions) 
   // --dry-run and --submit may be given on another machine, such as a cluster's login node.
   const bool runs_here =
       config.launcher.empty() && !train::in_slurm_allocation() && !options.submit && !options.dry_run;
-  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here, r.ranks_per_node);
+  require_memory(r.experiment, r.points, r.forecasts, extensions, runs_here);
   return r;
 }
 
@@ -81,18 +80,14 @@ StepSecondsByPoint read_other(const std::string& path) {
 ExitCode submit(const Ready& r, const ScaleArguments& options) {
   const ExperimentConfig& config = r.experiment.config;
   double hours = 0;
-  std::vector<int64_t> ranks;
-  for (const LoadedPoint& point : r.points) {
-    ranks.push_back(point.point.ranks);
-    hours += most_node_hours(config, point.point.ranks, r.ranks_per_node);
-  }
+  for (const LoadedPoint& point : r.points) hours += most_node_hours(config, point.point);
   if (config.max_node_hours > 0 && hours > config.max_node_hours)
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
          " node-hours that the points may take at most, by the key minutes (", config.minutes,
          "); expected fewer points, repeats or minutes");
   const ExperimentFolder folder(r.experiment, r.points);
-  for (const SlurmArray& array : arrays_of(ranks, r.ranks_per_node)) {
+  for (const SlurmArray& array : arrays_of(r.points)) {
     const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
     base::write_file(file,
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
@@ -109,7 +104,7 @@ ExitCode submit(const Ready& r, const ScaleArguments& options) {
 std::optional<Room> room_of(Ready& r) {
   if (r.experiment.config.at_once == 1) return std::nullopt;
   Room room = room_here();
-  const std::string problem = problem_of_room(r.experiment.config, r.points, r.forecasts, room, r.ranks_per_node);
+  const std::string problem = problem_of_room(r.experiment.config, r.points, r.forecasts, room);
   if (!problem.empty()) r.experiment.problems.add("at_once", problem);
   r.experiment.problems.throw_if_any();
   return room;
@@ -148,7 +143,7 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
          ") is more than 1; expected at_once=1, because each task of an array is a job of its "
          "own, for one point");
   if (options.dry_run) {
-    fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts, r.ranks_per_node));
+    fmt::print("{}", dry_run_table(r.experiment, r.points, r.forecasts));
     return ExitCode::done;
   }
   if (options.submit) return submit(r, options);
@@ -156,8 +151,7 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   const ExperimentFolder folder(r.experiment, r.points);
   RunCounts counts;
   if (!options.report) {
-    ExperimentRequest request{
-        .program = own_path(), .only_point = {}, .room = room, .ranks_per_node = r.ranks_per_node, .say = say_line};
+    ExperimentRequest request{.program = own_path(), .only_point = {}, .room = room, .say = say_line};
     if (options.point >= 0) request.only_point = options.point;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",
