@@ -195,6 +195,28 @@ S
   expect_text out '1 run executed, 3 finished before, 0 failed'
 }
 
+test_a_run_without_complete_metrics_fails_and_runs_again() {
+  make_experiment
+  # A launcher whose first run does nothing and succeeds.
+  cat >start <<'S'
+mkdir started 2>/dev/null && exit 0
+exec "$@"
+S
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 0, but the metrics are incomplete'
+  expect_file results/scale.csv
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
+  # A finished run whose metrics were damaged later is left out.
+  sed -i '2s/.*/{/' results/ranks-1_lr-0.01/repeat-1/metrics.jsonl
+  expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '0 runs executed, 4 finished before' 'Left out a damaged run' 'metrics.jsonl:2: the line cannot be read'
+  expect_text results/scale.csv 'ranks-1_lr-0.01,1,'
+  rm -r results/ranks-1_lr-0.01/repeat-1 results/ranks-1_lr-0.01/repeat-1.json
+  expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
+  expect_text out '1 run executed, 3 finished before, 0 failed'
+}
+
 test_submit_writes_array_scripts_within_the_node_hours() {
   make_experiment 'ranks_per_node: 1' 'minutes: 5'
   expect 0 "$HEXAD" scale e.yaml --submit

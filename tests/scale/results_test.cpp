@@ -119,6 +119,16 @@ TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   EXPECT_NE(csv_of(results).find(",runs_beside,"), std::string::npos);
 }
 
+TEST(ScaleResults, DamagedRunsAreListed) {
+  Results results = example();
+  EXPECT_EQ(about_damaged_runs(results), "");
+  results.damaged = {"a/metrics.jsonl ends before step 2 of 3"};
+  const std::string line = "Left out a damaged run: a/metrics.jsonl ends before step 2 of 3";
+  EXPECT_NE(markdown_of(results).find(line), std::string::npos);
+  EXPECT_NE(results_page(results).find(line), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"a/metrics.jsonl ends before step 2 of 3\""), std::string::npos);
+}
+
 TEST(ScaleResults, JsonHasNullForUnknownValues) {
   const std::string json = json_of(example());
   EXPECT_NE(json.find("\"measured\": null"), std::string::npos);

@@ -11,10 +11,10 @@
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 #include "framework/io/file_lock.h"
-#include "framework/telemetry/metrics_json.h"
 #include "tools/scale/child_process.h"
 #include "tools/scale/results_page.h"
 #include "tools/scale/room.h"
+#include "tools/scale/run_metrics.h"
 #include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
+constexpr int damaged_code = static_cast<int>(base::ExitCode::data);
 
 // Returns the last line of a file, ignoring blank lines.
 std::string last_line(const std::string& path) {
@@ -144,20 +145,25 @@ class Runner {
                                    folder_.output_of(active.execution)));
     if (record.state != RunState::failed) return;
     ++counts_.failed;
-    if (counts_.first_failure == 0) counts_.first_failure = end.exit_code;
+    if (counts_.first_failure == 0) counts_.first_failure = end.exit_code == 0 ? damaged_code : end.exit_code;
   }
 
   RunRecord record_of(const Active& active, const ChildEnd& end) const {
-    const bool done = end.exit_code == 0 && !end.timed_out;
-    RunRecord record{.state = done ? RunState::finished : RunState::failed,
-                     .exit_code = end.exit_code,
-                     .seconds = end.seconds,
-                     .beside = active.beside};
+    RunRecord record{
+        .state = RunState::failed, .exit_code = end.exit_code, .seconds = end.seconds, .beside = active.beside};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
-    else if (!done)
+    else if (end.exit_code == 0)
+      record.reason = problem_of_metrics(active.execution);
+    else
       record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(active.execution)));
+    if (record.reason.empty()) record.state = RunState::finished;
     return record;
+  }
+  // Returns the reason why a run that ended with exit code 0 is no measurement; empty if it is one.
+  std::string problem_of_metrics(const Execution& e) const {
+    const std::string problem = read_run_metrics(folder_.run_dir(e), experiment_.config.steps_of_run()).problem;
+    return problem.empty() ? problem : fmt::format("exit code 0, but the metrics are incomplete: {}", problem);
   }
 
   // True if a run of this point executes. Another run of the point has to wait, because problem_of_room() counts the
@@ -186,16 +192,6 @@ class Runner {
   RunCounts counts_{};
 };
 
-std::vector<telemetry::StepMetrics> steps_of(const Experiment& experiment, const std::string& run_dir) {
-  const std::string path = (fs::path(run_dir) / "metrics.jsonl").string();
-  telemetry::MetricsHistory history = telemetry::read_metrics(path);
-  const int64_t wanted = experiment.config.steps_of_run();
-  if (const int64_t last = history.steps.empty() ? 0 : history.steps.back().step; last != wanted)
-    base::fail(base::ExitCode::data, path, " ends at step ", last, ", but the finished run had ", wanted,
-               " steps; remove the folder and ", run_dir, ".json to run it again");
-  return std::move(history.steps);
-}
-
 }  // namespace
 
 std::vector<std::string> command_of(const Experiment& experiment, const Point& point,
@@ -223,7 +219,13 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
       const Execution e{.point = static_cast<int64_t>(p), .repeat = repeat};
       const RunRecord record = folder.record(e);
       if (record.state != RunState::finished) continue;
-      runs.push_back(steps_of(experiment, folder.run_dir(e)));
+      RunMetrics metrics = read_run_metrics(folder.run_dir(e), experiment.config.steps_of_run());
+      if (!metrics.problem.empty()) {
+        results.damaged.push_back(fmt::format("{}; remove {} and {}.json to run it again", metrics.problem,
+                                              folder.run_dir(e), folder.run_dir(e)));
+        continue;
+      }
+      runs.push_back(std::move(metrics.steps));
       beside = std::max(beside, record.beside);
     }
     const Point& point = points[p].point;

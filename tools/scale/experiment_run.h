@@ -33,13 +33,13 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 
 /// Executes all runs that are not finished, in shuffled order. With a room, starts runs as long as there are places and
 /// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
-/// of one point never execute at the same time. A run that was killed, was preempted or failed starts again from its
+/// of one point never execute at the same time. A run that ends with exit code 0 is finished if its metrics have all of
+/// its steps; otherwise it has failed. A run that was killed, was preempted or failed starts again from its
 /// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 
-/// Reads the metrics of the finished runs. Throws Error(data) that names the run directory if a finished run lacks some
-/// of its steps.
+/// Reads the metrics of the finished runs. Finished runs with incomplete metrics are left out and listed as damaged.
 Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                    const std::vector<PointForecast>& forecasts, const ExperimentFolder& folder);
 

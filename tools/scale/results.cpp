@@ -145,6 +145,12 @@ std::string about_runs_at_once(const Results& results) {
                      base::counted(most + 1, "run"));
 }
 
+std::string about_damaged_runs(const Results& results) {
+  std::string out;
+  for (const std::string& damage : results.damaged) out += fmt::format("Left out a damaged run: {}\n", damage);
+  return out;
+}
+
 std::vector<std::string> classes_of(const Results& results) {
   std::set<std::string> names;
   for (const ResultRow& row : results.rows)
@@ -192,7 +198,8 @@ std::string json_of(const Results& results) {
                     {"efficiency", number(row.efficiency)},
                     {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
   }
-  const Json json{{"experiment", results.title}, {"axes", results.axes}, {"points", rows}};
+  const Json json{
+      {"experiment", results.title}, {"axes", results.axes}, {"points", rows}, {"damaged_runs", results.damaged}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -218,6 +225,7 @@ std::string markdown_of(const Results& results) {
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
   if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
+  if (const std::string about = about_damaged_runs(results); !about.empty()) out += fmt::format("\n{}", about);
   return out;
 }
 

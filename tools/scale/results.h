@@ -39,6 +39,7 @@ struct Results {
   std::string title;                // path of the experiment
   std::vector<std::string> axes{};  // names of the axes
   std::vector<ResultRow> rows{};
+  std::vector<std::string> damaged{};  // finished runs that were left out, each with the reason and the remedy
 };
 
 /// Returns the losses of `point` relative to `first`. `growth` is the ratio of their numbers of ranks.
@@ -49,6 +50,9 @@ void compare_with_first(Results& results);
 
 /// Returns a sentence about runs that executed at the same time; empty if none did.
 std::string about_runs_at_once(const Results& results);
+
+/// Returns lines about damaged runs, which were left out; empty if there are none.
+std::string about_damaged_runs(const Results& results);
 
 /// Returns the classes of traffic that occur in any row.
 std::vector<std::string> classes_of(const Results& results);

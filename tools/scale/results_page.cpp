@@ -148,7 +148,9 @@ std::string results_page(const Results& results) {
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
           "that executed at the same time. {}",
           about_runs_at_once(results)),
-      points_table(results));
+      points_table(results) + (results.damaged.empty()
+                                   ? std::string()
+                                   : fmt::format("<pre>{}</pre>\n", escaped(about_damaged_runs(results)))));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
                  "for the slowest "

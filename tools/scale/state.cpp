@@ -117,9 +117,6 @@ void ExperimentFolder::require_own_runs() const {
       if (fs::exists(run_dir(run), error) && record(run).state == RunState::waiting)
         fail(ExitCode::usage, run_dir(run), " was not created by this experiment: ", base_of(run),
              ".json is missing; move the folder away");
-      if (record(run).state == RunState::finished && !fs::exists(fs::path(run_dir(run)) / "metrics.jsonl", error))
-        fail(ExitCode::usage, base_of(run), ".json says that the run is finished, but ", run_dir(run),
-             " has no metrics.jsonl; remove the file and the folder to run it again");
     }
 }
 

@@ -23,8 +23,9 @@ namespace hexad::scale {
 /// State of a run.
 ///   - waiting: not started
 ///   - started: running, killed or preempted
-///   - failed: exceeded the time limit, or ended with an exit code other than 0 without being preempted
-///   - finished: ended with exit code 0
+///   - failed: exceeded the time limit, ended with an exit code other than 0 without being preempted, or ended with
+///     exit code 0 and incomplete metrics
+///   - finished: ended with exit code 0 and complete metrics
 enum class RunState : uint8_t { waiting, started, failed, finished };
 constexpr auto enum_names(RunState) {
   return std::to_array<std::pair<RunState, std::string_view>>({{RunState::waiting, "waiting"},
@@ -44,8 +45,8 @@ struct RunRecord {
 class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
-  /// has other contents: other files, an incomplete file, another experiment, runs that the experiment did not start,
-  /// or finished runs without metrics. `experiment` and `points` must outlive the object.
+  /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
+  /// start. `experiment` and `points` must outlive the object.
   ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }

@@ -163,7 +163,8 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   fmt::print("\n{}\n", markdown_of(results));
   if (!options.compare.empty()) fmt::print("{}\n", comparison_text(results, other, options.compare));
   fmt::print("{}\n", (folder.path() / "report.html").string());
-  return code_of(counts);
+  const ExitCode code = code_of(counts);
+  return code == ExitCode::done && !results.damaged.empty() ? ExitCode::data : code;
 }
 
 }  // namespace
