@@ -189,6 +189,8 @@ exec "$@"
 S
   expect 3 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'
   expect_text out '4 runs executed, 0 finished before, 1 failed' 'failed: exit code 3: the first run fails'
+  expect_text results/table.md 'failed: exit code 3: the first run fails'
+  expect_text results/scale.csv ',failed_runs,'
   expect_equal "$(states failed)" 1
   expect_equal "$(states finished)" 3
   expect 0 "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start'

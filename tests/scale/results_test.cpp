@@ -119,6 +119,32 @@ TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   EXPECT_NE(csv_of(results).find(",runs_beside,"), std::string::npos);
 }
 
+TEST(ScaleResults, FailedRunsAreShownWithTheReason) {
+  Results results = example();
+  results.rows[3].failed = 2;
+  results.rows[3].reason = "exit code 4: a|b";
+  EXPECT_EQ(state_of_unmeasured(results.rows[3]), "failed: exit code 4: a|b");
+  EXPECT_EQ(state_of_unmeasured(results.rows[5]), "not run");
+  EXPECT_NE(markdown_of(results).find("| failed: exit code 4: a\\|b |"), std::string::npos) << markdown_of(results);
+  EXPECT_NE(results_page(results).find("failed: exit code 4: a|b"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"failed_runs\": 2"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"failure\": \"exit code 4: a|b\""), std::string::npos);
+  const std::string csv = csv_of(results);
+  EXPECT_NE(csv.find(",failed_runs,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("ranks-1_schedule-chunks,1,chunks,,,,,2,"), std::string::npos) << csv;
+  results.rows[0].failed = 1;
+  results.rows[0].reason = "killed";
+  const std::string line = "1 run of ranks-1_schedule-plain failed: killed\n";
+  EXPECT_NE(markdown_of(results).find(line), std::string::npos);
+  EXPECT_NE(results_page(results).find(line), std::string::npos);
+}
+
+TEST(ScaleResults, ValuesDoNotEndCellsOfTheMarkdownTable) {
+  Results results = example();
+  results.rows[0].values = {"a|b"};
+  EXPECT_NE(markdown_of(results).find("| 1 | a\\|b |"), std::string::npos) << markdown_of(results);
+}
+
 TEST(ScaleResults, DamagedRunsAreListed) {
   Results results = example();
   EXPECT_EQ(about_damaged_runs(results), "");

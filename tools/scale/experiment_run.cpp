@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +14,7 @@
 #include "tools/scale/results_page.h"
 #include "tools/scale/room.h"
 #include "tools/scale/run_metrics.h"
+#include "tools/scale/run_output.h"
 #include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
@@ -25,15 +25,6 @@ namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
 constexpr int damaged_code = static_cast<int>(base::ExitCode::data);
-
-// Returns the last line of a file, ignoring blank lines.
-std::string last_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string last;
-  for (std::string line; std::getline(in, line);)
-    if (line.find_first_not_of(" \t\r") != std::string::npos) last = line;
-  return last;
-}
 
 // A run that has not started, with its number for messages, such as "3 of 30".
 struct Waiting {
@@ -156,7 +147,7 @@ class Runner {
     else if (end.exit_code == 0)
       record.reason = problem_of_metrics(active.execution);
     else
-      record.reason = fmt::format("exit code {}: {}", end.exit_code, last_line(folder_.output_of(active.execution)));
+      record.reason = fmt::format("exit code {}: {}", end.exit_code, failure_line(folder_.output_of(active.execution)));
     if (record.reason.empty()) record.state = RunState::finished;
     return record;
   }
@@ -213,11 +204,16 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
   Results results{.title = experiment.path};
   for (const AxisConfig& axis : experiment.config.vary) results.axes.push_back(axis.name);
   for (size_t p = 0; p < points.size(); ++p) {
+    const Point& point = points[p].point;
+    ResultRow row{.point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p]};
     std::vector<std::vector<telemetry::StepMetrics>> runs;
-    int64_t beside = 0;
     for (int64_t repeat = 1; repeat <= experiment.config.repeats; ++repeat) {
       const Execution e{.point = static_cast<int64_t>(p), .repeat = repeat};
       const RunRecord record = folder.record(e);
+      if (record.state == RunState::failed) {
+        ++row.failed;
+        row.reason = record.reason;
+      }
       if (record.state != RunState::finished) continue;
       RunMetrics metrics = read_run_metrics(folder.run_dir(e), experiment.config.steps_of_run());
       if (!metrics.problem.empty()) {
@@ -226,11 +222,8 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
         continue;
       }
       runs.push_back(std::move(metrics.steps));
-      beside = std::max(beside, record.beside);
+      row.beside = std::max(row.beside, record.beside);
     }
-    const Point& point = points[p].point;
-    ResultRow row{
-        .point = point.name, .ranks = point.ranks, .values = point.values, .forecast = forecasts[p], .beside = beside};
     if (!runs.empty()) row.measured = measurement_of(runs, experiment.config.warmup_steps);
     results.rows.push_back(std::move(row));
   }

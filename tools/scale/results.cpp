@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +23,17 @@ std::string csv_cell(const std::optional<double>& value) { return value ? csv_ce
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json number(const std::optional<double>& value) { return value ? number(*value) : Json(nullptr); }
+
+// Returns a text with '|' and newlines replaced, which would end a cell of a Markdown table.
+std::string markdown_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text)
+    if (c == '|')
+      out += "\\|";
+    else
+      out += c == '\n' || c == '\r' ? ' ' : c;
+  return out;
+}
 
 double at_or_zero(const std::map<std::string, double>& values, const std::string& name) {
   const auto found = values.find(name);
@@ -145,6 +157,18 @@ std::string about_runs_at_once(const Results& results) {
                      base::counted(most + 1, "run"));
 }
 
+std::string state_of_unmeasured(const ResultRow& row) {
+  return row.failed > 0 ? fmt::format("failed: {}", row.reason) : std::string("not run");
+}
+
+std::string about_failed_runs(const Results& results) {
+  std::string out;
+  for (const ResultRow& row : results.rows)
+    if (row.measured && row.failed > 0)
+      out += fmt::format("{} of {} failed: {}\n", base::counted(row.failed, "run"), row.point, row.reason);
+  return out;
+}
+
 std::string about_damaged_runs(const Results& results) {
   std::string out;
   for (const std::string& damage : results.damaged) out += fmt::format("Left out a damaged run: {}\n", damage);
@@ -163,7 +187,8 @@ std::string csv_of(const Results& results) {
   const std::vector<std::string> classes = classes_of(results), columns = measured_columns(classes);
   std::vector<std::string> header{"point", "ranks"};
   for (const std::string& axis : results.axes) header.push_back(fmt::format("axis_{}", axis));
-  for (const char* name : {"predicted_step_seconds", "predicted_least", "predicted_most", "predicted_memory_bytes"})
+  for (const char* name :
+       {"predicted_step_seconds", "predicted_least", "predicted_most", "predicted_memory_bytes", "failed_runs"})
     header.emplace_back(name);
   header.insert(header.end(), columns.begin(), columns.end());
   std::string out = fmt::format("{}\n", fmt::join(header, ","));
@@ -175,6 +200,7 @@ std::string csv_of(const Results& results) {
     cells.push_back(f.step_seconds ? csv_cell(f.least) : std::string());
     cells.push_back(f.step_seconds ? csv_cell(f.most) : std::string());
     cells.push_back(f.memory_bytes > 0 ? csv_cell(f.memory_bytes) : std::string());
+    cells.push_back(std::to_string(row.failed));
     std::vector<std::string> measured(columns.size());
     if (row.measured) measured = measured_cells(row, classes);
     cells.insert(cells.end(), measured.begin(), measured.end());
@@ -193,6 +219,8 @@ std::string json_of(const Results& results) {
                     {"values", values},
                     {"predicted", object_of(row.forecast)},
                     {"measured", row.measured ? object_of(*row.measured) : Json(nullptr)},
+                    {"failed_runs", row.failed},
+                    {"failure", row.failed > 0 ? Json(row.reason) : Json(nullptr)},
                     {"runs_beside", row.measured ? Json(row.beside) : Json(nullptr)},
                     {"speedup", number(row.speedup)},
                     {"efficiency", number(row.efficiency)},
@@ -211,10 +239,11 @@ std::string markdown_of(const Results& results) {
   out += "|---:|---|---:|---:|---:|---:|---:|\n";
   for (const ResultRow& row : results.rows) {
     out += fmt::format("| {}", row.ranks);
-    for (const std::string& value : row.values) out += fmt::format(" | {}", value);
+    for (const std::string& value : row.values) out += fmt::format(" | {}", markdown_cell(value));
     const std::string predicted = row.forecast.step_seconds ? base::precise_duration(*row.forecast.step_seconds) : "";
     if (!row.measured) {
-      out += fmt::format(" | | | {} | | | | |\n", predicted);
+      out += fmt::format(" | {} | | {} | | | | |\n", row.failed > 0 ? markdown_cell(state_of_unmeasured(row)) : "",
+                         predicted);
       continue;
     }
     const PointMeasurement& m = *row.measured;
@@ -225,6 +254,7 @@ std::string markdown_of(const Results& results) {
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
   if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
+  if (const std::string about = about_failed_runs(results); !about.empty()) out += fmt::format("\n{}", about);
   if (const std::string about = about_damaged_runs(results); !about.empty()) out += fmt::format("\n{}", about);
   return out;
 }

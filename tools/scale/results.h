@@ -28,7 +28,9 @@ struct ResultRow {
   int64_t ranks = 0;
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
-  int64_t beside = 0;  // largest number of other runs that executed at the same time as a run of this point
+  int64_t beside = 0;    // largest number of other runs that executed at the same time as a run of this point
+  int64_t failed = 0;    // number of failed runs
+  std::string reason{};  // of the last failed run
   std::optional<PointMeasurement> measured{};  // none: no run is finished
   // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};
@@ -50,6 +52,11 @@ void compare_with_first(Results& results);
 
 /// Returns a sentence about runs that executed at the same time; empty if none did.
 std::string about_runs_at_once(const Results& results);
+
+/// Returns the state of a point without measurement, for tables: "not run" or "failed: REASON".
+std::string state_of_unmeasured(const ResultRow& row);
+/// Returns lines about failed runs of measured points; empty if there are none.
+std::string about_failed_runs(const Results& results);
 
 /// Returns lines about damaged runs, which were left out; empty if there are none.
 std::string about_damaged_runs(const Results& results);

@@ -53,7 +53,8 @@ std::string points_table(const Results& results) {
                                       : std::string("–");
     const std::string predicted_memory = f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : std::string("–");
     if (!r.measured) {
-      cells.insert(cells.end(), {"not run", "–", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
+      cells.insert(cells.end(),
+                   {state_of_unmeasured(r), "–", "–", "–", predicted, "–", "–", "–", "–", predicted_memory});
     } else {
       const PointMeasurement& m = *r.measured;
       cells.insert(
@@ -124,6 +125,10 @@ std::string losses_table(const Results& results, const std::vector<std::string>&
   return table(head, rows);
 }
 
+std::string preformatted(const std::string& text) {
+  return text.empty() ? std::string() : fmt::format("<pre>{}</pre>\n", escaped(text));
+}
+
 std::string section(std::string_view title, std::string_view about, const std::string& body) {
   return fmt::format("<h2>{}</h2>\n<p>{}</p>\n{}", title, about, body);
 }
@@ -148,9 +153,7 @@ std::string results_page(const Results& results) {
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
           "that executed at the same time. {}",
           about_runs_at_once(results)),
-      points_table(results) + (results.damaged.empty()
-                                   ? std::string()
-                                   : fmt::format("<pre>{}</pre>\n", escaped(about_damaged_runs(results)))));
+      points_table(results) + preformatted(about_failed_runs(results) + about_damaged_runs(results)));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
                  "for the slowest "
