@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -109,6 +110,27 @@ TEST(ScaleCores, HaveAllProcessorsThatShareThem) {
     telemetry::write_text(topology / "thread_siblings_list", base::cat(siblings, "\n"));
   }
   EXPECT_EQ(cores_of({0, 1, 4, 6}, folder / ""), (Names{"0,4", "1", "6"}));
+}
+
+TEST(ScaleLauncher, DoesNotBindRanksToCores) {
+  unsetenv("SLURM_JOB_ID");
+  const Names words = launcher_alone(point(1, 2).point);
+  if (comm::mpi_library().family == comm::MpiFamily::open_mpi) {
+    EXPECT_EQ(Names(words.end() - 2, words.end()), (Names{"--bind-to", "none"}));
+  }
+  Point other = point(1).point;
+  other.launcher = "sh start";
+  EXPECT_EQ(launcher_alone(other), (Names{"sh", "start"}));
+}
+
+TEST(ScaleLauncher, TakesTheNodesThatThePointNeeds) {
+  setenv("SLURM_JOB_ID", "7", 1);
+  const Names words = launcher_alone(point(4, 1, 2).point);
+  EXPECT_EQ(words.front(), "srun");
+  EXPECT_EQ(Names(words.end() - 2, words.end()), (Names{"-N", "2"}));
+  const Names unknown = launcher_alone(point(4).point);
+  EXPECT_EQ(std::ranges::find(unknown, "-N"), unknown.end());
+  unsetenv("SLURM_JOB_ID");
 }
 
 TEST(ScaleLauncher, StaysOnThePlacesOfTheRun) {

@@ -16,9 +16,10 @@ const std::string banner =
 class ScaleOutput : public testing::Test {
  protected:
   std::string failure(const std::string& output) const {
-    telemetry::write_text(folder_ / "repeat-1.txt", output);
-    return failure_line((folder_ / "repeat-1.txt").string());
+    telemetry::write_text(path(), output);
+    return failure_line(path());
   }
+  std::string path() const { return (folder_ / "repeat-1.txt").string(); }
 
  private:
   telemetry::TemporaryFolder folder_;
@@ -37,6 +38,15 @@ TEST_F(ScaleOutput, OtherFailuresAreNamedByTheLauncherOrTheLastLine) {
   EXPECT_EQ(failure("the first run fails \r\n\n" + banner), "the first run fails");
   EXPECT_EQ(failure(banner), "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD");
   EXPECT_EQ(failure(""), "");
+}
+
+TEST_F(ScaleOutput, DistinctWarningsAreFound) {
+  telemetry::write_text(path(), "warning: slow\nhexad: warning: slow\nstep 1\nwarning: two threads\nno warning: x\n");
+  EXPECT_EQ(warnings_in(path()), (std::vector<std::string>{"slow", "two threads"}));
+  std::string many;
+  for (int step = 1; step <= 30; ++step) many += "warning: step " + std::to_string(step) + " skipped\n";
+  telemetry::write_text(path(), many);
+  EXPECT_EQ(warnings_in(path()).size(), 20u);
 }
 
 }  // namespace

@@ -49,13 +49,28 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   open().start(first_);
   EXPECT_EQ(open().record(first_).state, RunState::started);
   EXPECT_EQ(open().record(second_).state, RunState::waiting);
-  open().end(second_, {.state = RunState::failed, .exit_code = 4, .seconds = 2.5, .reason = "no memory", .beside = 3});
+  open().end(second_, {.state = RunState::failed,
+                       .exit_code = 4,
+                       .seconds = 2.5,
+                       .reason = "no memory",
+                       .beside = 3,
+                       .warnings = {"slow"}});
   const RunRecord record = open().record(second_);
   EXPECT_EQ(record.state, RunState::failed);
   EXPECT_EQ(record.exit_code, 4);
   EXPECT_EQ(record.seconds, 2.5);
   EXPECT_EQ(record.reason, "no memory");
   EXPECT_EQ(record.beside, 3);
+  EXPECT_EQ(record.warnings, (std::vector<std::string>{"slow"}));
+}
+
+TEST_F(ScaleState, RecordsOfEarlierVersionsAreRead) {
+  const ExperimentFolder folder = open();
+  folder.start(first_);
+  write_text(folder_ / "x/a/repeat-1.json",
+             R"({"state": "finished", "exit_code": 0, "seconds": 2.5, "reason": "", "beside": 1})");
+  EXPECT_EQ(folder.record(first_).state, RunState::finished);
+  EXPECT_TRUE(folder.record(first_).warnings.empty());
 }
 
 TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,7 +16,6 @@
 #include "tools/scale/room.h"
 #include "tools/scale/run_metrics.h"
 #include "tools/scale/run_output.h"
-#include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
 
@@ -129,6 +129,8 @@ class Runner {
 
   void record(const Active& active, const ChildEnd& end) {
     const RunRecord record = record_of(active, end);
+    for (const std::string& warning : record.warnings)
+      if (warnings_.insert(warning).second) request_.say(fmt::format("{}: warning: {}", active.name, warning));
     folder_.end(active.execution, record);
     request_.say(record.state == RunState::finished
                      ? fmt::format("{}: {}", active.name, base::precise_duration(end.seconds))
@@ -136,12 +138,16 @@ class Runner {
                                    folder_.output_of(active.execution)));
     if (record.state != RunState::failed) return;
     ++counts_.failed;
-    if (counts_.first_failure == 0) counts_.first_failure = end.exit_code == 0 ? damaged_code : end.exit_code;
+    if (counts_.first_failure == 0)
+      counts_.first_failure = end.exit_code == 0 && !end.timed_out ? damaged_code : end.exit_code;
   }
 
   RunRecord record_of(const Active& active, const ChildEnd& end) const {
-    RunRecord record{
-        .state = RunState::failed, .exit_code = end.exit_code, .seconds = end.seconds, .beside = active.beside};
+    RunRecord record{.state = RunState::failed,
+                     .exit_code = end.exit_code,
+                     .seconds = end.seconds,
+                     .beside = active.beside,
+                     .warnings = warnings_in(folder_.output_of(active.execution))};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
     else if (end.exit_code == 0)
@@ -169,7 +175,7 @@ class Runner {
   std::vector<std::string> launcher_of(const Execution& e, const std::vector<std::string>& places) const {
     const Point& point = point_of(e).point;
     if (request_.room) return launcher_on(request_.room->kind, places, point.ranks);
-    return words_of(point.launcher.empty() ? train::launcher(point.ranks) : point.launcher);
+    return launcher_alone(point);
   }
 
   const Experiment& experiment_;
@@ -181,6 +187,7 @@ class Runner {
   std::vector<Active> active_{};
   Children children_{};  // destroyed before active_, so children end before their locks are released
   RunCounts counts_{};
+  std::set<std::string> warnings_{};  // those that have been printed
 };
 
 }  // namespace

@@ -111,6 +111,16 @@ std::string lack_of_memory(const ExperimentConfig& config, const std::vector<Loa
              " together, but this machine has ", base::human_bytes(static_cast<double>(memory_bytes)), " available");
 }
 
+// Returns the words of the default launcher. Open MPI would otherwise bind each rank to one core if there are at most
+// two ranks, so the threads of a rank would share this core. It would also bind the first ranks of runs at once to the
+// same cores. Ranks of Hydra are not bound.
+std::vector<std::string> unbound_launcher(int64_t ranks) {
+  std::vector<std::string> words = words_of(train::launcher(ranks));
+  if (!train::in_slurm_allocation() && comm::mpi_library().family == comm::MpiFamily::open_mpi)
+    words.insert(words.end(), {"--bind-to", "none"});
+  return words;
+}
+
 }  // namespace
 
 Room room_here() {
@@ -175,15 +185,22 @@ void Places::give_back(const std::vector<std::string>& taken) {
     if (std::ranges::find(taken, places_[i]) != taken.end()) free_.insert(i);
 }
 
+std::vector<std::string> launcher_alone(const Point& point) {
+  if (!point.launcher.empty()) return words_of(point.launcher);
+  std::vector<std::string> words = unbound_launcher(point.ranks);
+  // Without a number of nodes, srun would spread the ranks over all nodes of the allocation.
+  if (train::in_slurm_allocation() && point.ranks_per_node > 0)
+    words.insert(words.end(), {"-N", std::to_string(nodes_of(point))});
+  return words;
+}
+
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks) {
-  std::vector<std::string> words = words_of(train::launcher(ranks));
+  std::vector<std::string> words = unbound_launcher(ranks);
   const std::string list = fmt::format("{}", fmt::join(places, ","));
   if (kind == Room::Kind::nodes) {
     words.insert(words.end(), {"-N", std::to_string(places.size()), cat("--nodelist=", list)});
     return words;
   }
-  // Open MPI would otherwise bind the first ranks of every run to the same cores. Ranks of Hydra are not bound.
-  if (comm::mpi_library().family == comm::MpiFamily::open_mpi) words.insert(words.end(), {"--bind-to", "none"});
   words.insert(words.begin(), {"taskset", "-c", list});
   return words;
 }

@@ -53,6 +53,9 @@ class Places {
   std::set<size_t> free_;  // indices
 };
 
+/// Returns the words of a command that starts the ranks of a point if no other run executes: the point's launcher or,
+/// if that is empty, mpirun without binding to cores, or srun on the nodes that the point needs.
+std::vector<std::string> launcher_alone(const Point& point);
 /// Returns the words of a command that starts `ranks` ranks on these places only.
 std::vector<std::string> launcher_on(Room::Kind kind, const std::vector<std::string>& places, int64_t ranks);
 

@@ -1,5 +1,6 @@
 #include "tools/scale/run_output.h"
 
+#include <algorithm>
 #include <fstream>
 #include <string_view>
 
@@ -12,7 +13,9 @@ std::string_view without_program(std::string_view line) {
   return line.starts_with(program) ? line.substr(program.size()) : line;
 }
 
-bool is_warning(std::string_view line) { return without_program(line).starts_with("warning: "); }
+constexpr std::string_view warning_mark = "warning: ";
+
+bool is_warning(std::string_view line) { return without_program(line).starts_with(warning_mark); }
 
 // True for messages of ranks, such as "hexad: rank 1: no memory" and "error: no memory".
 bool names_failure(std::string_view line) {
@@ -46,6 +49,18 @@ std::string failure_line(const std::string& path) {
   for (const std::string& found : {message, killed, before})
     if (!found.empty()) return found;
   return banner;
+}
+
+std::vector<std::string> warnings_in(const std::string& path) {
+  constexpr size_t most = 20;  // some warnings name a step, so a run may print one for each step
+  std::ifstream in(path);
+  std::vector<std::string> warnings;
+  for (std::string line; warnings.size() < most && std::getline(in, line);) {
+    if (!is_warning(line)) continue;
+    const std::string text(without_program(line).substr(warning_mark.size()));
+    if (std::ranges::find(warnings, text) == warnings.end()) warnings.push_back(text);
+  }
+  return warnings;
 }
 
 }  // namespace hexad::scale

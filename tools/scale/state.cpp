@@ -135,7 +135,8 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .exit_code = json.at("exit_code").get<int>(),
               .seconds = json.at("seconds").get<double>(),
               .reason = json.at("reason").get<std::string>(),
-              .beside = json.at("beside").get<int64_t>()};
+              .beside = json.at("beside").get<int64_t>(),
+              .warnings = json.value("warnings", std::vector<std::string>())};  // earlier versions lack this key
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
   fail(ExitCode::usage, file, " is not the record of a run; remove the file and the folder ", run_dir(run),
@@ -152,7 +153,8 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"exit_code", r.exit_code},
                   {"seconds", r.seconds},
                   {"reason", r.reason},
-                  {"beside", r.beside}};
+                  {"beside", r.beside},
+                  {"warnings", r.warnings}};
   make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
