@@ -135,6 +135,25 @@ test_problems_of_points_are_reported_together() {
   expect_text err 'e.yaml:10: stps is not a key'
 }
 
+test_ranks_that_share_cores_are_named_and_marked() {
+  make_experiment
+  local cpu
+  cpu=$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')
+  expect 0 taskset -c "$cpu" "$HEXAD" scale e.yaml repeats=1 'vary=[]'
+  expect_text out 'warning: 2 ranks share 1 core' '| 2 (ranks > cores) |'
+  expect_no_text out '1 (ranks > cores)'
+  expect_text results/scale.csv ',shared_cores,'
+  expect_text results/report.html '2 (ranks &gt; cores)'
+}
+
+test_points_beyond_the_allocation_are_refused() {
+  make_experiment
+  expect 2 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$HEXAD" scale e.yaml
+  expect_text err 'e.yaml:4: ranks.1 (2) is more than the 1 available ranks'
+  expect_nothing_at results
+  expect 0 env SLURM_JOB_ID=7 SLURM_NTASKS=1 "$HEXAD" scale e.yaml --dry-run
+}
+
 test_points_beyond_the_memory_are_refused_unless_they_have_results() {
   make_experiment
   local huge='set=[model.hidden=65536, model.layers=8, model.heads=64]'

@@ -145,6 +145,16 @@ TEST(ScaleResults, ValuesDoNotEndCellsOfTheMarkdownTable) {
   EXPECT_NE(markdown_of(results).find("| 1 | a\\|b |"), std::string::npos) << markdown_of(results);
 }
 
+TEST(ScaleResults, RanksThatSharedCoresAreMarked) {
+  Results results = example();
+  EXPECT_EQ(ranks_text(results.rows[2]), "4");
+  results.rows[2].shared_cores = 2;
+  EXPECT_NE(markdown_of(results).find("| 4 (ranks > cores) | plain | 4.00 s"), std::string::npos);
+  EXPECT_NE(results_page(results).find("<td>4 (ranks &gt; cores)</td>"), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"shared_cores\": 2"), std::string::npos);
+  EXPECT_NE(csv_of(results).find(",runs_beside,shared_cores,"), std::string::npos);
+}
+
 TEST(ScaleResults, DamagedRunsAreListed) {
   Results results = example();
   EXPECT_EQ(about_damaged_runs(results), "");

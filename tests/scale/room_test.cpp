@@ -82,6 +82,15 @@ TEST(ScaleRoom, NodesNeedTheNumberOfTheirRanks) {
   nodes.expect_problem("the smallest points need 1 and 2 nodes, but there are only 2");
 }
 
+TEST(ScaleCores, AreSharedByMoreRanksOnOneMachine) {
+  EXPECT_EQ(shared_cores(point(2).point, 2), 0);
+  EXPECT_EQ(shared_cores(point(4).point, 2), 2);
+  EXPECT_EQ(shared_cores(point(4, 1, 2).point, 2), 0);
+  Point other = point(4).point;
+  other.launcher = "two_nodes.sh";
+  EXPECT_EQ(shared_cores(other, 2), 0);
+}
+
 TEST(ScalePlaces, AreTakenByOneRunAtATime) {
   Places places({"a", "b", "c"});
   EXPECT_EQ(places.take(2), (Names{"a", "b"}));

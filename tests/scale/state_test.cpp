@@ -54,6 +54,7 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
                        .seconds = 2.5,
                        .reason = "no memory",
                        .beside = 3,
+                       .shared_cores = 2,
                        .warnings = {"slow"}});
   const RunRecord record = open().record(second_);
   EXPECT_EQ(record.state, RunState::failed);
@@ -61,6 +62,7 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   EXPECT_EQ(record.seconds, 2.5);
   EXPECT_EQ(record.reason, "no memory");
   EXPECT_EQ(record.beside, 3);
+  EXPECT_EQ(record.shared_cores, 2);
   EXPECT_EQ(record.warnings, (std::vector<std::string>{"slow"}));
 }
 

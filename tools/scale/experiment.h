@@ -101,7 +101,9 @@ struct ExperimentConfig {
       "in a Slurm allocation, on its own nodes; 1: one after the other",
       at_least(1), config::at_most(4096));
     v("max_ranks", max_ranks,
-      "number of available ranks; 0: that of the cluster file, or unknown without a cluster file", at_least(0));
+      "number of available ranks; 0: that of the cluster file or, if it is smaller, of the Slurm allocation; unknown "
+      "without both",
+      at_least(0));
     v("ranks_per_node", ranks_per_node,
       "number of ranks on a node; 0: that of the cluster file; without a cluster file, all ranks are on one node",
       at_least(0));

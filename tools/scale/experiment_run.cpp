@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "framework/base/atomic_file.h"
+#include "framework/base/counted.h"
 #include "framework/base/error.h"
 #include "framework/base/units.h"
 #include "framework/io/file_lock.h"
@@ -16,6 +17,7 @@
 #include "tools/scale/room.h"
 #include "tools/scale/run_metrics.h"
 #include "tools/scale/run_output.h"
+#include "tools/train/process/job_launcher.h"
 
 namespace hexad::scale {
 
@@ -59,6 +61,7 @@ class Runner {
       if (!request_.only_point || e.point == *request_.only_point) order.push_back(e);
     for (size_t i = 0; i < order.size(); ++i)
       waiting_.push_back({order[i], fmt::format("{} of {}", i + 1, order.size())});
+    warn_of_shared_cores(order);
     while (!waiting_.empty() || !active_.empty()) {
       start_runs();
       if (active_.empty()) continue;
@@ -70,6 +73,18 @@ class Runner {
   }
 
  private:
+  // Warns of each number of ranks that share cores.
+  void warn_of_shared_cores(const std::vector<Execution>& order) const {
+    std::set<int64_t> numbers;
+    for (const Execution& e : order) {
+      const Point& point = point_of(e).point;
+      const int64_t cores = shared_cores_of(point);
+      if (cores > 0 && numbers.insert(point.ranks).second)
+        request_.say(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
+                                 base::counted(point.ranks, "rank"), base::counted(cores, "core")));
+    }
+  }
+
   // Starts waiting runs of one repeat. If none is active, at least one run starts or leaves the waiting ones.
   void start_runs() {
     if (waiting_.empty()) return;
@@ -147,6 +162,7 @@ class Runner {
                      .exit_code = end.exit_code,
                      .seconds = end.seconds,
                      .beside = active.beside,
+                     .shared_cores = shared_cores_of(point_of(active.execution).point),
                      .warnings = warnings_in(folder_.output_of(active.execution))};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
@@ -172,6 +188,10 @@ class Runner {
   int64_t places_of(const Execution& e) const {
     return request_.room ? scale::places_of(point_of(e), request_.room->kind) : 0;
   }
+  // Returns scale::shared_cores() of this machine. Ranks of a Slurm allocation, and runs at once, have their own cores.
+  int64_t shared_cores_of(const Point& point) const {
+    return request_.room || train::in_slurm_allocation() ? 0 : shared_cores(point, cores_);
+  }
   std::vector<std::string> launcher_of(const Execution& e, const std::vector<std::string>& places) const {
     const Point& point = point_of(e).point;
     if (request_.room) return launcher_on(request_.room->kind, places, point.ranks);
@@ -187,6 +207,7 @@ class Runner {
   std::vector<Active> active_{};
   Children children_{};  // destroyed before active_, so children end before their locks are released
   RunCounts counts_{};
+  const int64_t cores_ = cores_here();
   std::set<std::string> warnings_{};  // those that have been printed
 };
 
@@ -230,6 +251,7 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
       }
       runs.push_back(std::move(metrics.steps));
       row.beside = std::max(row.beside, record.beside);
+      row.shared_cores = std::max(row.shared_cores, record.shared_cores);
     }
     if (!runs.empty()) row.measured = measurement_of(runs, experiment.config.warmup_steps);
     results.rows.push_back(std::move(row));

@@ -43,14 +43,23 @@ double at_or_zero(const std::map<std::string, double>& values, const std::string
 // Cells of a measured row, in the order of measured_columns().
 std::vector<std::string> measured_cells(const ResultRow& row, const std::vector<std::string>& classes) {
   const PointMeasurement& m = *row.measured;
-  std::vector<std::string> out{std::to_string(m.runs),   std::to_string(m.steps),
-                               csv_cell(m.step_seconds), csv_cell(m.least),
-                               csv_cell(m.most),         csv_cell(m.p10),
-                               csv_cell(m.p90),          csv_cell(m.tokens_per_second),
-                               csv_cell(m.work),         csv_cell(row.speedup),
-                               csv_cell(row.efficiency), csv_cell(m.peak_memory_bytes),
-                               csv_cell(m.loss),         std::to_string(row.beside),
-                               csv_cell(m.parts.work),   csv_cell(m.parts.imbalance)};
+  std::vector<std::string> out{std::to_string(m.runs),
+                               std::to_string(m.steps),
+                               csv_cell(m.step_seconds),
+                               csv_cell(m.least),
+                               csv_cell(m.most),
+                               csv_cell(m.p10),
+                               csv_cell(m.p90),
+                               csv_cell(m.tokens_per_second),
+                               csv_cell(m.work),
+                               csv_cell(row.speedup),
+                               csv_cell(row.efficiency),
+                               csv_cell(m.peak_memory_bytes),
+                               csv_cell(m.loss),
+                               std::to_string(row.beside),
+                               std::to_string(row.shared_cores),
+                               csv_cell(m.parts.work),
+                               csv_cell(m.parts.imbalance)};
   for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name)));
   for (const std::string& name : classes) out.push_back(csv_cell(at_or_zero(m.parts.waiting, name) / m.step_seconds));
   return out;
@@ -71,6 +80,7 @@ std::vector<std::string> measured_columns(const std::vector<std::string>& classe
                                "peak_memory_bytes",
                                "loss",
                                "runs_beside",
+                               "shared_cores",
                                "work_seconds",
                                "imbalance_seconds"};
   for (const std::string& name : classes) out.push_back(name + "_seconds");
@@ -175,6 +185,10 @@ std::string about_damaged_runs(const Results& results) {
   return out;
 }
 
+std::string ranks_text(const ResultRow& row) {
+  return fmt::format("{}{}", row.ranks, row.shared_cores > 0 ? " (ranks > cores)" : "");
+}
+
 std::vector<std::string> classes_of(const Results& results) {
   std::set<std::string> names;
   for (const ResultRow& row : results.rows)
@@ -222,6 +236,7 @@ std::string json_of(const Results& results) {
                     {"failed_runs", row.failed},
                     {"failure", row.failed > 0 ? Json(row.reason) : Json(nullptr)},
                     {"runs_beside", row.measured ? Json(row.beside) : Json(nullptr)},
+                    {"shared_cores", row.measured ? Json(row.shared_cores) : Json(nullptr)},
                     {"speedup", number(row.speedup)},
                     {"efficiency", number(row.efficiency)},
                     {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
@@ -238,7 +253,7 @@ std::string markdown_of(const Results& results) {
   for (size_t a = 0; a < results.axes.size(); ++a) out += "|---";
   out += "|---:|---|---:|---:|---:|---:|---:|\n";
   for (const ResultRow& row : results.rows) {
-    out += fmt::format("| {}", row.ranks);
+    out += fmt::format("| {}", ranks_text(row));
     for (const std::string& value : row.values) out += fmt::format(" | {}", markdown_cell(value));
     const std::string predicted = row.forecast.step_seconds ? base::precise_duration(*row.forecast.step_seconds) : "";
     if (!row.measured) {

@@ -28,9 +28,10 @@ struct ResultRow {
   int64_t ranks = 0;
   std::vector<std::string> values{};  // values of the axes
   PointForecast forecast{};
-  int64_t beside = 0;    // largest number of other runs that executed at the same time as a run of this point
-  int64_t failed = 0;    // number of failed runs
-  std::string reason{};  // of the last failed run
+  int64_t beside = 0;        // largest number of other runs that executed at the same time as a run of this point
+  int64_t shared_cores = 0;  // number of cores that the ranks of a run shared; 0: each had its own, or unknown
+  int64_t failed = 0;        // number of failed runs
+  std::string reason{};      // of the last failed run
   std::optional<PointMeasurement> measured{};  // none: no run is finished
   // Relative to the row with the same values and the fewest ranks; none if that row or this row is not measured.
   std::optional<double> speedup{}, efficiency{};
@@ -60,6 +61,9 @@ std::string about_failed_runs(const Results& results);
 
 /// Returns lines about damaged runs, which were left out; empty if there are none.
 std::string about_damaged_runs(const Results& results);
+
+/// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.
+std::string ranks_text(const ResultRow& row);
 
 /// Returns the classes of traffic that occur in any row.
 std::vector<std::string> classes_of(const Results& results);

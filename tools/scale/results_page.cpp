@@ -45,7 +45,7 @@ std::string signed_duration(double seconds) {
 std::string points_table(const Results& results) {
   std::vector<Cells> rows;
   for (const ResultRow& r : results.rows) {
-    Cells cells{r.point, std::to_string(r.ranks)};
+    Cells cells{r.point, ranks_text(r)};
     const PointForecast& f = r.forecast;
     const std::string predicted = f.step_seconds
                                       ? fmt::format("{} ({} to {})", base::precise_duration(*f.step_seconds),
@@ -151,7 +151,7 @@ std::string results_page(const Results& results) {
       fmt::format(
           "Speed-up: model FLOPs per second, relative to the point with the same values on the fewest ranks. "
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
-          "that executed at the same time. {}",
+          "that executed at the same time. Ranks > cores: ranks of a run shared cores of the machine. {}",
           about_runs_at_once(results)),
       points_table(results) + preformatted(about_failed_runs(results) + about_damaged_runs(results)));
   out += section("Exposed communication",

@@ -131,9 +131,16 @@ Room room_here() {
   Room room{.kind = Room::Kind::cores,
             .places = cores_of(own_processors(), "/sys/devices/system/cpu"),
             .memory_bytes = train::available_memory_bytes()};
-  const int64_t most = train::find_cores().of_rank;  // a control group may allow less
+  const int64_t most = cores_here();  // a control group may allow less
   if (most < std::ssize(room.places)) room.places.erase(room.places.begin() + most, room.places.end());
   return room;
+}
+
+int64_t cores_here() { return train::find_cores().of_rank; }
+
+int64_t shared_cores(const Point& point, int64_t cores) {
+  const int64_t ranks = point.ranks_per_node > 0 ? std::min(point.ranks, point.ranks_per_node) : point.ranks;
+  return point.launcher.empty() && ranks > cores ? cores : 0;
 }
 
 int64_t places_of(const LoadedPoint& point, Room::Kind kind) {

@@ -136,7 +136,9 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .seconds = json.at("seconds").get<double>(),
               .reason = json.at("reason").get<std::string>(),
               .beside = json.at("beside").get<int64_t>(),
-              .warnings = json.value("warnings", std::vector<std::string>())};  // earlier versions lack this key
+              // Earlier versions do not write the following keys.
+              .shared_cores = json.value("shared_cores", int64_t{0}),
+              .warnings = json.value("warnings", std::vector<std::string>())};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
   fail(ExitCode::usage, file, " is not the record of a run; remove the file and the folder ", run_dir(run),
@@ -154,6 +156,7 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"seconds", r.seconds},
                   {"reason", r.reason},
                   {"beside", r.beside},
+                  {"shared_cores", r.shared_cores},
                   {"warnings", r.warnings}};
   make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

@@ -37,9 +37,10 @@ constexpr auto enum_names(RunState) {
 struct RunRecord {
   RunState state = RunState::waiting;
   int exit_code = 0;
-  double seconds = 0;                   // duration from start to end
-  std::string reason{};                 // reason of a failure
-  int64_t beside = 0;                   // largest number of other runs of the experiment that executed at the same time
+  double seconds = 0;        // duration from start to end
+  std::string reason{};      // reason of a failure
+  int64_t beside = 0;        // largest number of other runs of the experiment that executed at the same time
+  int64_t shared_cores = 0;  // number of cores that the ranks on this machine shared; 0: each had its own, or unknown
   std::vector<std::string> warnings{};  // distinct warnings of rank 0
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -43,12 +44,25 @@ struct Ready {
   std::vector<PointForecast> forecasts;
 };
 
+// Limits the available ranks of the points that run here to those of the Slurm allocation. An explicit max_ranks and a
+// launcher of the experiment have precedence.
+void limit_to_allocation(const ExperimentConfig& config, const ScaleArguments& options, std::vector<Point>& points) {
+  const int64_t ranks = train::allocated_ranks();
+  if (ranks == 0 || config.max_ranks > 0 || options.dry_run || options.submit || options.report) return;
+  for (int64_t i = 0; i < std::ssize(points); ++i) {
+    Point& point = points[i];
+    if ((options.point >= 0 && i != options.point) || !point.launcher.empty()) continue;
+    point.most_ranks = point.most_ranks > 0 ? std::min(point.most_ranks, ranks) : ranks;
+  }
+}
+
 Ready ready(const ScaleArguments& options, const train::Extensions& extensions) {
   Ready r{.experiment = load_experiment(options.experiment, options.overrides), .points = {}, .forecasts = {}};
   const ExperimentConfig& config = r.experiment.config;
   std::vector<Point> points = points_of(r.experiment);
   const Clusters clusters(r.experiment, points);
   clusters.set_ranks(config, points);
+  limit_to_allocation(config, options, points);
   r.points = load_points(r.experiment, std::move(points), extensions);
   if (options.point >= std::ssize(r.points))
     fail(ExitCode::usage, "--point (", options.point, ") must be below the number of points, ", r.points.size());
