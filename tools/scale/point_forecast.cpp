@@ -137,7 +137,7 @@ int64_t most_minutes(const ExperimentConfig& config) {
 }
 
 double most_node_hours(const ExperimentConfig& config, const Point& point) {
-  return static_cast<double>(most_minutes(config) * nodes_of(point)) / 60;
+  return static_cast<double>(most_minutes(config)) * static_cast<double>(nodes_of(point)) / 60;
 }
 
 std::string dry_run_table(const Experiment& experiment, const std::vector<LoadedPoint>& points,
