@@ -59,6 +59,27 @@ test_an_interrupted_experiment_continues() {
   expect_equal "$(states finished)" 4
 }
 
+test_two_processes_do_not_run_one_experiment() {
+  make_experiment
+  # A launcher that waits for the file `go`.
+  cat >start <<'S'
+touch started
+while [ ! -e go ]; do sleep 0.05; done
+exec "$@"
+S
+  local arguments=(scale e.yaml ranks=[1] repeats=1 'launcher=sh start')
+  "$HEXAD" "${arguments[@]}" >first 2>&1 &
+  local scale=$!
+  wait_until test -f started
+  expect 2 "$HEXAD" "${arguments[@]}"
+  expect_text err 'results/scale.lock is locked: another hexad scale runs this experiment'
+  expect 0 "$HEXAD" "${arguments[@]}" --report
+  touch go
+  wait $scale
+  expect_equal $? 0
+  expect_equal "$(states finished)" 2
+}
+
 # Runs the experiment's points of one rank, two at once. If the machine has too few cores for this, expects a refusal with
 # this reason and returns false.
 two_cores_are_there() {

@@ -19,7 +19,7 @@ namespace hexad::scale {
 namespace {
 
 ChildEnd run_child(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
-                   int kept = -1) {
+                   const std::vector<int>& kept = {}) {
   Children children;
   children.start(words, output, limit_seconds, kept);
   return children.wait().second;
@@ -66,7 +66,7 @@ TEST_F(ScaleChild, TheKeptLockLastsAsLongAsTheChildsProcesses) {
   ASSERT_TRUE(mine.has_value());
   // The background process simulates a run whose experiment was killed.
   const std::string script = base::cat("(while [ ! -e '", go(), "' ]; do sleep 0.05; done) & exit 0");
-  EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, mine->descriptor()).exit_code, 0);
+  EXPECT_EQ(run_child({"sh", "-c", script}, output(), 60, {mine->descriptor()}).exit_code, 0);
   mine.reset();
   EXPECT_FALSE(lock_is_free());
   telemetry::write_text(go(), "");

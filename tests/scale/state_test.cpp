@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "framework/base/error.h"
 #include "tests/telemetry/temporary_folder.h"
@@ -88,6 +90,28 @@ TEST_F(ScaleState, ForeignFoldersAreRefusedByName) {
   fs::create_directories(folder_ / "x");
   write_text(folder_ / "x/notes.txt", "mine");
   expect_refusal((folder_ / "x").string() + " has files, but no experiment.json");
+}
+
+TEST_F(ScaleState, AFolderThatAnotherProcessCreatesIsAccepted) {
+  fs::create_directories(folder_ / "x");
+  write_text(folder_ / "x/experiment.json.123.tmp", "{");
+  write_text(folder_ / "x/scale.lock", "");
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+TEST_F(ScaleState, OnlyOneProcessRunsAllPoints) {
+  std::optional<ExperimentFolder> first(std::in_place, experiment_, points_, true);
+  EXPECT_TRUE(first->lock_descriptor().has_value());
+  EXPECT_FALSE(open().lock_descriptor().has_value());  // a task of an array, or a report
+  try {
+    ExperimentFolder(experiment_, points_, true);
+    FAIL() << "two processes run the same points";
+  } catch (const base::Error& e) {
+    EXPECT_EQ(e.code(), base::ExitCode::usage);
+    EXPECT_NE(std::string(e.what()).find("another hexad scale runs this experiment"), std::string::npos) << e.what();
+  }
+  first.reset();
+  EXPECT_TRUE(ExperimentFolder(experiment_, points_, true).lock_descriptor().has_value());
 }
 
 TEST_F(ScaleState, AnotherExperimentIsRefusedWithTheDifference) {

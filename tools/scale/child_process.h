@@ -32,9 +32,10 @@ class Children {
 
   /// Runs `words` with its output in the file `output` and no input. Returns the number of the child. After
   /// `limit_seconds`, its process group receives SIGTERM, and SIGKILL 30 s later. The child inherits the file
-  /// descriptor `kept` (-1: none), so if this process is killed, a lock on this descriptor lasts as long as the child.
-  /// Throws Error(resource) if the program cannot be started.
-  int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds, int kept = -1);
+  /// descriptors `kept`, so if this process is killed, locks on them last as long as the child. Throws Error(resource)
+  /// if the program cannot be started.
+  int64_t start(const std::vector<std::string>& words, const std::string& output, double limit_seconds,
+                const std::vector<int>& kept = {});
   /// Waits until a child ends. Returns its number and its end. Requires a running child. Throws Error(resource) if this
   /// process ignores SIGCHLD, because the exit status of a child is then lost.
   std::pair<int64_t, ChildEnd> wait();

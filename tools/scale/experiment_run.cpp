@@ -121,8 +121,9 @@ class Runner {
     folder_.start(e);
     const std::vector<std::string> words =
         command_of(experiment_, point_of(e).point, launcher_of(e, places), request_.program, folder_.run_dir(e));
-    const int64_t child =
-        children_.start(words, folder_.output_of(e), experiment_.config.minutes * 60, lock->descriptor());
+    std::vector<int> locks{lock->descriptor()};
+    if (const std::optional<int> of_folder = folder_.lock_descriptor()) locks.push_back(*of_folder);
+    const int64_t child = children_.start(words, folder_.output_of(e), experiment_.config.minutes * 60, locks);
     active_.push_back({.child = child, .execution = e, .name = name, .lock = std::move(*lock), .places = places});
     for (Active& active : active_) active.beside = std::max(active.beside, std::ssize(active_) - 1);
     return true;

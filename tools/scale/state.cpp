@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr int format = 1;
+constexpr std::string_view identity_file = "experiment.json", lock_file = "scale.lock";
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -82,22 +83,44 @@ std::string identity_of(const ExperimentConfig& config, const std::vector<Loaded
   return Json{{"format", format}, {"experiment", settings}, {"points", of_points}}.dump(2) + "\n";
 }
 
-ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points)
+ExperimentFolder::ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive)
     : experiment_(experiment), points_(points), dir_(experiment.config.dir) {
-  const std::string file = (dir_ / "experiment.json").string(), contents = identity_of(experiment.config, points);
+  const std::string file = (dir_ / identity_file).string(), contents = identity_of(experiment.config, points);
   std::error_code error;
   if (fs::exists(file, error)) {
     require_same(file, contents);
-    require_own_runs();
-    return;
+  } else {
+    require_new_folder();
+    make_folder(dir_);
   }
-  if (fs::exists(dir_, error) && !fs::is_directory(dir_, error))
-    fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
-  if (fs::is_directory(dir_, error) && !fs::is_empty(dir_, error))
+  if (exclusive) take_lock();
+  if (!fs::exists(file, error)) base::write_file(file, contents);
+  require_same(file, contents);  // another process may have written it
+  require_own_runs();
+}
+
+void ExperimentFolder::require_new_folder() const {
+  std::error_code error;
+  if (!fs::exists(dir_, error)) return;
+  if (!fs::is_directory(dir_, error)) fail(ExitCode::usage, dir_.string(), " is not a folder; ", new_folder);
+  // Another process may create the same folder at this moment.
+  const std::string temporary = std::string(identity_file) + ".";
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == lock_file || name == identity_file || (name.starts_with(temporary) && name.ends_with(".tmp"))) continue;
+    if (fs::exists(dir_ / identity_file, error)) return;
     fail(ExitCode::usage, dir_.string(), " has files, but no experiment.json, so it is not an experiment's folder; ",
          new_folder);
-  make_folder(dir_);
-  base::write_file(file, contents);
+  }
+}
+
+void ExperimentFolder::take_lock() {
+  const std::string path = (dir_ / lock_file).string();
+  lock_ = io::FileLock::take(path, io::FileLock::Mode::exclusive, true);
+  if (!lock_)
+    fail(ExitCode::usage, path,
+         " is locked: another hexad scale runs this experiment, or its last runs have not ended; expected one at a "
+         "time");
 }
 
 void ExperimentFolder::require_same(const std::string& file, const std::string& contents) const {

@@ -5,16 +5,19 @@
 //   DIR/POINT/repeat-1.json            state of this run
 //   DIR/POINT/repeat-1.txt             output of this run
 //   DIR/POINT/repeat-1.lock            lock of the process that executes this run
+//   DIR/scale.lock                     lock of the process that executes all runs
 //   DIR/scale.csv and other files      results (write_results())
 #pragma once
 
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "framework/io/file_lock.h"
 #include "tools/scale/order.h"
 #include "tools/scale/points.h"
 
@@ -48,8 +51,9 @@ class ExperimentFolder {
  public:
   /// Opens the folder of the experiment, or creates it. Throws Error(usage) that names the folder or file if the folder
   /// has other contents: other files, an incomplete file, another experiment, or runs that the experiment did not
-  /// start. `experiment` and `points` must outlive the object.
-  ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points);
+  /// start. `experiment` and `points` must outlive the object. If the folder is `exclusive`, holds a lock that excludes
+  /// other exclusive objects of the folder. Throws Error(usage) if another process holds it.
+  ExperimentFolder(const Experiment& experiment, const std::vector<LoadedPoint>& points, bool exclusive = false);
 
   std::string run_dir(const Execution& run) const { return base_of(run); }
   std::string output_of(const Execution& run) const { return base_of(run) + ".txt"; }
@@ -62,15 +66,21 @@ class ExperimentFolder {
   void end(const Execution& run, const RunRecord& record) const;
 
   const std::filesystem::path& path() const { return dir_; }
+  /// Returns the descriptor of the lock; none if the folder is not exclusive. Child processes inherit it, so the lock
+  /// lasts as long as they do.
+  std::optional<int> lock_descriptor() const { return lock_ ? std::optional(lock_->descriptor()) : std::nullopt; }
 
  private:
   std::string base_of(const Execution& run) const;
+  void require_new_folder() const;
+  void take_lock();
   void require_same(const std::string& file, const std::string& contents) const;
   void require_own_runs() const;
 
   const Experiment& experiment_;
   const std::vector<LoadedPoint>& points_;
   std::filesystem::path dir_;
+  std::optional<io::FileLock> lock_{};
 };
 
 /// Creates the folder and its parents. Throws Error that names the folder if it cannot be created.

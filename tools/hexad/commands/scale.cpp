@@ -162,7 +162,8 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   }
   if (options.submit) return submit(r, options);
   const std::optional<Room> room = options.report ? std::nullopt : room_of(r);
-  const ExperimentFolder folder(r.experiment, r.points);
+  const bool runs_all = !options.report && options.point < 0;
+  const ExperimentFolder folder(r.experiment, r.points, runs_all);
   RunCounts counts;
   if (!options.report) {
     ExperimentRequest request{.program = own_path(), .only_point = {}, .room = room, .say = say_line};
