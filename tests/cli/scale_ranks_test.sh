@@ -237,6 +237,38 @@ S
   expect_text out '1 run executed, 3 finished before, 0 failed'
 }
 
+test_runs_of_another_program_are_named() {
+  make_experiment
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_no_text out 'another program' 'different programs'
+  expect_text results/ranks-1_lr-0.01/repeat-1.json '"program": "hexad '
+  sed -i 's/"program": "hexad .*"/"program": "hexad 0.0.1"/' results/ranks-1_lr-0.01/repeat-1.json
+  expect 0 "$HEXAD" scale e.yaml ranks=[1]
+  expect_text out 'warning: the results of 1 finished run are from another program: hexad 0.0.1; this one is hexad '
+  expect_text results/table.md 'The runs are from different programs:' '- hexad 0.0.1: 1 run'
+}
+
+test_a_run_that_finishes_after_a_signal_is_recorded() {
+  make_experiment
+  # A launcher that starts the run after the signal, so that the run finishes.
+  cat >start <<'S'
+trap 'touch signalled' TERM
+touch started
+while [ ! -e go ]; do sleep 0.05; done
+exec "$@"
+S
+  "$HEXAD" scale e.yaml ranks=[1] 'launcher=sh start' >first 2>&1 &
+  local scale=$!
+  wait_until test -f started
+  kill -TERM $scale
+  wait_until test -f signalled
+  touch go
+  wait $scale
+  expect_equal $? 143
+  expect_equal "$(states finished)" 1
+  expect_equal "$(states started)" 0
+}
+
 test_a_run_without_complete_metrics_fails_and_runs_again() {
   make_experiment
   # A launcher whose first run does nothing and succeeds.

@@ -120,6 +120,8 @@ TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
           {"sh", "-c", base::cat("exec 9>'", lock(), name, "'; flock 9; touch '", go(), name, "'; exec sleep 300")},
           base::cat(output(), name), 60);
     children.wait();
+    children.wait();
+    children.end_if_interrupted();
     ::_exit(0);
   }
   for (const char* name : {".first", ".second"})
@@ -131,6 +133,24 @@ TEST_F(ScaleChild, ASignalEndsAllChildrenFirst) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
   for (const char* name : {".first", ".second"})
     EXPECT_TRUE(io::FileLock::take(lock() + name, io::FileLock::Mode::exclusive, true).has_value()) << name;
+}
+
+TEST_F(ScaleChild, EveryEndAfterASignalIsReturned) {
+  Children children;
+  const int64_t tough =
+      children.start({"sh", "-c", base::cat("trap '' TERM; touch '", go(), "'; sleep 1; exit 0")}, output(), 60);
+  const int64_t quick = children.start({"sleep", "300"}, base::cat(output(), ".second"), 60);
+  for (int i = 0; i < 1000 && !std::filesystem::exists(go()); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(children.interrupted());
+  ::raise(SIGTERM);  // blocked, so it is pending until wait()
+  std::map<int64_t, int> codes;
+  for (int i = 0; i < 2; ++i) {
+    const auto [child, end] = children.wait();
+    codes[child] = end.exit_code;
+  }
+  EXPECT_TRUE(children.interrupted());
+  EXPECT_EQ(codes, (std::map<int64_t, int>{{tough, 0}, {quick, 143}}));
 }
 
 TEST_F(ScaleChild, ChildrenEndWithTheObject) {

@@ -145,6 +145,18 @@ TEST(ScaleResults, ValuesDoNotEndCellsOfTheMarkdownTable) {
   EXPECT_NE(markdown_of(results).find("| 1 | a\\|b |"), std::string::npos) << markdown_of(results);
 }
 
+TEST(ScaleResults, RunsOfDifferentProgramsAreReported) {
+  Results results = example();
+  results.programs = {{"hexad 1", 2}};
+  EXPECT_EQ(about_programs(results), "");
+  results.programs["hexad 2"] = 1;
+  const std::string lines = "The runs are from different programs:\n- hexad 1: 2 runs\n- hexad 2: 1 run\n";
+  EXPECT_EQ(about_programs(results), lines);
+  EXPECT_NE(markdown_of(results).find(lines), std::string::npos);
+  EXPECT_NE(results_page(results).find(lines), std::string::npos);
+  EXPECT_NE(json_of(results).find("\"hexad 2\": 1"), std::string::npos);
+}
+
 TEST(ScaleResults, RanksThatSharedCoresAreMarked) {
   Results results = example();
   EXPECT_EQ(ranks_text(results.rows[2]), "4");

@@ -57,6 +57,7 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
                        .reason = "no memory",
                        .beside = 3,
                        .shared_cores = 2,
+                       .program = "hexad 1",
                        .warnings = {"slow"}});
   const RunRecord record = open().record(second_);
   EXPECT_EQ(record.state, RunState::failed);
@@ -65,6 +66,7 @@ TEST_F(ScaleState, RunsAreRecordedInTheFolder) {
   EXPECT_EQ(record.reason, "no memory");
   EXPECT_EQ(record.beside, 3);
   EXPECT_EQ(record.shared_cores, 2);
+  EXPECT_EQ(record.program, "hexad 1");
   EXPECT_EQ(record.warnings, (std::vector<std::string>{"slow"}));
 }
 

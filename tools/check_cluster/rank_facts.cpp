@@ -9,12 +9,12 @@
 #include <fmt/format.h>
 
 #include "framework/base/error.h"
-#include "framework/data/digest.h"
 #include "framework/device/card_memory.h"
 #include "framework/device/context.h"
 #include "tools/train/process/cores.h"
 #include "tools/train/process/machine.h"
 #include "tools/train/process/machine_memory.h"
+#include "tools/train/process/program_identity.h"
 #include "tools/train/process/version.h"
 
 namespace hexad::check_cluster {
@@ -33,15 +33,6 @@ std::vector<int> own_cores() {
 std::string kernel_release() {
   utsname names{};
   return uname(&names) == 0 ? names.release : "unknown";
-}
-
-std::string digest_of_program() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  data::StreamingDigest digest;
-  std::vector<char> piece(1 << 20);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
-    digest.add(piece.data(), file.gcount());
-  return digest.value().to_string();
 }
 
 // Returns the file names of the libraries that this process has loaded. Links are resolved, so most names contain
@@ -82,7 +73,7 @@ RankFacts collect_facts(const std::string& host, int place, int threads) {
   facts.core_quota = train::control_group_quota("/proc/self/cgroup", "/sys/fs/cgroup").value_or(0);
   facts.threads = threads;
   facts.version = train::version;
-  facts.binary = digest_of_program();
+  facts.binary = train::digest_of_program();
   facts.processor = train::processor_name();
   facts.kernel = kernel_release();
   facts.memory_available = train::available_memory_bytes();

@@ -116,12 +116,7 @@ int64_t Children::start(const std::vector<std::string>& words, const std::string
 std::pair<int64_t, ChildEnd> Children::wait() {
   base::require(!running_.empty(), "[Children::wait] no child runs; expected at least one");
   while (true) {
-    if (const auto ended = take_ended()) {
-      if (received_ == 0) return *ended;
-      if (!running_.empty()) continue;
-      end_by_received_signal();
-      return *ended;
-    }
+    if (const auto ended = take_ended()) return *ended;
     if (const int signal = wait_for_signal(ending_, 0.02); signal != 0) received_ = signal;
     ask_to_end(received_ != 0);
   }
@@ -160,10 +155,10 @@ void Children::ask_to_end(bool all) {
   }
 }
 
-// Returns only if a handler of this process catches the signal.
-void Children::end_by_received_signal() {
-  const int signal = received_;
-  received_ = 0;
+void Children::end_if_interrupted() {
+  base::require(running_.empty(), "[Children::end_if_interrupted] a child runs; expected none");
+  if (received_ == 0) return;
+  const int signal = std::exchange(received_, 0);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   ::raise(signal);
   ::pthread_sigmask(SIG_BLOCK, &ending_, nullptr);

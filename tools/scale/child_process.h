@@ -20,9 +20,9 @@ struct ChildEnd {
 };
 
 /// Child processes that run at the same time. Each has its own process group. If this process receives SIGINT, SIGTERM,
-/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, wait() sends SIGTERM to all children, waits for them, and ends
-/// this process by the received signal. The signals are blocked during the life of the object. The destructor ends
-/// children that still run.
+/// SIGHUP, SIGQUIT or SIGUSR1 and does not ignore it, wait() sends SIGTERM to all children. Their ends are returned
+/// like any other. After the last one, end_if_interrupted() ends this process by the received signal. The signals are
+/// blocked during the life of the object. The destructor ends children that still run.
 class Children {
  public:
   Children();
@@ -39,6 +39,11 @@ class Children {
   /// Waits until a child ends. Returns its number and its end. Requires a running child. Throws Error(resource) if this
   /// process ignores SIGCHLD, because the exit status of a child is then lost.
   std::pair<int64_t, ChildEnd> wait();
+  /// True once wait() has received a signal.
+  bool interrupted() const { return received_ != 0; }
+  /// Ends this process by the received signal. Returns if none was received, or if a handler of this process catches
+  /// it. Requires that no child runs.
+  void end_if_interrupted();
 
  private:
   struct Child {
@@ -50,7 +55,6 @@ class Children {
   };
   std::optional<std::pair<int64_t, ChildEnd>> take_ended();
   void ask_to_end(bool all);
-  void end_by_received_signal();
 
   std::vector<Child> running_{};
   int64_t started_ = 0;

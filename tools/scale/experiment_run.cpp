@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -27,6 +28,8 @@ namespace {
 
 constexpr int preempted_code = static_cast<int>(base::ExitCode::preempted);
 constexpr int damaged_code = static_cast<int>(base::ExitCode::data);
+
+std::string named_program(const std::string& identity) { return identity.empty() ? "an unknown program" : identity; }
 
 // A run that has not started, with its number for messages, such as "3 of 30".
 struct Waiting {
@@ -62,6 +65,7 @@ class Runner {
     for (size_t i = 0; i < order.size(); ++i)
       waiting_.push_back({order[i], fmt::format("{} of {}", i + 1, order.size())});
     warn_of_shared_cores(order);
+    warn_of_other_programs(order);
     while (!waiting_.empty() || !active_.empty()) {
       start_runs();
       if (active_.empty()) continue;
@@ -69,6 +73,7 @@ class Runner {
       finish(child, end);
       if (counts_.preempted) waiting_.clear();
     }
+    children_.end_if_interrupted();
     return counts_;
   }
 
@@ -83,6 +88,18 @@ class Runner {
         request_.say(fmt::format("warning: {} share {}, so their steps take longer than on cores of their own",
                                  base::counted(point.ranks, "rank"), base::counted(cores, "core")));
     }
+  }
+
+  // Warns of each other program that executed finished runs.
+  void warn_of_other_programs(const std::vector<Execution>& order) const {
+    std::map<std::string, int64_t> runs;
+    for (const Execution& e : order)
+      if (const RunRecord record = folder_.record(e);
+          record.state == RunState::finished && record.program != request_.identity)
+        ++runs[named_program(record.program)];
+    for (const auto& [program, count] : runs)
+      request_.say(fmt::format("warning: the results of {} are from another program: {}; this one is {}",
+                               base::counted(count, "finished run"), program, request_.identity));
   }
 
   // Starts waiting runs of one repeat. If none is active, at least one run starts or leaves the waiting ones.
@@ -133,9 +150,13 @@ class Runner {
     const auto active = std::ranges::find(active_, child, &Active::child);
     base::require(active != active_.end(), "[scale] child ", child, " is no run");
     ++counts_.executed;
-    if (end.exit_code == preempted_code && !end.timed_out) {
+    // A signal to this process ends runs. Such a run has not failed, and it is finished only if its metrics are
+    // complete.
+    const bool ended_early = end.exit_code == preempted_code && !end.timed_out;
+    if (ended_early || (children_.interrupted() && record_of(*active, end).state != RunState::finished)) {
       counts_.preempted = true;
-      request_.say(fmt::format("{}: preempted; run the command again to continue", active->name));
+      request_.say(fmt::format("{}: {}; run the command again to continue", active->name,
+                               ended_early ? "preempted" : "interrupted"));
     } else {
       record(*active, end);
     }
@@ -164,6 +185,7 @@ class Runner {
                      .seconds = end.seconds,
                      .beside = active.beside,
                      .shared_cores = shared_cores_of(point_of(active.execution).point),
+                     .program = request_.identity,
                      .warnings = warnings_in(folder_.output_of(active.execution))};
     if (end.timed_out)
       record.reason = fmt::format("longer than {} min, the limit of the key minutes", experiment_.config.minutes);
@@ -251,6 +273,7 @@ Results results_of(const Experiment& experiment, const std::vector<LoadedPoint>&
         continue;
       }
       runs.push_back(std::move(metrics.steps));
+      ++results.programs[named_program(record.program)];
       row.beside = std::max(row.beside, record.beside);
       row.shared_cores = std::max(row.shared_cores, record.shared_cores);
     }

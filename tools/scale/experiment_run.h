@@ -14,6 +14,7 @@ namespace hexad::scale {
 
 struct ExperimentRequest {
   std::string program;                  // path of the program whose command `train` runs a point
+  std::string identity;                 // its version and digest (train::program_identity())
   std::optional<int64_t> only_point{};  // none: all points
   std::optional<Room> room{};           // places of runs at once; none: runs execute one after the other
   std::function<void(const std::string& line)> say;
@@ -35,7 +36,8 @@ std::vector<std::string> command_of(const Experiment& experiment, const Point& p
 /// fewer than `at_once` of them run: of the first repeat that has waiting runs, the first run that finds places. Runs
 /// of one point never execute at the same time. A run that ends with exit code 0 is finished if its metrics have all of
 /// its steps; otherwise it has failed. A run that was killed, was preempted or failed starts again from its
-/// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs.
+/// first step. Skips runs that another process is executing. Once a run is preempted, starts no further runs. If a
+/// signal ends this process, first records the runs that finished nevertheless.
 RunCounts run_points(const Experiment& experiment, const std::vector<LoadedPoint>& points,
                      const ExperimentFolder& folder, const ExperimentRequest& request);
 

@@ -185,6 +185,14 @@ std::string about_damaged_runs(const Results& results) {
   return out;
 }
 
+std::string about_programs(const Results& results) {
+  if (results.programs.size() < 2) return {};
+  std::string out = "The runs are from different programs:\n";
+  for (const auto& [program, runs] : results.programs)
+    out += fmt::format("- {}: {}\n", program, base::counted(runs, "run"));
+  return out;
+}
+
 std::string ranks_text(const ResultRow& row) {
   return fmt::format("{}{}", row.ranks, row.shared_cores > 0 ? " (ranks > cores)" : "");
 }
@@ -241,8 +249,11 @@ std::string json_of(const Results& results) {
                     {"efficiency", number(row.efficiency)},
                     {"losses", row.losses ? object_of(*row.losses) : Json(nullptr)}});
   }
-  const Json json{
-      {"experiment", results.title}, {"axes", results.axes}, {"points", rows}, {"damaged_runs", results.damaged}};
+  const Json json{{"experiment", results.title},
+                  {"axes", results.axes},
+                  {"points", rows},
+                  {"damaged_runs", results.damaged},
+                  {"runs_of_programs", results.programs}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -269,8 +280,8 @@ std::string markdown_of(const Results& results) {
                        base::human_percent(1 - m.parts.work / m.step_seconds), base::human_bytes(m.peak_memory_bytes));
   }
   if (const std::string about = about_runs_at_once(results); !about.empty()) out += fmt::format("\n{}\n", about);
-  if (const std::string about = about_failed_runs(results); !about.empty()) out += fmt::format("\n{}", about);
-  if (const std::string about = about_damaged_runs(results); !about.empty()) out += fmt::format("\n{}", about);
+  for (const std::string& about : {about_failed_runs(results), about_damaged_runs(results), about_programs(results)})
+    if (!about.empty()) out += fmt::format("\n{}", about);
   return out;
 }
 

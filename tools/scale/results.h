@@ -42,7 +42,8 @@ struct Results {
   std::string title;                // path of the experiment
   std::vector<std::string> axes{};  // names of the axes
   std::vector<ResultRow> rows{};
-  std::vector<std::string> damaged{};  // finished runs that were left out, each with the reason and the remedy
+  std::map<std::string, int64_t> programs{};  // number of measured runs by program
+  std::vector<std::string> damaged{};         // finished runs that were left out, each with the reason and the remedy
 };
 
 /// Returns the losses of `point` relative to `first`. `growth` is the ratio of their numbers of ranks.
@@ -61,6 +62,9 @@ std::string about_failed_runs(const Results& results);
 
 /// Returns lines about damaged runs, which were left out; empty if there are none.
 std::string about_damaged_runs(const Results& results);
+
+/// Returns lines about the programs of the runs; empty if all runs have the same one.
+std::string about_programs(const Results& results);
 
 /// Returns the number of ranks of a row, for tables: "4", or "4 (ranks > cores)" if ranks shared cores.
 std::string ranks_text(const ResultRow& row);

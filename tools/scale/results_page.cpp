@@ -153,7 +153,8 @@ std::string results_page(const Results& results) {
           "Efficiency: speed-up divided by the growth of the ranks. Runs beside: the largest number of other runs "
           "that executed at the same time. Ranks > cores: ranks of a run shared cores of the machine. {}",
           about_runs_at_once(results)),
-      points_table(results) + preformatted(about_failed_runs(results) + about_damaged_runs(results)));
+      points_table(results) +
+          preformatted(about_failed_runs(results) + about_damaged_runs(results) + about_programs(results)));
   out += section("Exposed communication",
                  "Share of a step in which computation waits for communication, by class of traffic. Excludes waiting "
                  "for the slowest "

@@ -161,6 +161,7 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
               .beside = json.at("beside").get<int64_t>(),
               // Earlier versions do not write the following keys.
               .shared_cores = json.value("shared_cores", int64_t{0}),
+              .program = json.value("program", std::string()),
               .warnings = json.value("warnings", std::vector<std::string>())};
   } catch (const Json::exception&) {  // a key is missing or has another type: this program did not write the file
   }
@@ -180,6 +181,7 @@ void ExperimentFolder::end(const Execution& run, const RunRecord& r) const {
                   {"reason", r.reason},
                   {"beside", r.beside},
                   {"shared_cores", r.shared_cores},
+                  {"program", r.program},
                   {"warnings", r.warnings}};
   make_folder(fs::path(base_of(run)).parent_path());
   base::write_file(base_of(run) + ".json", json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");

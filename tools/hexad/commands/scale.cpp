@@ -20,6 +20,7 @@
 #include "tools/scale/slurm_array.h"
 #include "tools/train/process/job_launcher.h"
 #include "tools/train/process/machine.h"
+#include "tools/train/process/program_identity.h"
 
 namespace hexad::app {
 
@@ -166,7 +167,8 @@ ExitCode run(const ScaleArguments& options, const train::Extensions& extensions)
   const ExperimentFolder folder(r.experiment, r.points, runs_all);
   RunCounts counts;
   if (!options.report) {
-    ExperimentRequest request{.program = own_path(), .only_point = {}, .room = room, .say = say_line};
+    ExperimentRequest request{
+        .program = own_path(), .identity = train::program_identity(), .only_point = {}, .room = room, .say = say_line};
     if (options.point >= 0) request.only_point = options.point;
     counts = run_points(r.experiment, r.points, folder, request);
     fmt::print("{} executed, {} finished before, {} failed, {} run by other processes\n",
