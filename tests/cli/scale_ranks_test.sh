@@ -302,6 +302,15 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'
+  expect 0 "$HEXAD" scale e.yaml --submit
+  expect_text results/submit-1-nodes.sh '#SBATCH --array=1'
+  expect_text out 'sbatch results/submit-1-nodes.sh   # 1 point' 'sbatch results/submit-2-nodes.sh   # 2 points'
+  expect 0 "$HEXAD" scale e.yaml
+  expect 0 "$HEXAD" scale e.yaml --submit
+  expect_text out 'nothing to submit'
+  expect_no_text out sbatch
+  expect 0 "$HEXAD" scale e.yaml --submit 'dir=other folder'
+  expect_text out "sbatch 'other folder/submit-1-nodes.sh'"
   expect 2 "$HEXAD" scale e.yaml --submit max_node_hours=0.5 dir=other
   expect_text err 'max_node_hours (0.5) is less than the'
   expect_nothing_at other

@@ -79,6 +79,18 @@ TEST_F(ScaleState, RecordsOfEarlierVersionsAreRead) {
   EXPECT_TRUE(folder.record(first_).warnings.empty());
 }
 
+TEST_F(ScaleState, PointsAreFinishedWithTheirLastRun) {
+  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{0, 1}));
+  EXPECT_FALSE(fs::exists(folder_ / "x"));
+  const ExperimentFolder folder = open();
+  folder.end({.point = 0, .repeat = 1}, {.state = RunState::finished});
+  folder.end({.point = 0, .repeat = 2}, {.state = RunState::failed});
+  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{0, 1}));
+  folder.end({.point = 0, .repeat = 2}, {.state = RunState::finished});
+  EXPECT_TRUE(folder.is_finished(0));
+  EXPECT_EQ(unfinished_points(experiment_, points_), (std::vector<int64_t>{1}));
+}
+
 TEST_F(ScaleState, AnotherStartRemovesTheRunDirectoryOfAKilledRun) {
   const ExperimentFolder folder = open();
   folder.start(first_);

@@ -169,6 +169,22 @@ RunRecord ExperimentFolder::record(const Execution& run) const {
        " to run this point again");
 }
 
+bool ExperimentFolder::is_finished(int64_t point) const {
+  for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat)
+    if (record({.point = point, .repeat = repeat}).state != RunState::finished) return false;
+  return true;
+}
+
+std::vector<int64_t> unfinished_points(const Experiment& experiment, const std::vector<LoadedPoint>& points) {
+  std::error_code error;
+  std::optional<ExperimentFolder> folder;
+  if (fs::exists(fs::path(experiment.config.dir) / identity_file, error)) folder.emplace(experiment, points);
+  std::vector<int64_t> indices;
+  for (int64_t p = 0; p < std::ssize(points); ++p)
+    if (!folder || !folder->is_finished(p)) indices.push_back(p);
+  return indices;
+}
+
 void ExperimentFolder::start(const Execution& run) const {
   end(run, {.state = RunState::started});
   fs::remove_all(run_dir(run));

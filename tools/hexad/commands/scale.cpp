@@ -95,18 +95,23 @@ StepSecondsByPoint read_other(const std::string& path) {
 ExitCode submit(const Ready& r, const ScaleArguments& options) {
   const ExperimentConfig& config = r.experiment.config;
   double hours = 0;
-  for (const LoadedPoint& point : r.points) hours += most_node_hours(config, point.point);
+  const std::vector<int64_t> indices = unfinished_points(r.experiment, r.points);
+  if (indices.empty()) {
+    fmt::print("nothing to submit: every run of the experiment is finished\n");
+    return ExitCode::done;
+  }
+  for (const int64_t i : indices) hours += most_node_hours(config, r.points[i].point);
   if (config.max_node_hours > 0 && hours > config.max_node_hours)
     fail(ExitCode::usage, r.experiment.problems.known().at("max_node_hours").at.text(), ": max_node_hours (",
          config.max_node_hours, ") is less than the ", base::with_digits(hours, 3),
          " node-hours that the points may take at most, by the key minutes (", config.minutes,
          "); expected fewer points, repeats or minutes");
   const ExperimentFolder folder(r.experiment, r.points);
-  for (const SlurmArray& array : arrays_of(r.points)) {
+  for (const SlurmArray& array : arrays_of(r.points, indices)) {
     const std::string file = (folder.path() / fmt::format("submit-{}-nodes.sh", array.nodes)).string();
     base::write_file(file,
                      slurm_script(array, r.experiment, own_path(), options.overrides, fs::current_path().string()));
-    fmt::print("sbatch {}   # {}\n", file, base::counted(std::ssize(array.points), "point"));
+    fmt::print("sbatch {}   # {}\n", train::shell_word(file), base::counted(std::ssize(array.points), "point"));
   }
   std::string report = fmt::format("{} scale {}", train::program_name(), train::shell_word(r.experiment.path));
   for (const std::string& text : options.overrides) report += fmt::format(" {}", train::shell_word(text));
