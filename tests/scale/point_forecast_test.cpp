@@ -111,9 +111,19 @@ TEST_F(ScaleForecast, TableShowsUnknownStepsAndTheLimitOfTheCost) {
   for (LoadedPoint& point : points_) point.point.ranks_per_node = 1;
   const std::string text = dry_run_table(experiment_, points_, {PointForecast{.trouble = "why"}, PointForecast{}});
   // Each point takes 3 x 10 min, and 1 min for the start. The points run on one and on two nodes: 31 + 62 min of nodes.
-  for (const char* part : {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up)",
-                           "at most 1.55 with the limit of 10 min per run", "no prediction of step times: why"})
+  for (const char* part :
+       {"ranks-1", "ranks-2", "unknown", "2 points, 3 runs each, 25 steps (5 of warm-up): unknown node-hours",
+        "at most 1.55 with the limit of 10 min per run", "no prediction of step times: why"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+}
+
+TEST_F(ScaleForecast, TableShowsTheSumOfThePredictionsThatThereAre) {
+  // 3 runs of 25 steps of 48 s take one hour.
+  const PointForecast known{.step_seconds = 48};
+  const std::string all = dry_run_table(experiment_, points_, {known, known});
+  EXPECT_NE(all.find("(5 of warm-up): 2 node-hours predicted"), std::string::npos) << all;
+  const std::string some = dry_run_table(experiment_, points_, {known, PointForecast{}});
+  EXPECT_NE(some.find("(5 of warm-up): at least 1 node-hours predicted"), std::string::npos) << some;
 }
 
 }  // namespace

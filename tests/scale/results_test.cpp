@@ -106,6 +106,18 @@ TEST(ScaleResults, PictureIsDrawnOverTheAxisThatVaries) {
   EXPECT_NE(svg.find(">rate</text>"), std::string::npos) << svg;
 }
 
+TEST(ScaleResults, PictureGrowsWithItsLegend) {
+  Results results{.title = "e.yaml", .axes = {"rate"}};
+  for (int i = 0; i < 40; ++i)
+    for (const int64_t ranks : {1, 2})
+      results.rows.push_back({.point = "p", .ranks = ranks, .values = {std::to_string(i)}});
+  const std::string svg = step_time_picture(results);
+  EXPECT_NE(svg.find("viewBox=\"0 0 860 670\""), std::string::npos) << svg.substr(0, 200);  // 30 + 40 lines of 16
+  EXPECT_NE(svg.find("y=\"654.0\""), std::string::npos);
+  results.rows.resize(8);
+  EXPECT_NE(step_time_picture(results).find("viewBox=\"0 0 860 360\""), std::string::npos);
+}
+
 TEST(ScaleResults, RunsAtTheSameTimeAreReported) {
   Results results = example();
   EXPECT_EQ(about_runs_at_once(results), "");

@@ -39,6 +39,12 @@ std::map<std::string, double> exposed_shares(const plan::StepForecast& step) {
   return shares;
 }
 
+// Returns the sum of the predicted node-hours, of which `known` of `points` points are part.
+std::string predicted_text(double hours, size_t known, size_t points) {
+  if (known == 0) return "unknown node-hours";
+  return cat(known < points ? "at least " : "", base::with_digits(hours, 3), " node-hours predicted");
+}
+
 }  // namespace
 
 Clusters::Clusters(Experiment& experiment, const std::vector<Point>& points) {
@@ -148,12 +154,14 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
   std::string out = fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", "", "point", width, "ranks",
                                 "nodes", "step", "90% of cases", "memory", "node-hours");
   double predicted = 0, most = 0;
+  size_t known = 0;
   std::set<std::string> troubles;
   for (size_t i = 0; i < points.size(); ++i) {
     const PointForecast& f = forecasts[i];
     const Point& point = points[i].point;
     const std::optional<double> hours = predicted_node_hours(c, f, point);
     predicted += hours.value_or(0);
+    known += hours ? 1 : 0;
     most += most_node_hours(c, point);
     if (!f.trouble.empty()) troubles.insert(f.trouble);
     out += fmt::format("{:>4} {:<{}} {:>6} {:>6} {:>10} {:>23} {:>10} {:>11}\n", i, point.name, width, point.ranks,
@@ -162,10 +170,10 @@ std::string dry_run_table(const Experiment& experiment, const std::vector<Loaded
                        f.memory_bytes > 0 ? base::human_bytes(f.memory_bytes) : "unknown",
                        hours ? base::with_digits(*hours, 3) : "unknown");
   }
-  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {} predicted, at most {} with the limit of {} min per run\n",
+  out += fmt::format("\n{}, {} each, {} ({} of warm-up): {}, at most {} with the limit of {} min per run\n",
                      base::counted(std::ssize(points), "point"), base::counted(c.repeats, "run"),
                      base::counted(c.steps_of_run(), "step"), c.warmup_steps,
-                     base::with_digits(predicted, 3) + " node-hours", base::with_digits(most, 3), c.minutes);
+                     predicted_text(predicted, known, points.size()), base::with_digits(most, 3), c.minutes);
   for (const std::string& trouble : troubles) out += fmt::format("no prediction of step times: {}\n", trouble);
   return out;
 }
