@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 
-#include "framework/data/digest.h"
+#include "framework/base/error.h"
+#include "tools/train/process/program_identity.h"
 #include "tools/train/process/version.h"
 
 namespace hexad::check_cluster {
@@ -36,14 +36,7 @@ Program program_from(const int64_t* line) {
 
 }  // namespace
 
-Program own_program() {
-  std::ifstream file("/proc/self/exe", std::ios::binary);
-  data::StreamingDigest digest;
-  std::vector<char> piece(1 << 20);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0)
-    digest.add(piece.data(), file.gcount());
-  return {.version = std::string(train::version), .digest = digest.value().to_string()};
-}
+Program own_program() { return {.version = std::string(train::version), .digest = train::digest_of_program()}; }
 
 std::vector<Finding> compare_programs(const Program& mine, const comm::ProcessGroup& world, device::Device device) {
   const ProgramLine line = program_line(mine);

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <optional>
 #include <utility>
 
 #include "framework/base/failure.h"
 #include "framework/data/digest.h"
 #include "parallel/comm/text_collectives.h"
-#include "tools/train/process/version.h"
+#include "tools/train/process/program_identity.h"
 
 namespace hexad::train {
 
@@ -23,18 +22,6 @@ struct Intention {
   ExitCode code = ExitCode::done;
   std::string text{};  // text of the loaded recipe, or of the error
 };
-
-std::string program(const base::FileWork& work) {
-  constexpr const char* path = "/proc/self/exe";
-  std::ifstream file(path, std::ios::binary);
-  data::StreamingDigest digest;
-  std::vector<char> part(1 << 20);
-  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
-    digest.add(part.data(), file.gcount());
-    work.moved(path, file.gcount());
-  }
-  return cat("hexad ", version, " for ", architecture, ", digest ", digest.value());
-}
 
 std::string recipe_text(Recipe recipe) {
   recipe.train.threads.reset();
@@ -87,7 +74,7 @@ Recipe read_recipe(const std::string& text) {
 Recipe load_on_all_ranks(const comm::World& world, const std::function<Recipe()>& load) {
   if (world.size() == 1) return load();
   const auto phase = world.file_work().announce("reading its program and recipe");
-  Intention mine{.program = program(world.file_work())};
+  Intention mine{.program = program_identity(world.file_work())};
   std::optional<Recipe> recipe;
   std::exception_ptr mistake;
   try {
