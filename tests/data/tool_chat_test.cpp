@@ -221,7 +221,7 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
     EXPECT_EQ(problem_of(with_calls(calls), conversation_form("chatml", "")), cat("a.jsonl:2: turn 2", wanted));
   };
   const std::string in_call = " of \"messages\": has a problem in call 1 of \"tool_calls\": it ";
-  expect_problem(R"({"name": "f"})", " of \"messages\" \"tool_calls\" is object, expected a list of objects");
+  expect_problem(R"({"name": "f"})", " of \"messages\": \"tool_calls\" is object, expected a list of objects");
   expect_problem(R"(["f"])",
                  in_call +
                      "is string, expected an object such as {\"type\": \"function\", \"function\": {\"name\": "
@@ -262,7 +262,7 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
                   "calls a tool under \"function_call\", which is not supported; write \"tool_calls\": [{");
   expect_contains(problem_of(R"({"messages": [{"role": "tool", "content": "a", "tool_call_id": 7}]})",
                              conversation_form("chatml", "")),
-                  "a.jsonl:2: turn 1 of \"messages\" \"tool_call_id\" is number, expected a string");
+                  "a.jsonl:2: turn 1 of \"messages\": \"tool_call_id\" is number, expected a string");
 }
 
 TEST(ToolChat, DeeplyNestedJsonIsRefused) {
