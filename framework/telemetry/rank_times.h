@@ -55,8 +55,8 @@ class SlowRanks {
     double own_seconds, median_seconds;  // medians of this rank, and of all ranks of its kind
   };
   /// Adds the times of all ranks in the next step. At the end of a window, returns the slow ranks, slowest first. If a
-  /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ... The
-  /// time is linear in the number of ranks.
+  /// rank remains slow, it is omitted for one window after it was first returned, then for 2 windows, 4 windows, ...
+  /// The time is linear in the number of ranks.
   std::vector<Slow> add(std::span<const RankTime> ranks);
 
  private:
