@@ -23,6 +23,7 @@
 #include "parallel/mesh/mesh.h"
 #include "tools/bench/counted_heap.h"
 #include "tools/bench/silent_peers.h"
+#include "tools/train/process/cores.h"
 #include "tools/train/report/rank_clock.h"
 
 namespace hexad::bench {
@@ -168,6 +169,7 @@ std::vector<GrowthRow> growth_rows(int world) {
     group = std::make_unique<comm::EngineGroup>(engine, comm::TrafficClass::control, "world");
     mesh = std::make_unique<mesh::Mesh>(*group, sizes);
   });
+  meter.measure("cores of a node", [&] { train::find_cores(*group); });
   meter.measure("groups of parameters", [&] {
     const std::vector<Placement> placements = placements_of(sizes);
     for (int i = 0; i < parameters; ++i) mesh->reducers(placements[static_cast<size_t>(i) % placements.size()]);
