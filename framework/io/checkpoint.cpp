@@ -196,7 +196,8 @@ const SafetensorsFile& Checkpoint::open_piece(const TensorRecord& tensor, const 
     fail(ExitCode::data, where(), " is ", stored.dtype, " ", stored.shape, ", expected ", tensor.dtype, " ",
          piece.region.size);
   }
-  if (checked_shards_.contains(piece.shard) || checked_.contains({piece.shard, piece.stored})) return file;
+  if (shares_checked_ || checked_shards_.contains(piece.shard) || checked_.contains({piece.shard, piece.stored}))
+    return file;
   const std::string digest = file.digest(piece.stored);
   if (digest != piece.digest)
     fail(ExitCode::data, where(), " is damaged: digest ", digest, ", expected ", piece.digest);
@@ -233,12 +234,13 @@ Tensor Checkpoint::read(std::string_view name, Kind kind, Device device, Categor
 void Checkpoint::verify(Share share) {
   for (size_t i = share.index; i < pages_.size(); i += share.of) page(i);
   const size_t shards = manifest_.shards.size();
-  if (share.of <= shards || shards == 0) {
-    for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
+  if (share.of > shards && shards > 0 && pages_.empty()) {
+    const size_t shard = share.index % shards;
+    verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
     return;
   }
-  const size_t shard = share.index % shards;
-  verify_pieces(shard, {.index = share.index / shards, .of = (share.of - shard + shards - 1) / shards});
+  // If there are pages, does not look for the pieces of a shard, because it would have to read all pages.
+  for (size_t i = share.index; i < shards; i += share.of) verify_shard(i);
 }
 
 void Checkpoint::verify_pieces(size_t shard, Share share) {
@@ -246,18 +248,13 @@ void Checkpoint::verify_pieces(size_t shard, Share share) {
   double total = 1, begin = 0;  // bytes of all pieces, and of the pieces so far
   for (const TensorInfo& stored : open_shard(shard).tensors()) total += static_cast<double>(stored.end - stored.begin);
   const auto shares = static_cast<double>(share.of);
-  const auto verify_page = [&](const std::vector<TensorRecord>& tensors) {
-    for (const TensorRecord& tensor : tensors)
-      for (const Piece& piece : tensor.pieces) {
-        if (piece.shard != shard) continue;
-        const auto owner = static_cast<size_t>(std::min(begin / total * shares, shares - 1));
-        if (owner == share.index) open_piece(tensor, piece);
-        begin += static_cast<double>(piece.region.size.numel()) * static_cast<double>(size_of(tensor.dtype));
-      }
-  };
-  if (pages_.empty() || !manifest_.tensors.empty()) return verify_page(manifest_.tensors);
-  // Does not keep the pages that it reads, because this rank does not need most of their many tensors later.
-  for (size_t i = 0; i < pages_.size(); ++i) verify_page(pages_[i] ? *pages_[i] : read_page(i));
+  for (const TensorRecord& tensor : manifest_.tensors)
+    for (const Piece& piece : tensor.pieces) {
+      if (piece.shard != shard) continue;
+      const auto owner = static_cast<size_t>(std::min(begin / total * shares, shares - 1));
+      if (owner == share.index) open_piece(tensor, piece);
+      begin += static_cast<double>(piece.region.size.numel()) * static_cast<double>(size_of(tensor.dtype));
+    }
 }
 
 void Checkpoint::verify_shard(size_t shard) {

@@ -66,11 +66,14 @@ class Checkpoint {
   Tensor read(std::string_view name, Kind kind, Device device, Category category = Category::parameter);
 
   /// Checks every byte of all shards and pages, or of a share of both. Does not read pages again that other calls have
-  /// read. If there are more shares than shards, several shares divide the pieces of each shard. Each of them reads all
-  /// pages. Bytes of a shard's header on which no reader depends are then not checked, because only the digest of the
-  /// whole file covers them. Throws Error(data) that names the damaged file and, if the bytes of a tensor are wrong,
-  /// the tensor.
+  /// read. If there are more shares than shards, and no pages, several shares divide the pieces of each shard. Bytes of
+  /// a shard's header on which no reader depends are then not checked, because only the digest of the whole file covers
+  /// them. If there are pages, the shares after those of the shards check pages only. Throws Error(data) that names the
+  /// damaged file and, if the bytes of a tensor are wrong, the tensor.
   void verify(Share share = {});
+  /// Makes later reads skip the digests of pieces. Call it once other ranks have verified all other shares, so that a
+  /// rank reads only the bytes of its regions.
+  void skip_digests() { shares_checked_ = true; }
 
  private:
   Checkpoint(std::string folder, FileLock lock, std::string_view text, FileWork work);
@@ -81,7 +84,7 @@ class Checkpoint {
   std::string holdings(size_t shard) const;
   void check_presence(size_t shard) const;
   void verify_shard(size_t shard);
-  // Checks the header of a shard, and a share of its pieces with about equal bytes.
+  // Checks the header of a shard, and a share of its pieces with about equal bytes. There must be no pages.
   void verify_pieces(size_t shard, Share share);
   const SafetensorsFile& open_shard(size_t shard);
   const SafetensorsFile& open_piece(const TensorRecord& tensor, const Piece& piece);
@@ -93,6 +96,7 @@ class Checkpoint {
   mutable std::vector<std::optional<std::vector<TensorRecord>>> pages_;
   FileWork work_;
   std::map<size_t, SafetensorsFile> shards_;          // shards opened so far
+  bool shares_checked_ = false;                       // true after skip_digests()
   std::set<size_t> checked_shards_;                   // shards in which verify() found no damage
   std::set<std::pair<size_t, std::string>> checked_;  // (shard, stored name) of pieces with a correct digest
 };

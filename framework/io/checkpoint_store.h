@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "framework/io/checkpoint.h"
@@ -39,7 +40,7 @@ struct StoreOptions {
 /// The checkpoints in a folder: step-00000100/, ..., and `latest`. `latest` is a text file for people and scripts; it
 /// is only a hint and is written last. Only one rank may call functions that change files, and only while it holds the
 /// RunLock of the run. If StoreOptions::generation is no longer the newest of the run, these functions change no file
-/// and throw Error(usage). Not thread-safe.
+/// and throw Error(usage). They check it again before each folder that they rename or remove. Not thread-safe.
 class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder, StoreOptions options = {});
@@ -85,6 +86,14 @@ class CheckpointStore {
   const std::string& folder() const { return folder_; }
   const StoreOptions& options() const { return options_; }
   std::string path(int64_t step) const;  // returns a path like "<folder>/step-00000100"
+  /// Returns the path of the folder of a save in progress: "<folder>/step-00000100.7.tmp" for generation 7, so that two
+  /// jobs never write to or remove the same folder; "<folder>/step-00000100.tmp" without a generation.
+  std::string unfinished_path(int64_t step) const;
+  /// Removes `folder`, which belongs to `step`, unless it does not exist. First renames it to unfinished_path(step) in
+  /// place of an existing folder. No other job uses this name, so a job that is suspended during the removal and
+  /// replaced by another job removes nothing of that job. Throws like require_current(). Sets `error` if the folder
+  /// cannot be renamed or removed.
+  void remove_folder_of(int64_t step, const std::string& folder, std::error_code& error) const;
 
   struct Scan {
     std::vector<Checkpoint> good;       // newest first; `auto` continues from the first
@@ -117,6 +126,7 @@ class CheckpointStore {
     auto operator<=>(const Saved&) const = default;
   };
   void check_hint(bool any) const;
+  void clean_replaced(std::string_view name, std::error_code& error) const;
   void remove(int64_t step) const;
   std::vector<Saved> good_steps() const;
   const Known* known_good(int64_t step) const;

@@ -389,7 +389,34 @@ TEST_F(Checkpoints, EveryPieceIsVerifiedByOneOfMoreSharesThanShards) {
   }
 }
 
-TEST_F(Checkpoints, SharesOfAShardFindItsPiecesInPages) {
+TEST_F(Checkpoints, ReadsAfterSkipDigestsDoNotVerify) {
+  save(store, 1, 2, device);
+  Checkpoint checkpoint = store.open(1, Check::quick), trusted = store.open(1, Check::quick);
+  trusted.skip_digests();
+  const std::string damaged = shard(1, "00001-of-00002");
+  for (const TensorInfo& stored : SafetensorsFile::open(damaged).tensors())
+    if (stored.begin < stored.end) flip_bit(damaged, stored.end - 1);
+  expect_error(ExitCode::data, {"experts.up", " is damaged: digest "},
+               [&] { checkpoint.read("experts.up", Kind::parameter, device); });
+  EXPECT_NO_THROW(trusted.read("experts.up", Kind::parameter, device));
+}
+
+TEST_F(Checkpoints, SharesBeyondTheShardsReadOnlyTheirPages) {
+  options.page_pieces = 1;
+  const CheckpointStore paged(folder / "paged", options);
+  save(paged, 1, 2, device);
+  const std::vector<std::string> pages = pages_of(paged.path(1));
+  ASSERT_GT(pages.size(), 6u);
+  Checkpoint checkpoint = Checkpoint::open_read(paged.path(1), Checkpoint::read_manifest(paged.path(1)));
+  for (size_t i = 0; i < pages.size(); ++i)
+    if (i % 6 != 5) flip_bit(pages[i], 20);
+  EXPECT_NO_THROW(checkpoint.verify({.index = 5, .of = 6}));
+  flip_bit(pages[5], 20);
+  Checkpoint again = Checkpoint::open_read(paged.path(1), Checkpoint::read_manifest(paged.path(1)));
+  expect_error(ExitCode::data, {pages[5], "is damaged"}, [&] { again.verify({.index = 5, .of = 6}); });
+}
+
+TEST_F(Checkpoints, ShardWithPagesIsVerifiedByOneOfMoreSharesThanShards) {
   options.page_pieces = 1;
   const CheckpointStore paged(folder / "paged", options);
   save(paged, 1, 2, device);

@@ -261,11 +261,12 @@ RankMemory unpacked(const std::string& text) {
   return {.host = json.at("host"), .pools = list("pools"), .cards = list("cards")};
 }
 
+// Returns the result that rank 0 passes. Collective.
 MemoryFit broadcast(const MemoryFit& mine, const comm::ProcessGroup& group) {
   device::DeviceContext host;
   const std::string text = broadcast_text(mine.text, 0, group, host);
-  const int64_t verdict = static_cast<int64_t>(mine.verdict);
-  return {static_cast<Verdict>(group.all_gather_values(std::span(&verdict, 1), host).front()), text};
+  const int verdict = group.rank() == 0 ? static_cast<int>(mine.verdict) : 0;
+  return {static_cast<Verdict>(group.all_reduce_value(verdict, comm::Reduce::max, host)), text};
 }
 
 // Prints the text of the verdict on rank 0, preceded by `stage`, which is a stage_prefix() or empty. Returns false if
@@ -306,11 +307,13 @@ MemoryFit memory_fit(const Recipe& recipe, const Extensions& extensions, const c
   if (!recipe.memory.checks_machine()) return {};
   const auto phase = world.file_work().announce("estimating the memory that the model needs");
   device::DeviceContext host;
-  const auto texts = gather_texts(packed(RankMemory::here(recipe.device, world.local_rank())), world.group(), host);
+  const std::string mine = packed(RankMemory::here(recipe.device, world.local_rank()));
+  std::vector<RankMemory> ranks;  // empty except on rank 0
+  comm::gather_bytes({mine.begin(), mine.end()}, world.group(), host, [&](int, const std::vector<uint8_t>& bytes) {
+    ranks.push_back(unpacked({bytes.begin(), bytes.end()}));
+  });
   MemoryFit fit;
   if (world.rank() == 0) {
-    std::vector<RankMemory> ranks;
-    for (const std::string& text : texts) ranks.push_back(unpacked(text));
     fit = memory_fit(
         recipe, extensions, world.size(), [&](int64_t r) -> const RankMemory& { return ranks[r]; }, use, cached_tokens);
   }

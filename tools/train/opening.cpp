@@ -56,7 +56,7 @@ void prepare_rank(const Recipe& recipe, const comm::World& world, const Training
   kernels::cpu::set_thread_count(static_cast<int>(*recipe.train.threads));
   inject_file_fault(world.rank(), world.file_work());
   require_offload_folder(recipe);
-  const Cores cores = find_cores(world);
+  const Cores cores = find_cores(world.group());
   directory.note(fmt::format("kernel threads: {}; cores: {} for this rank, {} for all {} ranks of the node",
                              *recipe.train.threads, cores.of_rank, cores.of_node, cores.ranks));
   const std::string crowd = warn_of_threads(cores, *recipe.train.threads);

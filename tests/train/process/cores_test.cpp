@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "parallel/comm/thread_group.h"
 #include "tests/telemetry/temporary_folder.h"
 
 namespace hexad::train {
@@ -52,6 +53,16 @@ TEST(Cores, AreAtMostTheQuotaOfTheControlGroup) {
   EXPECT_EQ(share_cores({four, four}, 0, 2.5), (Cores{2, 2, 1}));
   EXPECT_EQ(share_cores({four}, 0, 0.5), (Cores{1, 1, 1}));
   EXPECT_EQ(share_cores({four}, 0, 9), (Cores{1, 4, 4}));
+}
+
+TEST(Cores, AreSharedByTheRanksOfANode) {
+  comm::with_ranks(4,
+                   [](const comm::ProcessGroup& world) {
+                     const Cores here = find_cores(world);
+                     EXPECT_EQ(here.ranks, world.rank() == 2 ? 1 : 3);
+                     EXPECT_LE(here.of_rank, here.of_node);
+                   },
+                   {.node_of_rank = {0, 0, 1, 0}});
 }
 
 class ControlGroups : public testing::Test {

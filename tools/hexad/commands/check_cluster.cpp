@@ -41,7 +41,7 @@ CheckOptions check_options(const CheckArguments& o, const comm::World& world) {
   c.folder = o.folder;
   c.patience = o.patience;
   c.card = o.device == "cuda";
-  const auto share = static_cast<int>(train::find_cores(world).of_rank);
+  const auto share = static_cast<int>(train::find_cores(world.group()).of_rank);
   c.threads = o.threads > 0 ? o.threads : share;
   c.host = world.node_name();
   if (c.host.empty()) c.host = train::host_name();

@@ -72,7 +72,7 @@ std::string offload_folder(const ProfileArguments& o) {
 plan::ProfileOptions profile_options(const ProfileArguments& o, const comm::World& world) {
   plan::ProfileOptions p = o.quick ? plan::quick_profile() : plan::ProfileOptions{};
   if (o.seconds) p.seconds = *o.seconds;
-  const Cores cores = find_cores(world);
+  const Cores cores = find_cores(world.group());
   p.threads = o.threads > 0 ? o.threads : static_cast<int>(cores.of_rank);
   p.node_cores = cores.of_node;
   p.offload_folder = offload_folder(o);

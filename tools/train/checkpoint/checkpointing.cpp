@@ -58,7 +58,8 @@ std::vector<io::ShardItem> items_of(ModelInstance& instance, const optim::Optimi
 }
 
 // Opens the checkpoint on every rank and verifies this rank's share of its files. Only rank 0 reads the manifest, and
-// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Collective.
+// broadcasts its text. A rank does not look for files that it neither verifies nor reads. Later reads check no digests
+// again, because all ranks together have verified all files. Collective.
 io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work) {
   device::DeviceContext host;
   std::string text;
@@ -73,6 +74,7 @@ io::Checkpoint open_together(const std::string& folder, const comm::ProcessGroup
     checkpoint->verify({static_cast<size_t>(world.rank()), static_cast<size_t>(world.size())});
   });
   throw_first(failure, world);
+  checkpoint->skip_digests();
   return std::move(*checkpoint);
 }
 

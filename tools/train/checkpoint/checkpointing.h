@@ -65,7 +65,8 @@ class Checkpointer {
 void require_same_model(const io::Checkpoint& checkpoint, const Recipe& recipe);
 
 /// Opens the checkpoint on every rank. Only rank 0 reads the manifest. Each rank verifies every byte of its share of
-/// the other files. If any rank finds an error, all ranks throw the error of the lowest such rank. Collective.
+/// the other files, so later reads do not verify them again. If any rank finds an error, all ranks throw the error of
+/// the lowest such rank. Collective.
 io::Checkpoint open_verified(const std::string& folder, const comm::ProcessGroup& world, const FileWork& work);
 
 /// Returns the order of the data (data.shuffle) of the checkpoint's run, which a continued run must keep. In another

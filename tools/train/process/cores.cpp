@@ -23,7 +23,7 @@ CoreMask own_mask() {
   return mask;
 }
 
-// Returns the affinity masks of all ranks, in rank order. Collective.
+// Returns the affinity masks of all ranks of a group, in rank order. Collective.
 std::vector<CoreMask> gather_masks(const comm::ProcessGroup& group) {
   const CoreMask mine = own_mask(), low(~uint64_t{0});
   std::vector<int64_t> sent;
@@ -65,18 +65,13 @@ Cores share_cores(const std::vector<CoreMask>& ranks, size_t mine, std::optional
   return {.ranks = count, .of_node = whole(of_node), .of_rank = whole(share)};
 }
 
-Cores find_cores(const comm::World& world) {
-  const auto masks = gather_masks(world.group());
-  const auto& nodes = world.topology().node_of_rank;
-  const int node = nodes[world.rank()];
-  std::vector<CoreMask> here;
-  size_t mine = 0;
-  for (size_t r = 0; r < masks.size(); ++r) {
-    if (nodes[r] != node) continue;
-    if (r == static_cast<size_t>(world.rank())) mine = here.size();
-    here.push_back(masks[r]);
-  }
-  return share_cores(here, mine, own_quota());
+Cores find_cores(const comm::ProcessGroup& world) {
+  const std::vector<int>& nodes = world.node_of_rank();
+  std::vector<int> here;  // ranks of this node
+  for (int r = 0; r < world.size(); ++r)
+    if (nodes[r] == nodes[world.rank()]) here.push_back(r);
+  const auto node = world.subgroup(here, comm::TrafficClass::control, "ranks of a node");
+  return share_cores(gather_masks(*node), node->rank(), own_quota());
 }
 
 Cores find_cores() { return share_cores({own_mask()}, 0, own_quota()); }
