@@ -73,7 +73,7 @@ std::string read_tool_key(const ChatJson& message, const char* key, std::string&
 // Reads "weight", with which a turn says that it is not learned.
 std::string read_weight(const ChatJson& message, bool& is_learned) {
   const auto weight = message.find("weight");
-  if (weight == message.end() || weight->is_null()) return {};
+  if (weight == message.end() || counts_as_missing(*weight)) return {};
   const double value = weight->is_number() ? weight->get<double>() : -1;
   if (value != 0 && value != 1)
     return cat("has a \"weight\" that is ", weight->is_number() ? weight->dump() : weight->type_name(),
@@ -87,12 +87,12 @@ std::string read_other_texts(const ChatJson& message, const char* role_key, cons
   std::vector<std::string_view> known{role_key, text_key, "tool_calls", "weight"};
   if (turn.role == "tool") known.insert(known.end(), {"name", "tool_call_id"});
   for (const auto& [key, value] : message.items()) {
-    if (value.empty() || std::ranges::find(known, std::string_view(key)) != known.end()) continue;
+    if (counts_as_missing(value) || std::ranges::find(known, std::string_view(key)) != known.end()) continue;
     const bool reserved = key == "role" || key == "content";  // templates find the role and the text under these keys
     if (!value.is_string() || reserved)
       return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known),
                  ", and other keys with strings for --chat-form ", model_form_name);
-    if (std::string text = value.get<std::string>(); !text.empty()) turn.other_texts.emplace_back(key, std::move(text));
+    turn.other_texts.emplace_back(key, value.get<std::string>());
   }
   return {};
 }
@@ -131,7 +131,7 @@ void add_system(const ChatJson& object, Turns& found) {
 void add_history(const ChatJson& object, Turns& found) {
   constexpr std::string_view expected = ", expected a list of pairs [\"question\", \"answer\"]";
   const auto history = object.find("history");
-  if (!found.problem.empty() || history == object.end() || history->empty()) return;
+  if (!found.problem.empty() || history == object.end() || counts_as_missing(*history)) return;
   if (!history->is_array()) {
     found.problem = cat("\"history\" is ", history->type_name(), expected);
     return;

@@ -16,6 +16,7 @@ namespace {
 struct ChatPart {
   size_t begin, end;
   bool mark, answer;
+  bool learned;      // true: an answer that is a target
   bool ends_answer;  // true: the mark after an answer
 };
 
@@ -29,14 +30,22 @@ std::vector<ChatPart> chat_parts(const Document& document) {
   for (size_t i = 0, begin = 0; i < document.parts.size(); begin = document.parts[i++].end) {
     const DocumentPart& part = document.parts[i];
     const bool last = i + 1 == document.parts.size() || !document.parts[i + 1].answer;
-    parts.push_back({begin, part.end, part.mark, part.answer, part.mark && part.answer && last});
+    parts.push_back(
+        {begin, part.end, part.mark, part.answer, part.answer && part.learned, part.mark && part.answer && last});
   }
   return parts;
 }
 
+// True if `id` is a special token in the text `mark`. The id of unknown characters, which has no bytes either, is none.
+bool is_special_in(const Tokenizer& tokenizer, std::string_view mark, int32_t id) {
+  if (!tokenizer.bytes_of(id).empty()) return false;
+  const std::string_view name = tokenizer.special_text(id);
+  return !name.empty() && mark.find(name) != mark.npos;
+}
+
 bool any_special(const Tokenizer& tokenizer, std::string_view marks) {
   return std::ranges::any_of(tokenizer.encode_with_special(marks),
-                             [&](int32_t id) { return tokenizer.bytes_of(id).empty(); });
+                             [&](int32_t id) { return is_special_in(tokenizer, marks, id); });
 }
 
 // True if part `i` begins an answer, and no special token is in the marks before it.
@@ -57,7 +66,8 @@ std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document
     const ChatPart& part = parts[i];
     const bool plain_end = part.ends_answer && !any_special(tokenizer, text.substr(part.begin, part.end - part.begin));
     const bool plain_begin = !document.of_model && begins_plain_answer(tokenizer, text, parts, i);
-    if (i > 0 && (after_plain_end || plain_end || plain_begin)) first.push_back(i);
+    const bool after_answer = !document.of_model && i > 0 && parts[i - 1].answer && !parts[i - 1].mark && !part.answer;
+    if (i > 0 && (after_plain_end || plain_end || plain_begin || after_answer)) first.push_back(i);
     after_plain_end = plain_end;
   }
   first.push_back(parts.size());
@@ -65,31 +75,35 @@ std::vector<size_t> borders(const Tokenizer& tokenizer, const Document& document
 }
 
 // Converts parts one by one, so that their targets are known without the bytes of tokens.
-EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view document, std::span<const ChatPart> parts) {
+EncodedPart encode_one_by_one(const Tokenizer& tokenizer, std::string_view document, std::span<const ChatPart> parts,
+                              bool with_mask) {
   EncodedPart encoded;
   for (const ChatPart& part : parts) {
     const std::string_view text = document.substr(part.begin, part.end - part.begin);
     const std::vector<int32_t> ids = part.mark ? tokenizer.encode_with_special(text) : tokenizer.encode(text);
-    const size_t targets = !part.answer ? 0 : part.ends_answer ? targets_of_end(tokenizer, ids) : ids.size();
     std::ranges::copy(ids, std::back_inserter(encoded.ids));
+    if (!with_mask) continue;
+    const size_t targets = !part.learned ? 0 : part.ends_answer ? targets_of_end(tokenizer, ids, text) : ids.size();
     for (size_t i = 0; i < ids.size(); ++i) encoded.loss_mask.push_back(i < targets ? 1 : 0);
   }
   return encoded;
 }
 
-// Returns the bytes of the answers, relative to the begin of the first part. The mark after an answer counts up to the
-// end of its first special token.
-ByteRanges answers_of(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::span<const ByteRange> spans,
-                      std::span<const ChatPart> parts) {
+// Returns the bytes of the learned answers, relative to the begin of the first part. The mark after an answer counts up
+// to the end of its first special token.
+ByteRanges answers_of(const Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids,
+                      std::span<const ByteRange> spans, std::span<const ChatPart> parts) {
   ByteRanges answers;
   const size_t origin = parts.front().begin;
   for (const ChatPart& part : parts) {
-    if (!part.answer) continue;
+    if (!part.learned) continue;
     const size_t begin = part.begin - origin;
     size_t end = part.end - origin;
     if (part.ends_answer) {
+      const std::string_view mark = text.substr(begin, end - begin);
       auto span = std::ranges::lower_bound(spans, begin, {}, &ByteRange::begin);
-      while (span != spans.end() && span->begin < end && !tokenizer.bytes_of(ids[span - spans.begin()]).empty()) ++span;
+      while (span != spans.end() && span->begin < end && !is_special_in(tokenizer, mark, ids[span - spans.begin()]))
+        ++span;
       if (span != spans.end() && span->begin < end) end = span->end;
     }
     answers.add(begin, end);
@@ -105,10 +119,10 @@ EncodedPart encode_together(const Tokenizer& tokenizer, std::string_view documen
   for (const ChatPart& part : parts)
     if (part.mark) marks.add(part.begin - origin, part.end - origin);
   EncodedPart encoded{.ids = tokenizer.encode_with_special(text, marks)};
-  if (!with_mask) return encoded;
   const auto spans = token_spans(tokenizer, encoded.ids, text);
-  if (!spans) return encode_one_by_one(tokenizer, document, parts);
-  const ByteRanges answers = answers_of(tokenizer, encoded.ids, *spans, parts);
+  if (!spans) return encode_one_by_one(tokenizer, document, parts, with_mask);
+  if (!with_mask) return encoded;
+  const ByteRanges answers = answers_of(tokenizer, text, encoded.ids, *spans, parts);
   for (const ByteRange& span : *spans) encoded.loss_mask.push_back(answers.overlaps(span.begin, span.end) ? 1 : 0);
   return encoded;
 }
@@ -140,9 +154,9 @@ EncodedDocument encode_parts(const Tokenizer& tokenizer, const Document& documen
 
 }  // namespace
 
-size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids) {
+size_t targets_of_end(const Tokenizer& tokenizer, std::span<const int32_t> ids, std::string_view mark) {
   for (size_t i = 0; i < ids.size(); ++i)
-    if (tokenizer.bytes_of(ids[i]).empty()) return i + 1;
+    if (is_special_in(tokenizer, mark, ids[i])) return i + 1;
   return ids.size();
 }
 
@@ -160,7 +174,7 @@ std::vector<int32_t> ids_after_answer(const Tokenizer& tokenizer, std::string_vi
       if (first != spans->end()) ids.assign(all.begin() + (first - spans->begin()), all.end());
     }
   }
-  ids.resize(targets_of_end(tokenizer, ids));
+  ids.resize(targets_of_end(tokenizer, ids, mark));
   return ids;
 }
 

@@ -149,7 +149,8 @@ InspectedDataset open_dataset(const std::string& path, DatasetCheck check,
   if (single) {
     open(fs::path(path).filename().string(), path);
   } else {
-    if (!is_file(folder / train_file_name))
+    const bool has_tokens = is_file(folder / summary_file_name) || is_file(folder / heldout_file_name);
+    if (has_tokens && !is_file(folder / train_file_name))
       base::fail(base::ExitCode::data, path, ": has no ", train_file_name,
                  ", which contains the tokens of a dataset; copy it again, or run `hexad prepare` again");
     open("train", folder / train_file_name);

@@ -109,7 +109,8 @@ std::string NamedForm::write_turn(const ChatTurn& turn, std::span<const Value> t
     return base::cat(place_of(turn), " has the key \"", config::shown(turn.other_texts.front().first),
                      "\", which --chat-form ", form_.name, " does not write; remove it, or choose --chat-form ",
                      model_form_name, " with a template that reads it");
-  const bool answer = turn.role == assistant && turn.is_learned;
+  const bool answer = turn.role == assistant;
+  const size_t first = out.parts.size();
   append(out, role->before, true, false);
   append(out, turn.text, false, answer);
   bool follows_text = !turn.text.empty();
@@ -121,6 +122,7 @@ std::string NamedForm::write_turn(const ChatTurn& turn, std::span<const Value> t
   }
   append(out, role->end, true, answer);
   append(out, role->after, true, false);
+  for (DocumentPart& part : std::span(out.parts).subspan(first)) part.learned = turn.is_learned;
   return {};
 }
 

@@ -24,6 +24,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* template_setting = "the chat template";
+constexpr const char* rules_setting = "the rules of conversations";
 
 std::string in(const std::string& folder, std::string_view name) {
   return (std::filesystem::path(folder) / name).string();
@@ -69,6 +70,9 @@ Json not_taken(const InputFiles& files) {
   return json;
 }
 
+// Number of the rules by which conversations become tokens and targets. It increases when these rules change.
+constexpr int conversation_rules = 2;
+
 // Returns the settings by their names on the command line. Most settings that have no effect are omitted. The digest of
 // a model's chat template is added.
 Json settings(const PrepareOptions& o) {
@@ -77,7 +81,7 @@ Json settings(const PrepareOptions& o) {
                {"--split", base::enum_name(o.split.rule)},
                {"--split-bytes", o.split.longest_bytes},
                {"--text-key", o.text_key}};
-  if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form;
+  if (!o.chat_form.empty()) used["--chat-form"] = o.chat_form, used[rules_setting] = conversation_rules;
   if (o.chat_form == model_form_name) used[template_setting] = read_chat_template(o.tokenizer).digest().to_string();
   if (o.tokenizer == "bpe") used["--vocab"] = o.vocab_size;
   if (!o.choice.end_of_document.empty()) used["--end-of-document"] = o.choice.end_of_document;
@@ -118,6 +122,8 @@ std::string differences(const Json& before, const PrepareOptions& options) {
     // The setting had no effect, or an older version of this program wrote the summary.
     if (!before["settings"].contains(key)) {
       if (key == "--chat-form") found.push_back(cat(key, " ", dumped(value), " is new"));
+      if (key == rules_setting && before["settings"].contains("--chat-form"))
+        found.push_back("this version converts conversations by other rules");
       continue;
     }
     const Json old = before["settings"][key];
@@ -158,7 +164,7 @@ Digest request_digest(const PrepareOptions& o, Digest inputs) {
                   {"separator", o.split.rule == DocumentRule::separator ? o.split.separator : ""},
                   {"longest_bytes", o.split.longest_bytes},
                   {"heldout", o.heldout}};
-  if (!o.chat_form.empty()) request["chat_form"] = o.chat_form;
+  if (!o.chat_form.empty()) request["chat_form"] = o.chat_form, request["conversation_rules"] = conversation_rules;
   if (o.chat_form == model_form_name) request["chat_template"] = read_chat_template(o.tokenizer).digest().to_string();
   return digest_of(dumped(request));
 }

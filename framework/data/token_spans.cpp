@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "framework/data/tokenizers/code_point.h"
+
 namespace hexad::data {
 namespace {
 
@@ -51,7 +53,7 @@ class SpanFinder {
 
  private:
   bool goes_on_with(size_t at, std::string_view bytes) const { return text_.substr(at).starts_with(bytes); }
-  size_t after_space() const { return std::min(text_.find_first_not_of(" \t\n\r\f\v", at_), text_.size()); }
+  size_t after_space() const { return text_.size() - without_leading_space(text_.substr(at_)).size(); }
   // Adds the spans of ids, of whose bytes the first `inserted` are not in the text.
   void add_spans(std::span<const int32_t> ids, size_t inserted) {
     for (const int32_t id : ids) {

@@ -103,9 +103,13 @@ std::string read_items(const ChatJson& object, const char* key, std::string_view
 
 }  // namespace
 
+bool counts_as_missing(const ChatJson& value) {
+  return value.empty() || (value.is_string() && value.get_ref<const std::string&>().empty());
+}
+
 std::string other_key(const ChatJson& object, std::span<const std::string_view> known) {
   for (const auto& [key, value] : object.items())
-    if (!value.is_null() && std::ranges::find(known, std::string_view(key)) == known.end())
+    if (!counts_as_missing(value) && std::ranges::find(known, std::string_view(key)) == known.end())
       return cat("has the key \"", config::shown(key), "\", which is not supported; supported: ", config::join(known));
   return {};
 }

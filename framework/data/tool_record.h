@@ -14,8 +14,11 @@
 
 namespace hexad::data {
 
-/// Returns a problem such as `has the key "x", which is not supported; supported: a, b` if an object has a key whose
-/// value is not null and that is not among `known`; otherwise an empty text.
+/// True if `value` is null, or an empty text, list or object.
+bool counts_as_missing(const ChatJson& value);
+
+/// Returns a problem such as `has the key "x", which is not supported; supported: a, b` if an object has a key that is
+/// not among `known` and whose value does not count as missing; otherwise an empty text.
 std::string other_key(const ChatJson& object, std::span<const std::string_view> known);
 
 /// Reads the calls under "tool_calls" of a turn. Each becomes an object {"id", "type", "function": {"name",

@@ -149,12 +149,12 @@ void UnfinishedDataset::unlock() {
 
 void UnfinishedDataset::load(const PrepareOptions& options) {
   if (file_problem(in(journal_name)) == "no such file") return;  // no shard is complete
-  const std::string text = read_journal(folder_);
   const auto lose = [&](const std::string& problem) {
     damage_ = cat(problem, "; documents that an interrupted run had encoded after the first ", documents(),
                   " were encoded again");
   };
   try {
+    const std::string text = read_journal(folder_);
     const Json json = Json::parse(text);
     const int64_t all = documents_in(json);
     if (json.at("request") != request_.to_string()) {
@@ -172,8 +172,9 @@ void UnfinishedDataset::load(const PrepareOptions& options) {
       require_sound(shard, shards_.size(), tokenizer);
       shards_.push_back(std::move(shard));
     }
-  } catch (const ReadError&) {
-    throw;  // the files may be sound
+  } catch (const ReadError& error) {
+    if (!options.force) throw;  // the files may be sound
+    lose(error.what());
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) throw;
     lose(error.what());

@@ -27,10 +27,9 @@ class UnfinishedDataset {
   /// - Error(usage) if another process is preparing a dataset in the folder, if the name of the folder is invalid, or,
   ///   unless options.force is true, if there are complete shards of another request. With options.force, they are
   ///   removed.
-  /// - ReadError if a file exists but cannot be read
-  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock its file. A
-  /// file
-  ///   system without locks excludes no other process.
+  /// - ReadError if a file exists but cannot be read, unless options.force is true.
+  /// - Error(resource) if the folder cannot be created, or if the file system has locks but cannot lock its file.
+  /// A file system without locks excludes no other process.
   UnfinishedDataset(const PrepareOptions& options, Digest request);
   /// Keeps complete shards for the next run. If there are none, or if discard() was called, removes the files of the
   /// preparation, and the folder unless it contains other files. Then also removes `output` if this object has created

@@ -43,7 +43,7 @@ std::string with_answers(const Document& document) {
   size_t begin = 0;
   for (const DocumentPart& part : document.parts) {
     const std::string piece = document.text.substr(begin, part.end - begin);
-    text += part.answer ? base::cat("«", piece, "»") : piece;
+    text += part.answer && part.learned ? base::cat("«", piece, "»") : piece;
     begin = part.end;
   }
   EXPECT_EQ(begin, document.text.size());

@@ -217,8 +217,28 @@ TEST(EncodeConversation, PartsAreConvertedOneByOneIfTheTokenizerChangesTheText) 
   const EncodedDocument encoded = encode_document(*t, chat.document(), true);
   EXPECT_EQ(encoded.ids, (Ids{261, '\n', '\n', 0xc3, 0xa9, 262, 258}));
   EXPECT_EQ(encoded.loss_mask, (Mask{0, 0, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, (Ids{261, 259, 0xc3, 0xa9, 262, 258}))
-      << "without a mask, the conversation is converted as a whole";
+  EXPECT_EQ(encode_document(*t, chat.document(), false).ids, encoded.ids) << "a prompt is converted alike";
+}
+
+TEST(EncodeConversation, NoTokenJoinsAnAnswerWithTheNextTurn) {
+  const auto t = loaded(byte_level_json());
+  const Document raw{.text = "xabcab",
+                     .parts = {{1, false, false}, {3, false, true}, {4, false, false}, {6, false, true}}};
+  const EncodedDocument encoded = encode_document(*t, raw, true);
+  EXPECT_EQ(encoded.ids, (Ids{'x', 256, 'c', 256, 258}));
+  EXPECT_EQ(encoded.loss_mask, (Mask{0, 1, 0, 1, 1}));
+}
+
+TEST(EncodeConversation, AnswersThatAreNotLearnedHaveTheSameTokens) {
+  const auto t = loaded(byte_level_json());
+  Document document{.text = "A: abc\nb",
+                    .parts = {{3, true, false}, {5, false, true}, {7, true, true}, {8, false, false}}};
+  const EncodedDocument learned = encode_document(*t, document, true);
+  for (DocumentPart& part : document.parts) part.learned = false;
+  const EncodedDocument other = encode_document(*t, document, true);
+  EXPECT_EQ(other.ids, learned.ids);
+  EXPECT_NE(other.loss_mask, learned.loss_mask);
+  EXPECT_EQ(other.loss_mask, Mask(learned.ids.size(), 0));
 }
 
 TEST(TokenSpans, LeaveOutInsertedSpacesAndStrippedWhiteSpace) {

@@ -123,7 +123,7 @@ TEST(ModelForm, WritesTextTokensAndTargetsOfTheNamedForms) {
     EXPECT_EQ(encode_document(*tokenizer, found, false).ids, encode_document(*tokenizer, wanted, false).ids);
     EXPECT_TRUE(model.end_of_answer().starts_with(named.end_of_answer())) << model.end_of_answer();
     const std::vector<int32_t> end = tokenizer->encode_with_special(model.end_of_answer());
-    EXPECT_EQ(targets_of_end(*tokenizer, end), 1u) << "the first special token ends the answer";
+    EXPECT_EQ(targets_of_end(*tokenizer, end, model.end_of_answer()), 1u) << "the first special token ends the answer";
   }
 }
 

@@ -9,8 +9,6 @@
 namespace hexad::data {
 namespace {
 
-bool is_space(CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; }
-
 bool is_word(CodePoint c) {
   const auto character = static_cast<UChar32>(c.value);
   const uint32_t category = U_GET_GC_MASK(character);
@@ -74,9 +72,9 @@ void AddedTokens::split(std::string_view text, const ByteRanges& trusted,
     if (token == nullptr) continue;
     size_t end = i;
     if (token->single_word && !stands_alone(text, begin, end)) continue;
-    while (token->strip_left && begin > done && is_space(last_code_point(text.substr(0, begin))))
+    while (token->strip_left && begin > done && is_white_space(last_code_point(text.substr(0, begin))))
       begin -= last_code_point(text.substr(0, begin)).bytes;
-    while (token->strip_right && end < text.size() && is_space(code_point_at(text.substr(end))))
+    while (token->strip_right && end < text.size() && is_white_space(code_point_at(text.substr(end))))
       end += code_point_at(text.substr(end)).bytes;
     if (begin > done) on_text(text.substr(done, begin - done));
     on_token(token->id);

@@ -59,10 +59,9 @@ Normalizer strip_accents() {
 
 Normalizer strip(bool left, bool right) {
   return [left, right](std::string& text) {
-    const auto is_space = [](CodePoint c) { return u_isUWhiteSpace(static_cast<UChar32>(c.value)) != 0; };
-    std::string_view rest = text;
-    while (left && !rest.empty() && is_space(code_point_at(rest))) rest.remove_prefix(code_point_at(rest).bytes);
-    while (right && !rest.empty() && is_space(last_code_point(rest))) rest.remove_suffix(last_code_point(rest).bytes);
+    std::string_view rest = left ? without_leading_space(text) : std::string_view(text);
+    while (right && !rest.empty() && is_white_space(last_code_point(rest)))
+      rest.remove_suffix(last_code_point(rest).bytes);
     text = std::string(rest);
   };
 }
