@@ -210,9 +210,19 @@ test_signal_saves_the_run_and_ends_the_script() {
 
 test_nearest_layout_is_printed_for_scripts() {
   expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 4 --nearest
-  expect_equal "$(cat out)" $'ranks 4\nrun_dir run'
+  expect_equal "$(cat out)" $'ranks 4\nrun_dir run\nsteps 6'
   expect 0 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 3 --nearest
-  expect_equal "$(cat out)" $'ranks 2\nrun_dir run\nparallel.ep=2'
+  expect_equal "$(cat out)" $'ranks 2\nrun_dir run\nsteps 6\nparallel.ep=2'
+  local six=(model.heads=8 parallel.tp=4 batch.global=6 --world 6 --nearest)
+  expect 0 "$HEXAD" validate tiny.yaml "${six[@]}"
+  expect_equal "$(cat out)" $'ranks 4\nrun_dir run\nsteps 6'
+  expect 0 "$HEXAD" validate tiny.yaml "${six[@]}" --at-least 5
+  expect_equal "$(cat out)" $'ranks 6\nrun_dir run\nsteps 6\nparallel.tp=2'
+  expect 2 "$HEXAD" validate tiny.yaml "${six[@]}" --at-least 7
+  expect_text err "--at-least is 7, expected at most --world (6)"
+  expect 2 "$HEXAD" validate tiny.yaml parallel.ep=4 --world 3 --nearest --at-least 3
+  expect_text err "no layout of 3 ranks is legal"
+  expect 2 "$HEXAD" validate tiny.yaml --world 2 --at-least 2
   expect 2 "$HEXAD" validate tiny.yaml --nearest
   expect 2 "$HEXAD" validate tiny.yaml --world 0 --nearest
   expect_text err "--world is 0, expected at least 1 with --nearest"
@@ -220,6 +230,11 @@ test_nearest_layout_is_printed_for_scripts() {
   expect_text err "--nearest and --mesh are given"
   expect 2 "$HEXAD" validate tiny.yaml --world 2 --nearest model.heads=3
   expect_text err "model.heads"
+}
+
+test_run_directory_is_printed_for_scripts() {
+  expect 0 "$HEXAD" validate tiny.yaml run.dir=runs/here --run-dir
+  expect_equal "$(cat out)" runs/here
 }
 
 test_wrong_arguments_are_explained() {
