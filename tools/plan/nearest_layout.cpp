@@ -91,14 +91,14 @@ std::vector<std::pair<std::string, std::string>> changes(const Recipe& from, con
 }  // namespace
 
 std::optional<NearestLayout> nearest_layout(const config::Document& document, const Recipe& recipe,
-                                            const train::Extensions& extensions, int64_t most_ranks,
+                                            const train::Extensions& extensions, RankRange range,
                                             const FitsMemory& fits) {
   std::map<int64_t, LayoutRules> rules;  // by number of ranks
   // Searches on more than half of all ranks, then on a quarter to a half, and so on.
-  for (int64_t most = most_ranks; most >= 1; most /= 2) {
+  for (int64_t most = range.most; most >= std::max<int64_t>(1, range.fewest); most /= 2) {
     std::vector<std::pair<Distance, Sizes>> all;
-    for (const Sizes& sizes : sizes_to_try(recipe, most / 2, most))
-      all.emplace_back(distance(recipe, sizes, most_ranks), sizes);
+    for (const Sizes& sizes : sizes_to_try(recipe, std::max(most / 2, range.fewest - 1), most))
+      all.emplace_back(distance(recipe, sizes, range.most), sizes);
     std::ranges::stable_sort(all, {}, &std::pair<Distance, Sizes>::first);
     for (const auto& [far, sizes] : all) {
       Recipe r = with_sizes(recipe, sizes);

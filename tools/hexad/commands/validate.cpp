@@ -47,7 +47,8 @@ struct ValidateArguments {
   std::vector<std::string> overrides;
   std::string include_root;
   int64_t world = 0;
-  bool mesh = false, json = false, nearest = false;
+  int64_t at_least = 1;  // ranks, with --nearest
+  bool mesh = false, json = false, nearest = false, run_dir = false;
   std::string svg, cluster;
 };
 
@@ -246,11 +247,19 @@ base::ExitCode print_nearest(const ValidateArguments& options, config::Document 
                  " are given; expected one of them, because --nearest only prints a layout");
   if (options.world == 0)
     base::fail(base::ExitCode::usage, "--world is 0, expected at least 1 with --nearest: the number of ranks to use");
-  return print_nearest_layout(options.recipe, std::move(document), options.world, extensions);
+  if (options.at_least > options.world)
+    base::fail(base::ExitCode::usage, "--at-least is ", options.at_least, ", expected at most --world (", options.world,
+               ")");
+  return print_nearest_layout(options.recipe, std::move(document), {.fewest = options.at_least, .most = options.world},
+                              extensions);
 }
 
 base::ExitCode validate(const ValidateArguments& options, const train::Extensions& extensions) {
   const config::Document document = config::load(options.recipe, options.overrides, options.include_root);
+  if (options.run_dir) {
+    fmt::print("{}\n", load_to_train(document, extensions, options.world).run.dir);
+    return base::ExitCode::done;
+  }
   if (options.nearest) return print_nearest(options, document, extensions);
   Recipe recipe = load_to_train(document, extensions, options.world, say);
   const int64_t ranks = options.world > 0 ? options.world : fewest_ranks(recipe);
@@ -294,11 +303,16 @@ void add_validate(const Program& program) {
           .add_option("--world", &options->world,
                       "number of ranks for which to check the recipe; 0: the smallest number that the layout needs")
           .legal(whole_number(0, 1 << 24));
+  const Option nearest =
+      command
+          .add_flag("--nearest", options->nearest,
+                    "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the "
+                    "number of ranks, the run directory, the number of steps, then each key that changes")
+          .needs(world);
   command
-      .add_flag("--nearest", options->nearest,
-                "print the legal layout of at most --world ranks that is nearest to the recipe's layout: the number of "
-                "ranks, then each key that changes")
-      .needs(world);
+      .add_option("--at-least", &options->at_least, "smallest number of ranks to which --nearest may change the layout")
+      .needs(nearest)
+      .legal(whole_number(1, 1 << 24));
   command
       .add_option("--cluster", &options->cluster,
                   "YAML of a cluster, measured or described, on which latency, throughput and MFU of a step are also "
@@ -306,6 +320,7 @@ void add_validate(const Program& program) {
       .path();
   const Option mesh = command.add_flag("--mesh", options->mesh, "print the ranks of each group");
   command.add_option("--svg", &options->svg, "SVG file to write, with a picture of the mesh").needs(mesh).path();
+  command.add_flag("--run-dir", options->run_dir, "only print the run directory, for scripts");
   command.add_flag("--json", options->json,
                    "print one JSON object; for an invalid recipe, its problems with file, line, key and message");
   command.run(on_one_rank(command, [program, options] {
