@@ -141,9 +141,9 @@ struct Routes {
 /// - 1 if rows return in phases;
 /// - with chunk_by: nodes, that of the schedule, but at most the number of ep ranks;
 /// - otherwise, that of the schedule.
-/// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at most
-/// one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another number.
-/// Collective over the groups of `settings`.
+/// If the buffers for this routing of rows of `dtype` would exceed schedule.memory_limit, there are more chunks, at
+/// most one per token. All ranks of an ep x etp group get the same number of chunks. Other groups may get another
+/// number. Collective over the groups of `settings`.
 Routes make_routes(const Tensor& ids, Held held, const PassSettings& settings, const ExpertShape& shape, Dtype dtype,
                    Stream& stream);
 
