@@ -43,6 +43,20 @@ TEST(IssueLog, KernelWaitsForAllAwaitedCommunicationOnce) {
   EXPECT_EQ(after(log, add_kernel(log, Lane::compute)), Issues{}) << "the lane has already waited";
 }
 
+TEST(IssueLog, MarksOfLanesThatWaitForEachOtherStayShort) {
+  IssueLog log(IssueLog::Host::computes_beside_lanes);
+  const int32_t one = add_exchange(log, Lane::inter), two = add_exchange(log, Lane::inter);
+  log.wait(Lane::copy, one), log.wait(Lane::intra, two);
+  size_t longest = 0;
+  for (int i = 0; i < 40; ++i) {  // doubled marks would have 2^40 entries
+    const auto copied = log.mark_of(Lane::copy), reduced = log.mark_of(Lane::intra);
+    log.wait(Lane::intra, *copied), log.wait(Lane::copy, *reduced);
+    longest = std::max({longest, copied->issues().size(), reduced->issues().size()});
+  }
+  EXPECT_LT(longest, 200u);
+  EXPECT_EQ(after(log, add_kernel(log, Lane::copy)), (Issues{one, two}));
+}
+
 TEST(IssueLog, HostWaitsApplyToOtherLanes) {
   IssueLog log(IssueLog::Host::launches);
   const int32_t first = add_kernel(log, Lane::copy), last = add_kernel(log, Lane::copy);

@@ -108,7 +108,20 @@ int IssueLog::add_group(IssuedGroup group) {
 
 void IssueLog::wait(Lane lane, int32_t issue) {
   if (issue < 0 || runs_on_host(lane)) return wait_on_host(issue);
-  if (issues_[issue].communicates() || issues_[issue].lane != lane) lanes_[base::ordinal(lane)].waits.push_back(issue);
+  if (!issues_[issue].communicates() && issues_[issue].lane == lane) return;
+  Queue& of = lanes_[base::ordinal(lane)];
+  of.waits.push_back(issue);
+  if (of.waits.size() > of.most_waits) shorten(of);
+}
+
+// Removes redundant entries that were added after the queue's last operation. Without this call, the waits of two
+// queues that wait for each other's marks, with no operations between, would double with each mark.
+void IssueLog::shorten(Queue& of) const {
+  const auto later = of.waits.begin() + static_cast<std::ptrdiff_t>(of.issued_waits);
+  std::vector<int32_t> kept(later, of.waits.end());
+  keep_last_of_each_lane(kept, issues_);
+  of.waits.erase(std::ranges::copy(kept, later).out, of.waits.end());
+  of.most_waits = std::max(of.most_waits, 2 * of.waits.size());
 }
 
 void IssueLog::wait(Lane lane, const IssueMark& mark) {

@@ -246,6 +246,7 @@ class IssueLog {
     std::vector<int32_t> waits;       // operations that the queue's next operation must wait for
     size_t issued_waits = 0;          // the queue's last operation waits for this many entries at the start of `waits`
     size_t host_waits = 0;            // the queue already waits for this many entries at the start of host_waits_
+    size_t most_waits = 64;           // if `waits` becomes longer, redundant entries are removed
   };
   // With Host::computes, all lanes are one queue: the issuing thread.
   Lane queue(Lane lane) const { return host_ == Host::computes ? Lane::compute : lane; }
@@ -255,6 +256,7 @@ class IssueLog {
   bool has_thread(Lane lane) const { return host_ == Host::computes_beside_lanes && lane != Lane::compute; }
   int32_t innermost() const;
   std::vector<int32_t> before_mark(Lane lane) const;
+  void shorten(Queue& of) const;
   std::shared_ptr<const IssueMark> new_mark(std::vector<int32_t> issues);
   // Append a call to the part that is being recorded.
   void record_addition(std::string_view family, std::string_view name, Lane lane, const Work& work);
