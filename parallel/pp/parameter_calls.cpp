@@ -118,6 +118,7 @@ const Parameter* ParameterCalls::other_gradient(const Counterpart& counterpart) 
 
 void ParameterRecorder::take(const autograd::ParameterSet& parameters) {
   for (const auto& p : parameters) {
+    parameters_.push_back(p.get());
     if (p->weight_storage() == &weights_) p->gather_weights_by(*this);
     if (ParameterStorage* const storage = p->gradient_storage()) {
       gradients_[p.get()] = storage;

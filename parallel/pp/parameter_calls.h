@@ -103,6 +103,8 @@ class ParameterRecorder final : public ParameterStorage {
   /// Makes this object the storage of the weights whose storage is `weights`, and of all gradients that have a storage,
   /// which must outlive the last contribution.
   void take(const autograd::ParameterSet& parameters);
+  /// Returns all parameters passed to take().
+  std::span<Parameter* const> parameters() const { return parameters_; }
 
   /// Begin and end the recording of a part, which adds to `calls`.
   void open(ParameterCalls& calls) { calls_ = &calls; }
@@ -117,6 +119,7 @@ class ParameterRecorder final : public ParameterStorage {
 
  private:
   ParameterStorage& weights_;
+  std::vector<Parameter*> parameters_;
   std::map<const Parameter*, ParameterStorage*> gradients_;
   ParameterCalls* calls_ = nullptr;  // calls of the part that is being recorded; null: none
 };

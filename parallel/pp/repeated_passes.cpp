@@ -47,7 +47,9 @@ void RepeatedPasses::repeat(Kind kind, int chunk, int micro, const std::function
 
 void RepeatedPasses::start(Kind kind, int chunk) {
   Recorded& recorded = recorded_[{chunk, kind}];
-  recorder_.open(recorded.parameters.emplace(log_, used(chunk)));
+  // A forward may contribute to gradients, too: the loss does, if its logits are computed in several blocks. Which
+  // parameters the chunk uses is known only after the forward.
+  recorder_.open(recorded.parameters.emplace(log_, kind == Kind::forward ? recorder_.parameters() : used(chunk)));
   log_.start_part(recorded.part);
 }
 

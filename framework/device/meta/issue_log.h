@@ -236,6 +236,8 @@ class IssueLog {
     const bool before_;
   };
 
+  /// True during a Pause: operations are not added.
+  bool paused() const { return paused_; }
   const std::vector<Issue>& issues() const { return issues_; }
   const std::vector<IssuedGroup>& groups() const { return groups_; }
 
