@@ -29,7 +29,7 @@
 # loses a node. Slurm removes a lost node from the job permanently. With fewer than MIN ranks, the script therefore ends
 # with exit code 75 after three looks: if the job is requeued, it gets as many nodes as before.
 #
-# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 233 to 236 and
+# The script continues after these exit codes of COMMAND: 6, 7, 75, 137 (a rank was killed; MPICH: 9), 1, 205, 233 to 236 and
 # 255 (the launcher failed, for example after the loss of a host), and 2 while ranks of an earlier start still hold the
 # run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on more
 # hosts than have worked before, the script leaves out the added hosts for some time. After SIGUSR1, SIGTERM or SIGINT,
@@ -175,7 +175,7 @@ for (( ; ; )); do
     failures=$((failures + 1))
   fi
   case $code in
-  1 | 6 | 7 | 9 | 75 | 137 | 23[3-6] | 255) ;;
+  1 | 6 | 7 | 9 | 75 | 137 | 205 | 23[3-6] | 255) ;;
   *) [ $repeats == no ] || { say "exit code $code of start $start, which a new start would not fix"; exit $code; } ;;
   esac
   if [ $failures -ge "$tries" ]; then
