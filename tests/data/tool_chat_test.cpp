@@ -232,7 +232,7 @@ TEST(ToolChat, WrongCallsAreNamedByLineTurnAndCall) {
                      "\"function\": {\"name\": \"...\", \"arguments\": {...}}}");
   expect_problem(R"([{"index": 0, "function": {"name": "f", "arguments": {}}}])",
                  in_call + "has the key \"index\", which is not supported; supported: id, type, function");
-  expect_problem(R"([{"function": {"name": "f", "arguments": {}, "output": ""}}])",
+  expect_problem(R"([{"function": {"name": "f", "arguments": {}, "output": "x"}}])",
                  in_call +
                      "has a \"function\" that has the key \"output\", which is not supported; supported: name, "
                      "arguments");
