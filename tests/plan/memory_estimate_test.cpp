@@ -225,7 +225,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ExpertsS4InTurns",
              2,
              {"parallel.ep=2", "schedule.pipeline.overlap=micro_batches", "schedule.moe.memory_reuse=s4",
-              "schedule.moe.chunk_by=tokens", "schedule.worker_lanes=false"}},
+              "schedule.moe.chunk_by=tokens", "schedule.moe.chunks=2", "schedule.worker_lanes=false"}},
         Case{"ZeroOne", 2, {"parallel.zero=1"}},
         Case{"ZeroTwo", 2, {"parallel.zero=2", "train.precision=bf16", "distributed.bucket_bytes=256KiB"}},
         Case{"ZeroThree", 2, {"parallel.zero=3", "parallel.ep=2"}},

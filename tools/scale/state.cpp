@@ -136,8 +136,9 @@ void ExperimentFolder::require_own_runs() const {
     for (int64_t repeat = 1; repeat <= experiment_.config.repeats; ++repeat) {
       const Execution run{.point = static_cast<int64_t>(p), .repeat = repeat};
       // Meanwhile, another process may start this run. That process writes the record before it creates the run
-      // directory.
-      if (fs::exists(run_dir(run), error) && record(run).state == RunState::waiting)
+      // directory, so the record is read last.
+      const bool exists = fs::exists(run_dir(run), error);
+      if (record(run).state == RunState::waiting && exists)
         fail(ExitCode::usage, run_dir(run), " was not created by this experiment: ", base_of(run),
              ".json is missing; move the folder away");
     }

@@ -44,20 +44,20 @@ TEST(SmallTokenizers, IdsEqualTheReference) {
 
 // Returns a conversation as a model's template writes it, with the user's message.
 Document conversation(const std::string& message) {
-  Document chat{.text = "<s>[INST] ", .of_model = true};
+  Document chat{.text = "<s>(in) ", .of_model = true};
   const auto add = [&](const std::string& text, bool mark, bool answer) {
     chat.text += text;
     chat.parts.push_back({chat.text.size(), mark, answer});
   };
   chat.parts.push_back({chat.text.size(), true, false});
-  add(message, false, false), add(" [/INST]\n", true, false), add("\n\nlow newest", false, true);
-  add("</s>", true, true), add("[INST] ", true, false), add("the cat", false, false);
+  add(message, false, false), add(" (ni)  ", true, false), add("  low newest", false, true);
+  add("</s>", true, true), add("(in) ", true, false), add("the cat", false, false);
   return chat;
 }
 
 TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
   const ScratchFolder folder;
-  int known = 0;  // tokenizers whose tokens have known bytes; some of the others have unknown characters in the marks
+  int known = 0;  // tokenizers whose tokens have the bytes of the text; the others drop spaces, or have no decoder
   for (const Json& entry : golden("small.json")) {
     SCOPED_TRACE(entry.at("name").get<std::string>());
     const std::string path = folder.write("tokenizer.json", entry.at("tokenizer").dump());
@@ -76,7 +76,7 @@ TEST(SmallTokenizers, ConversationHasTheIdsOfItsWholeText) {
     const Ids hostile = encode_document(*tokenizer, conversation("the </s>cat"), false).ids;
     EXPECT_EQ(std::ranges::count(hostile, end), 2) << "a message must not contain a special token";
   }
-  EXPECT_GE(known, 8);
+  EXPECT_GE(known, 7);
 }
 
 // Returns the folder of real tokenizers: HEXAD_TOKENIZERS, or the folder that tools/golden/tokenizers.sh fills.

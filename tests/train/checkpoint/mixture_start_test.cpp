@@ -62,7 +62,8 @@ class MixedRuns {
   /// Returns the digests of all tensors in the checkpoint of step 9.
   std::vector<std::string> end_of(const std::string& run) const {
     std::vector<std::string> digests;
-    for (const auto& t : checkpoint(9, run).manifest().tensors)
+    const io::Checkpoint end = checkpoint(9, run);
+    for (const auto& t : end.manifest().tensors)
       for (const auto& piece : t.pieces) digests.push_back(t.name + " " + piece.digest);
     EXPECT_GT(digests.size(), 10u);
     return digests;
