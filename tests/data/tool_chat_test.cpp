@@ -345,5 +345,26 @@ TEST(ToolChat, RefusalsOfATemplateAreNamedByLine) {
                   "'+' is given a text and an object");
 }
 
+TEST(ToolChat, CallsThatATemplateLeavesOutAreRefusedByLine) {
+  const std::string call = R"([{"type": "function", "function": {"name": "f", "arguments": "{}"}}])";
+  const std::string start = "a.jsonl:2: turn 2 calls tools (\"tool_calls\"), but t.jinja writes the same text without";
+  const auto ignores = std::make_shared<ModelForm>(form_of("{% for m in messages %}{{ m.content }};{% endfor %}"));
+  const std::string found = problem_of(with_calls(call), ignores);
+  EXPECT_TRUE(found.starts_with(start)) << found;
+  EXPECT_TRUE(found.ends_with("; choose a named --chat-form")) << found;
+  // The template of this family writes either the text or the calls.
+  const auto either = std::make_shared<ModelForm>(form_of(deepseek));
+  for (const char* text : {"", "Wait."}) {
+    const std::string both =
+        problem_of(cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", )", R"("content": ")",
+                       text, R"(", "tool_calls": )", call, "}]}"),
+                   either);
+    EXPECT_TRUE(both.starts_with(start)) << both;
+    expect_contains(both, "or write calls in a turn without \"content\"");
+  }
+  EXPECT_EQ(with_answers(written(with_calls(call), *either)),
+            "<s><|User|>Hi<|Assistant|>«<|calls|><|call|>function<|sep|>f\n{}<|end_call|><|end_calls|></s>»");
+}
+
 }  // namespace
 }  // namespace hexad::data
