@@ -307,15 +307,19 @@ TEST(ToolChat, WrongToolsAreNamedByLine) {
                   "a.jsonl:2: lists tools under \"functions\", which is not supported; write \"tools\": [{");
 }
 
-TEST(ToolChat, EmptyListsAndNullCountAsNoTools) {
-  for (const char* none : {"null", "[]"}) {
-    const std::string json = cat(R"({"tools": )", none, R"(, "messages": [{"role": "user", "content": "Hi"}, )",
-                                 R"({"role": "assistant", "content": "Yo", "tool_calls": )", none, "}]}");
+TEST(ToolChat, EmptyValuesAndNullCountAsNoTools) {
+  for (const char* none : {"null", "[]", "{}", R"("")"}) {
+    const std::string json =
+        cat(R"({"tools": )", none, R"(, "functions": )", none, R"(, "messages": [{"role": "user", "content": "Hi"}, )",
+            R"({"role": "assistant", "content": "Yo", "function_call": )", none, R"(, "tool_calls": )", none, "}]}");
     EXPECT_EQ(with_answers(written(json, form_of(llama))),
               "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
               "<|start_header_id|>assistant<|end_header_id|>\n\n«Yo<|eot_id|>»");
     EXPECT_EQ(with_answers(written(json, *conversation_form("gemma", ""))),
               "<bos><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n«Yo<end_of_turn>»\n");
+    const std::string result = cat(R"({"messages": [{"role": "tool", "content": "a", "name": )", none,
+                                   R"(, "tool_call_id": )", none, R"(}, {"role": "assistant", "content": "Yo"}]})");
+    EXPECT_EQ(with_answers(written(result, *conversation_form("plain", ""))), "tool: a\nassistant: «Yo\n»");
   }
 }
 
