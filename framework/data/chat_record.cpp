@@ -67,7 +67,7 @@ std::string read_text(const ChatJson& object, const char* key, std::string& text
 // Reads an optional string of a tool's turn.
 std::string read_tool_key(const ChatJson& message, const char* key, std::string& text) {
   const auto found = message.find(key);
-  return found == message.end() || found->is_null() ? "" : read_text(message, key, text);
+  return found == message.end() || counts_as_missing(*found) ? "" : read_text(message, key, text);
 }
 
 // Reads "weight", with which a turn says that it is not learned.

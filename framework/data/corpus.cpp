@@ -144,9 +144,14 @@ class Scanner {
       if (result_.untaken_json.empty()) result_.untaken_keys = std::move(keys);
       result_.untaken_json.push_back(file.path);
     }
-    if (rules_.records.chat != nullptr && file.form == TextForm::text)
+    if (rules_.records.chat != nullptr && file.form == TextForm::text) {
+      if (form_needs_contents(file.path))
+        fail(ExitCode::data, file.path,
+             ": has no conversation for --chat-form; expected JSON lines, or a list of objects such as ",
+             "{\"messages\": [...]}; is it truncated or damaged?");
       fail(ExitCode::data, file.path,
            ": is text, but --chat-form expects conversations, which are JSON objects (.jsonl)");
+    }
     reader.emplace(file, rules_.split, [this, index](FilePart&& part) {
       const int64_t bytes = std::ssize(part.bytes);
       parts_.add({index, std::move(part)}, bytes);

@@ -161,8 +161,17 @@ Text ModelForm::render(const jinja::Template& form, std::span<const Value> messa
   return form.render(variables);
 }
 
+bool ModelForm::writes_without_calls(const jinja::Template& form, std::span<const ChatTurn> turns, const Value& tools,
+                                     const Text& text) const try {
+  std::vector<ChatTurn> others(turns.begin(), turns.end());
+  others.back().calls.clear();
+  return render(form, messages_of(others), tools, false).bytes() == text.bytes();
+} catch (const base::Error&) {  // the template refuses an answer that has neither text nor calls
+  return false;
+}
+
 std::string ModelForm::write(const Conversation& conversation, Document& out) const try {
-  const std::vector<ChatTurn>& turns = conversation.turns;
+  const std::span<const ChatTurn> turns = conversation.turns;
   if (turns.size() > most_turns)
     return cat("has ", turns.size(), " turns, expected at most ", most_turns, " (--chat-form model)");
   for (const ChatTurn& turn : turns)
@@ -187,6 +196,11 @@ std::string ModelForm::write(const Conversation& conversation, Document& out) co
                       "answer (add_generation_prompt)");
     if (!whole.starts_with(after))
       return unstable(turns[i], form.path(), "later turns change the text of this turn or of earlier turns");
+    if (!turns[i].calls.empty() && writes_without_calls(form, turns.first(i + 1), tools, after))
+      return cat(place_of(turns[i]), " calls tools (\"tool_calls\"), but ", form.path(),
+                 " writes the same text without the calls, so the model would not learn them",
+                 turns[i].has_text ? "; choose a named --chat-form, or write calls in a turn without \"content\""
+                                   : "; choose a named --chat-form");
     const size_t mark = after.size() - std::min(end.size(), after.size() - before.size());
     answers.push_back({before.size(), ends_with_mark(after, mark, end) ? mark : after.size(), after.size()});
   }

@@ -26,8 +26,8 @@ class ModelForm final : public ConversationForm {
   /// Finds an answer by rendering two texts: the turns before it with the beginning of an answer
   /// (add_generation_prompt), and the turns up to its end. The answer, with its calls of tools, is the text that the
   /// second adds to the first. Other texts of turns are variables of the template. Returns a problem if the template
-  /// does not contain the key of one of them, or if a later text does not begin with the earlier one, because the
-  /// tokens of the answer are then unknown.
+  /// does not contain the key of one of them, if it leaves out the calls of an answer, or if a later text does not
+  /// begin with the earlier one, because the tokens of the answer are then unknown.
   std::string write(const Conversation& conversation, Document& out) const override;
   std::string write_question(const Conversation& conversation, Document& out) const override;
   std::string end_of_answer() const override;
@@ -36,6 +36,9 @@ class ModelForm final : public ConversationForm {
  private:
   // Returns a problem if a turn has another text whose key does not occur in `form`; otherwise an empty text.
   std::string unread_text(const jinja::Template& form, std::span<const ChatTurn> turns) const;
+  // True if `form` writes the same `text` for these turns if the last one calls no tools.
+  bool writes_without_calls(const jinja::Template& form, std::span<const ChatTurn> turns, const jinja::Value& tools,
+                            const jinja::Text& text) const;
   // Returns the template that writes the conversation. Throws Error(data) if it is not supported.
   const jinja::Template& template_of(const Conversation& conversation) const;
   // Returns the mark that `form` writes after an answer. Throws Error(data) if it refuses an example.

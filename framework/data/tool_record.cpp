@@ -24,7 +24,7 @@ bool is_missing(const ChatJson& object, const char* key) {
 
 bool lists_something(const ChatJson& object, const char* key) {
   const auto found = object.find(key);
-  return found != object.end() && !found->empty();  // null counts as empty
+  return found != object.end() && !counts_as_missing(*found);
 }
 
 std::string wrong_type(const ChatJson& object) {

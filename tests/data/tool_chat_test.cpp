@@ -307,15 +307,19 @@ TEST(ToolChat, WrongToolsAreNamedByLine) {
                   "a.jsonl:2: lists tools under \"functions\", which is not supported; write \"tools\": [{");
 }
 
-TEST(ToolChat, EmptyListsAndNullCountAsNoTools) {
-  for (const char* none : {"null", "[]"}) {
-    const std::string json = cat(R"({"tools": )", none, R"(, "messages": [{"role": "user", "content": "Hi"}, )",
-                                 R"({"role": "assistant", "content": "Yo", "tool_calls": )", none, "}]}");
+TEST(ToolChat, EmptyValuesAndNullCountAsNoTools) {
+  for (const char* none : {"null", "[]", "{}", R"("")"}) {
+    const std::string json =
+        cat(R"({"tools": )", none, R"(, "functions": )", none, R"(, "messages": [{"role": "user", "content": "Hi"}, )",
+            R"({"role": "assistant", "content": "Yo", "function_call": )", none, R"(, "tool_calls": )", none, "}]}");
     EXPECT_EQ(with_answers(written(json, form_of(llama))),
               "<s><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
               "<|start_header_id|>assistant<|end_header_id|>\n\n«Yo<|eot_id|>»");
     EXPECT_EQ(with_answers(written(json, *conversation_form("gemma", ""))),
               "<bos><start_of_turn>user\nHi<end_of_turn>\n<start_of_turn>model\n«Yo<end_of_turn>»\n");
+    const std::string result = cat(R"({"messages": [{"role": "tool", "content": "a", "name": )", none,
+                                   R"(, "tool_call_id": )", none, R"(}, {"role": "assistant", "content": "Yo"}]})");
+    EXPECT_EQ(with_answers(written(result, *conversation_form("plain", ""))), "tool: a\nassistant: «Yo\n»");
   }
 }
 
@@ -343,6 +347,27 @@ TEST(ToolChat, RefusalsOfATemplateAreNamedByLine) {
   // The template of this family joins the arguments to other texts.
   expect_contains(problem_of(line, std::make_shared<ModelForm>(form_of(deepseek))),
                   "'+' is given a text and an object");
+}
+
+TEST(ToolChat, CallsThatATemplateLeavesOutAreRefusedByLine) {
+  const std::string call = R"([{"type": "function", "function": {"name": "f", "arguments": "{}"}}])";
+  const std::string start = "a.jsonl:2: turn 2 calls tools (\"tool_calls\"), but t.jinja writes the same text without";
+  const auto ignores = std::make_shared<ModelForm>(form_of("{% for m in messages %}{{ m.content }};{% endfor %}"));
+  const std::string found = problem_of(with_calls(call), ignores);
+  EXPECT_TRUE(found.starts_with(start)) << found;
+  EXPECT_TRUE(found.ends_with("; choose a named --chat-form")) << found;
+  // The template of this family writes either the text or the calls.
+  const auto either = std::make_shared<ModelForm>(form_of(deepseek));
+  for (const char* text : {"", "Wait."}) {
+    const std::string both =
+        problem_of(cat(R"({"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", )", R"("content": ")",
+                       text, R"(", "tool_calls": )", call, "}]}"),
+                   either);
+    EXPECT_TRUE(both.starts_with(start)) << both;
+    expect_contains(both, "or write calls in a turn without \"content\"");
+  }
+  EXPECT_EQ(with_answers(written(with_calls(call), *either)),
+            "<s><|User|>Hi<|Assistant|>«<|calls|><|call|>function<|sep|>f\n{}<|end_call|><|end_calls|></s>»");
 }
 
 }  // namespace
