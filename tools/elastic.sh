@@ -34,7 +34,8 @@
 # run directory. It ends with any other code: 0, or an error that a new start would repeat. If a start fails on more
 # hosts than have worked before, the script leaves out the added hosts for some time. After SIGUSR1, SIGTERM or SIGINT,
 # the run saves, and the script ends with the run's exit code (75). In a job that Slurm has requeued, the script ends
-# with 1 instead of 75 if nothing was saved since, because the next start would not save either.
+# with 1 instead of 75 if nothing was saved since, because the next start would not save either, except after the loss of
+# nodes.
 set -uo pipefail
 
 usage() {
@@ -135,7 +136,7 @@ wait_for_ranks() {
     looks=$((looks + 1))
     if [ $looks -eq 3 ] && [ -n "${SLURM_JOB_ID:-}" ] && [ -z "$probe$hostfile" ]; then
       say "Slurm does not return lost nodes to a job: ends, so that a requeued job gets as many nodes as before"
-      end 75
+      exit 75 # also if nothing was saved: the next start has other nodes
     fi
     rest "$every"
   done

@@ -295,10 +295,10 @@ test_submit_writes_array_scripts_within_the_node_hours() {
   make_experiment 'ranks_per_node: 1' 'minutes: 5'
   expect 0 "$HEXAD" scale e.yaml --submit
   expect_text out 'sbatch results/submit-1-nodes.sh' 'sbatch results/submit-2-nodes.sh'
-  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=11'
+  expect_text results/submit-2-nodes.sh '#SBATCH --array=2-3' '#SBATCH --nodes=2' '#SBATCH --time=14'
   expect 0 "$HEXAD" scale e.yaml --submit minutes=6
   expect_text out 'afterwards: hexad scale e.yaml minutes=6 --report'
-  expect_text results/submit-2-nodes.sh '#SBATCH --time=13' 'scale e.yaml minutes=6 --point'
+  expect_text results/submit-2-nodes.sh '#SBATCH --time=16' 'scale e.yaml minutes=6 --point'
   bash -n results/submit-2-nodes.sh || failed "the script has a syntax error"
   expect 0 env SLURM_ARRAY_TASK_ID=0 bash results/submit-1-nodes.sh
   expect_text out '2 runs executed'

@@ -40,7 +40,7 @@ TEST(ScaleSlurm, ScriptRunsOnePointOfTheArray) {
       slurm_script(arrays_of(points_of({4}, 2), {0}).front(), e, "/bin/hexad", {"repeats=2"}, "/home/me");
   for (const char* line :
        {"#!/bin/bash\n", "#SBATCH --array=0\n", "#SBATCH --nodes=2\n", "#SBATCH --ntasks-per-node=2\n",
-        "#SBATCH --exclusive\n", "#SBATCH --time=11\n", "#SBATCH --signal=USR1@60\n",
+        "#SBATCH --exclusive\n", "#SBATCH --time=14\n", "#SBATCH --signal=USR1@60\n",
         "#SBATCH --output=/runs/x/slurm-%A_%a.txt\n", "cd /home/me || exit 4\n",
         "\n/bin/hexad scale e.yaml repeats=2 --point \"$SLURM_ARRAY_TASK_ID\"\n", "scontrol requeue \"$SLURM_JOB_ID\""})
     EXPECT_NE(script.find(line), std::string::npos) << line << "\nis not in\n" << script;
@@ -63,7 +63,7 @@ TEST(ScaleCost, NodeHoursCountWholeNodes) {
       parse_experiment("recipe: a.yaml\ndir: x\nranks: [4]\nrepeats: 2\nminutes: 9.5\nsteps: 35\n", "e.yaml");
   EXPECT_EQ(nodes_of(point_of(9, 8)), 2);
   EXPECT_EQ(nodes_of(point_of(9, 0)), 1);
-  EXPECT_DOUBLE_EQ(most_node_hours(e.config, point_of(9, 8)), 40.0 / 60);
+  EXPECT_DOUBLE_EQ(most_node_hours(e.config, point_of(9, 8)), 46.0 / 60);
   EXPECT_DOUBLE_EQ(*predicted_node_hours(e.config, {.step_seconds = 45}, point_of(9, 8)), 2);
   EXPECT_FALSE(predicted_node_hours(e.config, {}, point_of(9, 8)).has_value());
 }

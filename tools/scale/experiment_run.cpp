@@ -71,6 +71,8 @@ class Runner {
       if (active_.empty()) continue;
       const auto [child, end] = children_.wait();
       finish(child, end);
+      // After a signal, no other run starts, also if the last one has finished.
+      if (children_.interrupted() && !waiting_.empty()) counts_.preempted = true;
       if (counts_.preempted) waiting_.clear();
     }
     children_.end_if_interrupted();

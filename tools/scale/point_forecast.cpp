@@ -139,7 +139,10 @@ std::optional<double> predicted_node_hours(const ExperimentConfig& config, const
 }
 
 int64_t most_minutes(const ExperimentConfig& config) {
-  return static_cast<int64_t>(std::ceil(config.minutes * static_cast<double>(config.repeats))) + 1;
+  constexpr double end_of_run = 0.5;
+  constexpr int64_t start = 1, signal = 2;
+  return static_cast<int64_t>(std::ceil((config.minutes + end_of_run) * static_cast<double>(config.repeats))) + start +
+         signal;
 }
 
 double most_node_hours(const ExperimentConfig& config, const Point& point) {

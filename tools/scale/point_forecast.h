@@ -55,8 +55,10 @@ int64_t nodes_of(const Point& point);
 /// end of a run.
 std::optional<double> predicted_node_hours(const ExperimentConfig& config, const PointForecast& forecast,
                                            const Point& point);
-/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes one minute for the
-/// start.
+/// Returns the limit, in whole minutes, of all repeats of a point, by the key minutes. Includes 30 s for the end of
+/// each run that takes too long, a minute for the start, and the two minutes before the limit in which Slurm may
+/// already send its signal. A run that takes too long therefore fails before the signal. Otherwise, it would be
+/// preempted and requeued again and again.
 int64_t most_minutes(const ExperimentConfig& config);
 /// Returns the limit, in node-hours, of all repeats of a point, by the key minutes.
 double most_node_hours(const ExperimentConfig& config, const Point& point);
