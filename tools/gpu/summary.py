@@ -10,8 +10,18 @@ import statistics
 import sys
 
 
-def tail(pattern):
-    lines = [line.rstrip() for path in sorted(glob.glob(pattern)) for line in open(path, errors="replace")]
+# Returns the logs of a stage: of the runs of `hexad verify` that failed, if the stage has any, else all of them.
+def logs_of(stage, found):
+    runs = found.get("runs")
+    if isinstance(runs, dict):
+        failed = [name for name, r in runs.items() if not r["layouts"] or r["errors"] or r["mismatches"]]
+        if failed:
+            return [f"{stage}.{name}.log" for name in failed]
+    return sorted(glob.glob(f"{stage}.*log"))
+
+
+def tail(paths):
+    lines = [line.rstrip() for path in paths for line in open(path, errors="replace")]
     return [line for line in lines if line][-3:]
 
 
@@ -145,7 +155,7 @@ def main():
         found, text = STAGES[stage]()
         line = f'{"ok" if result == "passed" else f"FAILED ({status})"}, {text}, {seconds} s'
     if result == "failed":
-        line += "; " + " / ".join(tail(f"{stage}.*log"))
+        line += "; " + " / ".join(tail(logs_of(stage, found)))
     print(f"{stage}: {line}", flush=True)
     summary = {"stages": {}}
     if os.path.exists("summary.json"):
