@@ -47,6 +47,24 @@ INSTANTIATE_TEST_SUITE_P(, ExtrapolatedStep,
                          testing::Values("gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"),
                          [](const auto& c) { return base::cat("kind_", c.param); });
 
+// The last stage reduces the gradient of the embedding first, the first stage last. Other reductions of the last stage,
+// for which its backward waits, must not wait for the embedding.
+TEST(StepForecast, StagesThatShareTheEmbeddingDoNotWaitForEachOther) {
+  for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
+    SCOPED_TRACE(zero);
+    const Recipe r = recipe_of(
+        "model: {layers: 8, hidden: 64, heads: 4, context: 32, vocab: 512, tied_embedding: true}\n"
+        "batch: {global: 8, micro: 1}\n"
+        "train: {steps: 10, precision: bf16}\n"
+        "device: cuda\n"
+        "distributed: {bucket_bytes: 8192}\n"
+        "data: {synthetic: true}\n",
+        {"parallel.pp=2", zero}, 4);
+    const StepPrices prices(Prices(two_nodes()), {0, 0, 0, 0});
+    EXPECT_GT(forecast_step(r, {}, mesh::Layout(r.parallel.sizes(), 4), prices).seconds, 0);
+  }
+}
+
 TEST(StepForecast, CountsTheUpdateOnceAndByShares) {
   const auto update = [](const std::vector<std::string>& overrides) {
     const Recipe r = recipe_of(
