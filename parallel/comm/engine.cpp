@@ -131,8 +131,7 @@ Event CommEngine::post(Channel channel, TrafficClass traffic, const std::string&
           if (urgent && !r->urgent) r->urgent = true, ++urgent_;
         });
       });
-  // Recording may start during a dp operation, because a step's gathers of weights may end in the next step.
-  if ((meter_->log().recording() || traffic == TrafficClass::dp) && request->members->size() > 1)
+  if (request->members->size() > 1 && request->flight->may_be_logged())
     request->flight->describe(request->operation.to_string(), request->link == Link::network);
   const Event event = request->flight->event();
   const auto enqueue = [this, request] {

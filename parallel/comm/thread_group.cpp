@@ -40,9 +40,7 @@ std::unique_ptr<ProcessGroup> ThreadGroup::split(int color, int key, TrafficClas
 
 Event ThreadGroup::start(Operation op, Stream& stream) const {
   auto flight = Flight::make(meter(), traffic());
-  // Recording may start during a dp operation, because a step's gathers of weights may end in the next step.
-  if ((meter()->log().recording() || traffic() == TrafficClass::dp) && size() > 1)
-    flight->describe(op.to_string(), crosses_nodes(op));
+  if (size() > 1 && flight->may_be_logged()) flight->describe(op.to_string(), crosses_nodes(op));
   const Event event = flight->event();
   // Tickets are taken here, in the order of the calls. Streams may reach the operations in another order.
   const Rendezvous::Ticket ticket = rendezvous_->take(rank_, op);

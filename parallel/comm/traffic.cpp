@@ -72,6 +72,10 @@ std::shared_ptr<Flight> Flight::make(std::shared_ptr<TrafficMeter> meter, Traffi
   return flight;
 }
 
+bool Flight::may_be_logged() const {
+  return meter_->log().recording() || traffic_ == TrafficClass::dp || traffic_ == TrafficClass::pp;
+}
+
 void Flight::describe(std::string what, bool crosses_nodes) {
   record_ = std::make_unique<TrafficRecord>(
       TrafficRecord{.traffic = traffic_, .what = std::move(what), .crosses_nodes = crosses_nodes});

@@ -115,6 +115,9 @@ class Flight {
   static std::shared_ptr<Flight> make(std::shared_ptr<TrafficMeter> meter, TrafficClass traffic,
                                       std::function<void()> waited = nullptr);
   Event event() const { return Event(state_); }
+  /// Returns true if the meter's log records, or may begin to record before the operation ends: a step's gathers of
+  /// weights may end in the next step. Their class is dp, or pp for an embedding on two stages.
+  bool may_be_logged() const;
   /// Makes complete() add this operation to the meter's log. Must be called before the flight is shared with other
   /// threads.
   void describe(std::string what, bool crosses_nodes);
