@@ -56,6 +56,9 @@ test_a_run_starts_from_the_folder_itself() {
   expect_same_losses one two
   expect 0 "$HEXAD" export two exported
   expect_text out "from two/imported/hugging_face"
+  touch foreign/config.json
+  expect 3 "$HEXAD" validate imported/recipe.yaml "${settings[@]}" train.init_from=foreign run.dir=two checkpoint.resume=none
+  expect_text err "two/imported: was imported from foreign, whose file config.json has been changed since"
 }
 
 test_a_start_that_changes_the_model_causes_a_warning() {

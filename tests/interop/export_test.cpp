@@ -186,6 +186,16 @@ TEST(Export, OriginIsFoundOverSeveralRunsWithoutTheSourceFolder) {
   }
 }
 
+TEST(Export, OriginIsFoundFromOtherPathsOfTheCheckpoint) {
+  const Imported imported("mixtral");
+  const TrainedRun run(imported, {cat("train.init_from=", imported.model.path())});
+  import_model(imported.model.path(), run.dir + "/imported");
+  fs::remove_all(imported.model.path());
+  io::Checkpoint checkpoint = io::Checkpoint::open(run.checkpoint().folder() + "/.", io::Check::full);
+  EXPECT_EQ(fs::path(export_model(checkpoint, imported.target()).origin),
+            fs::path(run.dir + "/imported/hugging_face").lexically_normal());
+}
+
 TEST(Export, ChangedContextIsWritten) {
   const Imported imported("mixtral");
   const TrainedRun run(imported, {"model.context=16"});
@@ -224,7 +234,8 @@ TEST(Export, UpcycledModelOfAnotherFamilyKeepsTheTokenizer) {
   EXPECT_EQ(report.files, (std::vector<std::string>{"generation_config.json", "tokenizer.json"}));
   EXPECT_EQ(report.origin, "");
   ASSERT_EQ(report.notes.size(), 1u);
-  expect_contains(report.notes[0], cat("because ", origin, " is of the family llama; tokenizer files, token ids"));
+  expect_contains(report.notes[0], cat("because ", origin,
+                                       " is of the family llama; tokenizer files, token ids and dtype are from there"));
   const Json config = Json::parse(read_text(imported.target() + "/config.json"));
   EXPECT_EQ(config["model_type"], "mixtral");
   EXPECT_EQ(config["num_local_experts"], 4);
@@ -237,6 +248,11 @@ TEST(Export, UpcycledModelOfAnotherFamilyKeepsTheTokenizer) {
   const ExportOptions like{.like = imported.model.path(), .family = "mixtral"};
   EXPECT_EQ(export_model(checkpoint, imported.model.beside("like"), like).files,
             std::vector<std::string>{"generation_config.json"});
+
+  const ExportReport in_f16 =
+      export_model(checkpoint, imported.model.beside("f16"), {.family = "mixtral", .dtype = "f16"});
+  ASSERT_EQ(in_f16.notes.size(), 1u);
+  expect_contains(in_f16.notes[0], "; tokenizer files and token ids are from there");
 }
 
 TEST(Export, TokenizerOfAnotherVocabularyCausesAWarning) {

@@ -116,6 +116,16 @@ TEST(WriteConfig, ModelThatTheFamilyCannotExpressIsRefusedByKey) {
                   "a config.json of mixtral cannot express the model: model.moe.score: \"sigmoid\" -> \"softmax\"");
 }
 
+// The message comes from reading the new config.json.
+TEST(WriteConfig, ModelThatTheFamilyDoesNotAcceptIsRefusedWithOtherFamilies) {
+  const ForeignConfig read = read_config(golden_config("mixtral").dump(), "config.json");
+  const std::string message =
+      message_of(ExitCode::data, [&] { write_config(find_family("llama4_text", "test"), read.keys, "", "float32"); });
+  expect_contains(message, "a config.json of llama4_text: num_experts_per_tok is 2, expected 1");
+  expect_contains(message, "; `hexad export --family X` writes another family: ");
+  expect_contains(message, "mixtral");
+}
+
 // Before and after the change, layer 0 is dense and layer 1 has experts. Only the prediction block, layer 2, changes.
 TEST(WriteConfig, ExpertsOfPredictionBlocksThatTheFamilyCannotExpressAreRefused) {
   Json config = golden_config("deepseek_v3_released");

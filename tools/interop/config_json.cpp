@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "framework/config/words.h"
 #include "tools/interop/config_sections.h"
@@ -438,10 +439,16 @@ ForeignConfig read_config(std::string_view text, const std::string& where) {
 
 std::string write_config(const Family& family, const ModelKeys& model, const std::string& like,
                          std::string_view dtype) {
-  const Written written = written_config(family, model, like, dtype);
-  if (!written.lost.empty())
-    fail(ExitCode::data, config_of(family), " cannot express the model: ", written.lost, other_families(model, family));
-  return written.text;
+  std::string problem;
+  try {
+    Written written = written_config(family, model, like, dtype);
+    if (written.lost.empty()) return std::move(written.text);
+    problem = cat(config_of(family), " cannot express the model: ", written.lost);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::data) throw;
+    problem = error.what();
+  }
+  fail(ExitCode::data, problem, other_families(model, family));
 }
 
 }  // namespace hexad::interop

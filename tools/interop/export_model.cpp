@@ -66,14 +66,15 @@ std::string with_token_ids(const std::string& config, const std::string& origin)
   return written.dump(2) + "\n";
 }
 
-/// Returns notes about the config.json and the copied files.
-std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys) {
+/// Returns notes about the config.json and the copied files. `same_dtype`: the dtype is that of the origin.
+std::vector<std::string> export_notes(const Plan& plan, const ModelKeys& keys, bool same_dtype) {
   if (!plan.origin) return {"config.json was made from the recipe, and no tokenizer files were copied"};
   std::vector<std::string> notes;
   const ForeignConfig& before = *plan.origin_config;
   if (!plan.keeps_config())
     notes.push_back(cat("config.json was made from the recipe, because ", plan.origin->folder, " is of the family ",
-                        before.family->model_type, "; tokenizer files, token ids and dtype are from there"));
+                        before.family->model_type, "; tokenizer files",
+                        same_dtype ? ", token ids and dtype" : " and token ids", " are from there"));
   if (before.keys["model.vocab"] != keys["model.vocab"])
     notes.push_back(cat("warning: model.vocab is ", keys["model.vocab"].dump(),
                         ", but the tokenizer files are those of the model with ", before.keys["model.vocab"].dump(),
@@ -301,7 +302,7 @@ ExportReport export_model(io::Checkpoint& checkpoint, const std::string& target,
 
   ExportReport report;
   if (plan.origin) report.files = companion_files(plan.origin->folder);
-  report.notes = export_notes(plan, keys);
+  report.notes = export_notes(plan, keys, options.dtype == "source");
   NewFolder folder(target, work);
   const std::vector<Shard> shards = divided(map, types, options.shard_bytes);
   for (const Shard& shard : shards) write_shard(shard, folder.path() + "/" + shard.file, reader, map, types, work);

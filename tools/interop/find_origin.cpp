@@ -16,6 +16,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr const char* store_name = "checkpoints";
+
 // Returns the value of train.init_from in a recipe; empty if it is not set.
 std::string start_of(const config::Document& recipe) {
   const config::Node* train = recipe.root.find("train");
@@ -33,15 +35,20 @@ bool is_import_of(const std::string& folder, const std::string& source) {
   return text.starts_with(imported_from) && absolute_path(text.substr(imported_from.size())) == absolute_path(source);
 }
 
+// Returns the parent folder of a path that may end with a slash.
+fs::path parent_of(const fs::path& path) { return (path.has_filename() ? path : path.parent_path()).parent_path(); }
+
 // Returns the folder of the foreign model that the run of the checkpoint `folder` imported into its run directory;
 // empty if there is none. `start` is the train.init_from of the run. An earlier run in the same directory may have left
 // the import of another model there.
 std::string imported_by_run(const std::string& folder, const std::string& start) {
-  const fs::path path = folder, store = (path.has_filename() ? path : path.parent_path()).parent_path();
+  fs::path store = parent_of(folder);
+  // A relative path such as "step-00000002" does not name the folder of the checkpoints.
+  if (store.filename() != store_name) store = parent_of(fs::path(absolute_path(folder)).lexically_normal());
   const std::string imported = (store.parent_path() / "imported").string();
   std::string beside = imported + "/" + std::string(origin_folder_name);
   const bool found =
-      store.filename() == "checkpoints" && has_config(beside) && (start.empty() || is_import_of(imported, start));
+      store.filename() == store_name && has_config(beside) && (start.empty() || is_import_of(imported, start));
   return found ? beside : "";
 }
 

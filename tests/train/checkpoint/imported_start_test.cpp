@@ -136,12 +136,15 @@ TEST(ImportedStart, ModelThatChangedSinceItsImportIsRefused) {
     const ForeignFolder model("mixtral");
     const Recipe recipe = recipe_from(model);
     on_ranks(1, [&](const comm::ProcessGroup& world) {
+      require_same_import(recipe);  // there is no import yet
       start_folder(recipe, world, {});
+      require_same_import(recipe);
       const auto imported = fs::last_write_time(model.beside("run") + "/imported/manifest.json");
       fs::last_write_time(model.path() + "/model.safetensors", imported + later);
       const std::string message = message_of(ExitCode::data, [&] { start_folder(recipe, world, {}); });
       EXPECT_NE(message.find(model.path() + ", whose file model.safetensors has been changed since"), message.npos)
           << message;
+      EXPECT_EQ(message_of(ExitCode::data, [&] { require_same_import(recipe); }), message);
     });
   }
 }

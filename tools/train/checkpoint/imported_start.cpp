@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* start_key = "train.init_from: ";  // beginning of messages about an import
+
 // True if a file of the model in the folder `source` is newer than `manifest`, which the import wrote. For imports
 // without the stamps of the files.
 bool is_newer(const std::string& source, const std::string& manifest) {
@@ -51,15 +53,16 @@ void remove_remains_of_imports(const std::string& folder, const FileWork& work) 
   for (const std::string& path : remains) io::remove_folder(path, work, error);
 }
 
-// Imports train.init_from into `folder`, unless `folder` already has this import.
-void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
-  const std::string& source = recipe.train.init_from;
+std::string folder_of_import(const Recipe& recipe) { return recipe.run.dir + "/imported"; }
+
+bool has_import(const std::string& folder) {
   std::error_code error;
-  if (!fs::exists(folder + "/manifest.json", error)) {
-    remove_remains_of_imports(folder, work);
-    interop::import_model(absolute_path(source), folder, {}, work);
-    return;
-  }
+  return fs::exists(folder + "/manifest.json", error);
+}
+
+// Throws Error(data) unless `folder` has the import of train.init_from as it is now.
+void require_import(const Recipe& recipe, const std::string& folder, const FileWork& work) {
+  const std::string& source = recipe.train.init_from;
   const std::string found = saved_layout(io::Checkpoint::open(folder, io::Check::quick, work));
   if (found != cat(interop::imported_from, source) && found != cat(interop::imported_from, absolute_path(source)))
     fail(ExitCode::data, folder, ": is '", found, "', but train.init_from is ", source,
@@ -73,6 +76,13 @@ void import_once(const Recipe& recipe, const std::string& folder, const FileWork
   if (files.empty() && is_newer(source, folder + "/manifest.json"))
     fail(ExitCode::data, folder, ": is older than a file of ", source,
          "; remove this folder, so that the model is imported again");
+}
+
+// Imports train.init_from into `folder`, unless `folder` already has this import.
+void import_once(const Recipe& recipe, const std::string& folder, const FileWork& work) {
+  if (has_import(folder)) return require_import(recipe, folder, work);
+  remove_remains_of_imports(folder, work);
+  interop::import_model(absolute_path(recipe.train.init_from), folder, {}, work);
 }
 
 // Returns the model keys of the stage that trained the checkpoint's last step.
@@ -128,9 +138,16 @@ std::vector<std::string> cautions_of_start(const Recipe& recipe) {
   return cautions;
 }
 
+void require_same_import(const Recipe& recipe) {
+  const std::string folder = folder_of_import(recipe);
+  if (!has_import(folder)) return;
+  const Failure failure = attempted([&] { require_import(recipe, folder, {}); });
+  if (!failure.text.empty()) fail(failure.code, start_key, failure.text);
+}
+
 std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, const FileWork& work) {
   if (!starts_from_foreign_model(recipe)) return recipe.train.init_from;
-  const std::string folder = recipe.run.dir + "/imported";
+  const std::string folder = folder_of_import(recipe);
   const auto phase = work.announce(cat("importing ", recipe.train.init_from));
   std::string problem;  // exit code, a blank, and the message; empty: no error
   if (world.rank() == 0) {
@@ -140,7 +157,7 @@ std::string start_folder(const Recipe& recipe, const comm::ProcessGroup& world, 
   device::DeviceContext host;
   problem = comm::broadcast_text(problem, 0, world, host);
   if (!problem.empty())
-    fail(static_cast<ExitCode>(std::stoi(problem)), "train.init_from: ", problem.substr(problem.find(' ') + 1));
+    fail(static_cast<ExitCode>(std::stoi(problem)), start_key, problem.substr(problem.find(' ') + 1));
   return folder;
 }
 

@@ -130,6 +130,7 @@ StartCheck check_start(const Recipe& wanted, const Extensions& extensions) {
   } else if (!recipe.train.init_from.empty()) {
     for (const std::string& caution : cautions_of_start(recipe)) warn(caution);
     if (starts_from_foreign_model(recipe)) {
+      require_same_import(recipe);
       require_shapes(interop::ForeignModel(recipe.train.init_from), recipe, extensions);
     } else {
       require_checkpoint(recipe.train.init_from);
